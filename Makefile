@@ -1,0 +1,47 @@
+# Two commands do everything on a machine that has Python, make and git:
+#   make demo    install into .venv and show what sfumato does
+#   make test    install what the tests need and run all of them (this is what CI runs)
+PYTHON ?= python3
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint types tests bench clean
+
+demo: .venv/installed
+	$(BIN)/sfumato demo
+
+test: lint types tests
+
+lint: .venv/tested
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: .venv/tested
+	$(BIN)/mypy
+
+tests: .venv/tested
+	$(BIN)/pytest -n 2 --durations=8
+
+# One question each, one ratio each; they compare with other libraries, so they install those too.
+bench: .venv/benched
+	for question in benchmarks/*.py; do $(BIN)/python $$question || exit 1; done
+
+.venv/created:
+	$(PYTHON) -m venv .venv
+	touch $@
+
+# The stamps stand for what pyproject.toml asked for: a second run finds them newer and installs nothing.
+.venv/installed: .venv/created pyproject.toml
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+.venv/tested: .venv/installed
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+.venv/benched: .venv/tested
+	$(BIN)/pip install --quiet --editable '.[test,bench]'
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,81 @@
+"""Every Refusal: what was refused, why, and what to do next; never a data value.
+
+A refusal is an answer, not an accident. Its text may quote what the asker typed and what the policy says; it is
+written before any data is read, or is the same sentence whatever the data holds.
+"""
+
+from typing import ClassVar
+
+
+class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the system working)
+    """Something sfumato will not do. `code` is stable; the message says what, why and what next."""
+
+    code: ClassVar[str] = "refused"
+
+    def __init__(self, what: str, why: str, remedy: str) -> None:
+        super().__init__(what, why, remedy)
+        self.what = what
+        self.why = why
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.why} {self.remedy}"
+
+
+class BadParameter(Refusal):
+    """A number, name or shape that cannot mean anything here: zero noise, NaN, a float where exactness matters."""
+
+    code = "bad_parameter"
+
+
+class EntropyFailed(Refusal):
+    """The operating system gave no random bits, or bits that no working generator gives. Nothing was released."""
+
+    code = "entropy_failed"
+
+
+class MalformedEvent(Refusal):
+    """A stored event that does not read back as exactly one known event."""
+
+    code = "malformed_event"
+
+
+class MixedNeighbours(Refusal):
+    """Losses under different neighbour relations were put together; their sum means nothing."""
+
+    code = "mixed_neighbours"
+
+
+class UnsupportedEvent(Refusal):
+    """An accountant met an event that it has no theorem for. It is never skipped."""
+
+    code = "unsupported_event"
+
+    def __init__(self, event: object, accountant: str, why: str = "", remedy: str = "") -> None:
+        super().__init__(
+            f"The {accountant} accountant cannot bound {event!r}.",
+            why or "It has no theorem for this event, and an event that is skipped is privacy that is lost.",
+            remedy or "Use another accountant, or describe the release by an event whose loss is known.",
+        )
+        self.event = event
+        self.accountant = accountant
+
+    def __reduce__(self) -> tuple[type["UnsupportedEvent"], tuple[object, str, str, str]]:
+        return (type(self), (self.event, self.accountant, self.why, self.remedy))
+
+
+class BudgetExhausted(Refusal):
+    """The event does not fit into what is left of the budget. Nothing was charged."""
+
+    code = "budget_exhausted"
+
+
+REFUSALS: tuple[type[Refusal], ...] = (
+    BadParameter,
+    BudgetExhausted,
+    EntropyFailed,
+    MalformedEvent,
+    MixedNeighbours,
+    UnsupportedEvent,
+)
+"""Every refusal there is, by code: `sfumato codes` prints this list and the docs are checked against it."""

@@ -1,0 +1,125 @@
+"""Numbers from people become exact integers and fractions here, or are refused.
+
+Two doors. `rational` is for numbers that decide privacy inside the house: a float is refused, because 0.1 is not one
+tenth. `decimal_rational` is for numbers a person typed as a target: a float is read as its shortest decimal text, so
+0.1 means one tenth.
+"""
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Rational
+from operator import index
+
+from sfumato.errors import BadParameter
+
+Number = int | Fraction | Decimal | str
+"""What `rational` reads: all of them exact."""
+
+# Four digits of exponent are more than any parameter needs and keep 1e999999999 from filling the memory.
+_TEXT = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
+_LONGEST = 2000
+
+
+def rational(value: object, name: str) -> Fraction:
+    """Read an exact number; floats are refused.
+
+    >>> rational("0.1", "epsilon"), rational(3, "epsilon")
+    (Fraction(1, 10), Fraction(3, 1))
+    """
+    if isinstance(value, Rational) and not isinstance(value, bool):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, Decimal | str):
+        return _from_text(value, name)
+    if _is_float(value):
+        raise BadParameter(
+            f"{name} = {value!r} is a binary floating-point number.",
+            "It is not the decimal that was typed, and privacy is decided by exact numbers only.",
+            f"Write a fraction or decimal text, for example Fraction({_example(value)!r}).",
+        )
+    raise BadParameter(
+        f"{name} = {value!r} is not a number.",
+        f"{name} takes an integer, a Fraction, a Decimal or decimal text.",
+        "Write for example Fraction(1, 10) or '0.1'.",
+    )
+
+
+def decimal_rational(value: object, name: str) -> Fraction:
+    """Read a number as a person means it: a float is its decimal text.
+
+    >>> decimal_rational(0.1, "epsilon")
+    Fraction(1, 10)
+    """
+    if _is_float(value):
+        return _from_text(repr(float(value)), name)  # type: ignore[arg-type]
+    return rational(value, name)
+
+
+def positive(value: Fraction, name: str) -> Fraction:
+    """Return `value` if it is above zero."""
+    if value > 0:
+        return value
+    raise BadParameter(
+        f"{name} = {value} is not positive.",
+        "Zero or less has no meaning here.",
+        f"Give {name} > 0.",
+    )
+
+
+def positive_rational(value: object, name: str) -> Fraction:
+    """Read an exact number above zero."""
+    return positive(rational(value, name), name)
+
+
+def integer(value: object, name: str, least: int) -> int:
+    """Read an integer that is at least `least`; booleans and floats are refused."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = index(value)
+    elif isinstance(value, Fraction) and value.denominator == 1:
+        number = value.numerator
+    else:
+        raise BadParameter(
+            f"{name} = {value!r} is not an integer.",
+            f"{name} is counted in whole units of a public grid.",
+            f"Give an integer of at least {least}.",
+        )
+    if number < least:
+        raise BadParameter(
+            f"{name} = {number} is below {least}.",
+            "Anything smaller has no meaning here.",
+            f"Give an integer of at least {least}.",
+        )
+    return number
+
+
+def probability(value: object, name: str) -> Fraction:
+    """Read a number strictly between 0 and 1, floats by their decimal text."""
+    number = decimal_rational(value, name)
+    if 0 < number < 1:
+        return number
+    raise BadParameter(
+        f"{name} = {value} is not between 0 and 1.",
+        f"{name} is a probability; 0 and 1 themselves are not allowed.",
+        f"Give a {name} such as {'1e-6' if name == 'delta' else '0.95'}.",
+    )
+
+
+def _is_float(value: object) -> bool:
+    # numpy's float64 is a float; its other widths are recognised without importing numpy for every number
+    return isinstance(value, float) or type(value).__name__ in {"float16", "float32", "longdouble"}
+
+
+def _example(value: object) -> str:
+    text = repr(float(value))  # type: ignore[arg-type]
+    return text if text not in {"nan", "inf", "-inf"} else "0.1"
+
+
+def _from_text(value: Decimal | str, name: str) -> Fraction:
+    text = str(value).strip()
+    if len(text) <= _LONGEST and _TEXT.fullmatch(text) and not re.search(r"/0+$", text):
+        return Fraction(text)
+    raise BadParameter(
+        f"{name} = {text[:60]!r} is not a finite number.",
+        f"{name} is a decimal or a fraction of two integers; NaN and infinities mean nothing here.",
+        "Write for example 0.1 or 1/10.",
+    )

@@ -1,0 +1,1 @@
+"""How far one person can move a value, in integer steps of a public grid."""
