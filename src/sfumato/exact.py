@@ -73,6 +73,8 @@ def positive_rational(value: object, name: str) -> Fraction:
 
 def integer(value: object, name: str, least: int) -> int:
     """Read an integer that is at least `least`; booleans and floats are refused."""
+    if type(value) is int and value >= least:
+        return value
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = index(value)
     elif isinstance(value, Fraction) and value.denominator == 1:

@@ -1,0 +1,91 @@
+"""Integer Laplace noise, exactly: P[Z = z] = (1 - x) / (1 + x) · x^|z| with x = e^(-1/scale).
+
+Z = N · (±1) · (1 + G): a coin N for "not zero", a fair sign, a geometric G. Every sample draws all three, whatever they
+say, so that the work done tells nothing about the noise. Proof: proofs/discrete_laplace.md
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import log
+
+import numpy as np
+
+from sfumato.exact import positive_rational, probability
+from sfumato.randomness.bernoulli import ExpRatio, Rational
+from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
+from sfumato.randomness.geometric import Sampler, in_passes, make_sampler
+from sfumato.randomness.margin import smallest_covering
+from sfumato.randomness.source import Source
+from sfumato.randomness.uniform import Integers
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace:
+    """P[Z = z] = (1 - x) / (1 + x) · x^|z| on all integers, x = e^(-1/scale). Proof: proofs/discrete_laplace.md.
+
+    >>> DiscreteLaplace(Fraction(10)).margin(Fraction(95, 100))
+    30
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive_rational(self.scale, "scale"))
+
+    def draw(self, count: int, source: Source) -> Integers:
+        """Draw `count` independent samples: int64 up to a scale of 2^48, else Python integers."""
+        sampler = _sampler(self.scale)
+        return in_passes(lambda size: _draw_block(sampler, size, source), count, sampler.block)
+
+    def margin(self, confidence: Fraction) -> int:
+        """Return the smallest t with P[|Z| <= t] >= confidence, exactly."""
+        return _margin(self.scale, probability(confidence, "confidence"))
+
+    def pmf(self, value: int, bits: int) -> tuple[int, int]:
+        """Enclose P[Z = value] * 2**bits between integers."""
+        low, high = exp_minus_bounds(abs(value) / self.scale, bits + 2)
+        zero_low, zero_high = ExpRatio(1 / self.scale, a=1, b=-1, c=1, d=1).bounds(bits + 2)
+        return ((low * zero_low) >> (bits + 4), -((-high * zero_high) >> (bits + 4)))
+
+    def upper_tail(self, least: int, bits: int) -> tuple[int, int]:
+        """Enclose P[Z >= least] * 2**bits between integers; for least >= 1 it is x^least / (1 + x)."""
+        if least <= 0:
+            low, high = self.upper_tail(1 - least, bits)
+            return ((1 << bits) - high, (1 << bits) - low)
+        low, high = exp_minus_bounds(Fraction(least) / self.scale, bits + 2)
+        x_low, x_high = exp_minus_bounds(1 / self.scale, bits + 2)
+        one = 1 << (bits + 2)
+        return ((low << bits) // (one + x_high), -((-high << bits) // (one + x_low)))
+
+
+def _draw_block(sampler: Sampler, count: int, source: Source) -> Integers:
+    coins, geometric = sampler.draw(count, source)
+    size = (geometric + 1) * coins[0].astype(np.int64)
+    negative = coins[1].astype(np.int64)
+    signed: Integers = (size ^ -negative) + negative  # two's complement: -size where negative is 1
+    return signed
+
+
+@lru_cache(maxsize=512)
+def _sampler(scale: Fraction) -> Sampler:
+    # P[Z != 0] = 1 - tanh(1 / (2 scale)) = 2x / (1 + x), and a fair sign
+    return make_sampler(scale, (ExpRatio(1 / scale, a=0, b=2, c=1, d=1), Rational(Fraction(1, 2))))
+
+
+@lru_cache(maxsize=4096)
+def _margin(scale: Fraction, confidence: Fraction) -> int:
+    guess = scale * Fraction(-log(max(float(1 - confidence), 5e-324)))  # x^(t+1) ~ 1 - confidence
+    return smallest_covering(lambda reach: _covers(scale, reach, confidence), guess)
+
+
+def _covers(scale: Fraction, reach: int, confidence: Fraction) -> bool:
+    """Decide P[|Z| > reach] = 2 x^(reach + 1) / (1 + x) <= 1 - confidence."""
+    bits = 64
+    while True:
+        low, high = (2 * bound for bound in DiscreteLaplace(scale).upper_tail(reach + 1, bits))
+        if high <= scaled_floor(1 - confidence, bits):
+            return True
+        if low >= scaled_ceiling(1 - confidence, bits):
+            return low == 0  # both zero: never, since 1 - confidence > 0
+        bits *= 2  # ends: 2 x^(t+1) / (1 + x) is irrational (Lindemann)

@@ -1,0 +1,289 @@
+"""One index out of many, exactly: the exponential mechanism's law and permute-and-flip's.
+
+A decision compares a uniform real U, revealed 64 bits at a time, with seams that certified integers enclose; where
+they leave it open, more bits and more precision are taken. A float may skip that work, never replace it: it decides
+only outside a stated error bound. The work is O(n) whatever the scores are: nothing is rejected by its score.
+Proof: proofs/selection.md
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import accumulate
+from math import isqrt
+from numbers import Integral
+from operator import index
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import BadParameter, EntropyFailed
+from sfumato.exact import positive_rational
+from sfumato.randomness.certified import exp_minus_bounds
+from sfumato.randomness.source import Source
+
+Integers = npt.NDArray[Any]
+"""int64 or uint64 where every value fits, else Python integers."""
+
+WORD = 64
+LONGEST = 1 << 14
+"""A seam that half as many bits leave open is met with probability below e^-5000: the source is broken."""
+# U's bits are the source's, flipped at fixed places: still uniform, and a stuck source (all zeros, all ones) then
+# gives a U that lies on no seam at 0, at 1 or at a simple fraction, so that it ends at once.
+MASK = 0x9E3779B97F4A7C15
+
+_OPEN = -1
+_FAR = 128.0  # e^-128 < 2^-184: a float weight beyond it counts as zero
+_FLOAT_RATES = (Fraction(1, 1 << 500), Fraction(1 << 500))
+_BLOCK = 1 << 10
+_SPARE = 32
+_FEW = 1 << 11
+
+
+def exponential(scores: object, rate: Fraction, source: Source) -> int:
+    """Choose index i with probability proportional to exp(rate * scores[i]). Proof: proofs/selection.md."""
+    distances = _distances(_scores(scores))
+    return _select(distances, np.ones(len(distances), dtype=np.int64), positive_rational(rate, "rate"), source)
+
+
+def exponential_weighted(scores: object, counts: object, rate: Fraction, source: Source) -> int:
+    """Choose index i with probability proportional to counts[i] * exp(rate * scores[i]), for positive counts."""
+    distances, multiplicities = _distances(_scores(scores)), integer_array(counts, "counts")
+    if len(multiplicities) != len(distances) or multiplicities.min() < 1:
+        raise BadParameter(
+            "counts do not fit the scores.",
+            "Each score stands for one or more candidates.",
+            "Give one positive integer for each score.",
+        )
+    return _select(distances, multiplicities, positive_rational(rate, "rate"), source)
+
+
+def permute_and_flip(scores: object, rate: Fraction, source: Source) -> int:
+    """Walk the indices in uniform order; take the first whose coin exp(rate * (score - best)) shows heads.
+
+    Every coin is tossed, also those after the winner. Proof: proofs/selection.md
+    """
+    distances = _distances(_scores(scores))
+    order = uniform_order(len(distances), source)
+    heads = _toss(distances, positive_rational(rate, "rate"), source)
+    return int(order[np.argmax(heads[order])])  # the best has a coin of probability 1, so there is a first head
+
+
+def uniform_order(size: int, source: Source) -> npt.NDArray[np.int64]:
+    """Draw each order of 0, 1, …, size - 1 with the same probability [Fisher, Yates]. Proof: proofs/selection.md."""
+    bounds = np.arange(size, 1, -1, dtype=np.uint64)
+    words = _words(len(bounds), source)
+    picks, certain = _scaled(words, bounds)
+    for place in np.flatnonzero(~certain):
+        picks[place] = _floor_of_multiple(int(words[place]), WORD, int(bounds[place]), source)
+    order = list(range(size))
+    for last, pick in zip(range(size - 1, 0, -1), picks.tolist(), strict=True):
+        order[last], order[pick] = order[pick], order[last]
+    return np.array(order, dtype=np.int64)
+
+
+def uniform_below(below: int, bits: int, source: Source) -> int:
+    """Draw each of 0, …, below - 1 with the same probability, from `bits` bits whatever a secret `below` is.
+
+    More are drawn with probability at most below / 2**bits. Proof: proofs/selection.md
+    """
+    words = -(-bits // WORD)
+    return _floor_of_multiple(_reveal(words, source), words * WORD, below, source)
+
+
+def integer_array(values: object, name: str) -> Integers:
+    """Read a one-dimensional collection of integers of any size; floats, booleans and anything else are refused."""
+    if hasattr(values, "__array__"):
+        array = np.asarray(values)
+        if array.ndim == 1 and array.dtype.kind == "i":
+            return array.astype(np.int64, copy=False)
+        if array.ndim == 1 and array.dtype.kind == "u":
+            return array.astype(np.uint64, copy=False)
+        parts: list[Any] = array.tolist() if array.ndim == 1 and array.dtype.kind == "O" else [None]
+    else:
+        parts = list(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else [None]
+    if not set(map(type, parts)) <= {int}:
+        parts = [_one_integer(part, name) for part in parts]
+    small = all(-(1 << 63) <= part < 1 << 63 for part in parts)
+    return np.array(parts, dtype=np.int64 if small else object)
+
+
+def _one_integer(value: object, name: str) -> int:
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return index(value)
+    # the text names no value: scores are secret
+    raise BadParameter(
+        f"{name} are not a one-dimensional array of integers.",
+        "Floats move by more than any stated sensitivity, and nothing else can be compared exactly.",
+        f"Give {name} as integers on a public grid.",
+    )
+
+
+def _scores(scores: object) -> Integers:
+    array = integer_array(scores, "scores")
+    if len(array):
+        return array
+    raise BadParameter("scores are empty.", "There is nothing to choose from.", "Give at least one candidate.")
+
+
+def _distances(scores: Integers) -> Integers:
+    """Return how far each score lies below the best: uint64 if every distance fits, else Python integers."""
+    if scores.dtype != object:
+        unsigned = scores.view(np.uint64)
+        # modulo 2^64, and the true distances are below 2^64
+        return np.uint64(int(scores.max()) % (1 << 64)) - unsigned
+    best = max(scores)
+    distances = np.array([best - score for score in scores], dtype=object)
+    return distances.astype(np.uint64) if max(distances) < 1 << 64 else distances
+
+
+def _select(distances: Integers, counts: Integers, rate: Fraction, source: Source) -> int:
+    known, bits = _reveal(1, source), WORD
+    cell = _cell_by_floats(distances, counts, rate, known)
+    while cell == _OPEN and bits < LONGEST:
+        cell = _cell_by_enclosures(distances, counts, rate, known, bits)
+        if cell == _OPEN:
+            known, bits = _extend(known, bits, source)
+    if cell == _OPEN:
+        raise _stuck_source()
+    return cell
+
+
+def _cell_by_floats(distances: Integers, counts: Integers, rate: Fraction, known: int) -> int:
+    """Return the cell of U if floats place it clear of both seams, else _OPEN. Error bound: proofs/selection.md."""
+    if counts.dtype == object or not _floats_fit(distances, rate):
+        return _OPEN
+    rows = -(-len(distances) // _BLOCK)
+    slack = 2.0**-41 + (_BLOCK + rows) * 2.0**-51
+    weights = np.zeros(rows * _BLOCK)
+    weights[: len(distances)] = _float_weights(distances, rate) * counts
+    table = weights.reshape(rows, _BLOCK)
+    ends = np.cumsum(table.sum(axis=1))
+    position = known * 2.0**-WORD
+    target = position * ends[-1]
+    row = min(int(np.searchsorted(ends, target, side="right")), rows - 1)
+    edges = np.cumsum(np.concatenate(([ends[row - 1] if row else 0.0], table[row]))) / ends[-1]
+    column = min(int(np.searchsorted(edges, position, side="right")), _BLOCK)  # edges[0] <= position, or it is open
+    if column and edges[column - 1] + slack <= position <= edges[column] - slack:
+        return row * _BLOCK + column - 1
+    return _OPEN
+
+
+def _floats_fit(distances: Integers, rate: Fraction) -> bool:
+    return distances.dtype != object and _FLOAT_RATES[0] <= rate <= _FLOAT_RATES[1]
+
+
+def _float_weights(distances: Integers, rate: Fraction) -> npt.NDArray[np.float64]:
+    exponents = distances.astype(np.float64) * float(rate)
+    return np.where(exponents < _FAR, np.exp(-np.minimum(exponents, _FAR)), 0.0)
+
+
+def _cell_by_enclosures(distances: Integers, counts: Integers, rate: Fraction, known: int, bits: int) -> int:
+    """Return the cell that holds every U whose first `bits` bits are `known`, or _OPEN if the seams allow two."""
+    multiplicities = counts.tolist()
+    precision = bits + _SPARE + sum(multiplicities).bit_length()
+    distinct, inverse = np.unique(distances, return_inverse=True)
+    weights = _enclosures(distinct.tolist(), rate, precision)
+    cells = [weights[kind] for kind in inverse.tolist()]
+    low = list(accumulate(count * cell[0] for count, cell in zip(multiplicities, cells, strict=True)))
+    high = list(accumulate(count * cell[1] for count, cell in zip(multiplicities, cells, strict=True)))
+    one, last = 1 << bits, len(cells) - 1
+
+    def not_reached(seam: int) -> bool:  # with a and b the weights before and behind the seam: U * b >= (1 - U) * a
+        return bool(known * (low[last] - low[seam]) < (one - known) * high[seam])
+
+    cell = bisect_left(range(last), True, key=not_reached)
+    if cell == last or (known + 1) * (high[last] - high[cell]) <= (one - known - 1) * low[cell]:
+        return cell
+    return _OPEN
+
+
+def _enclosures(distances: list[int], rate: Fraction, bits: int) -> list[tuple[int, int]]:
+    """Enclose exp(-rate * d) * 2**bits for each d; 1 is enclosed exactly."""
+    if len(distances) <= _FEW:
+        return [exp_minus_bounds(rate * distance, bits) for distance in distances]
+    horizon = -(-(bits + 1) * rate.denominator // rate.numerator)  # beyond it the weight is below 2^-bits
+    left = [distance for distance in distances if distance <= horizon]
+    found = [(1 << bits, 1 << bits)] * len(left)
+    step, place = isqrt(isqrt(horizon)) + 1, 1
+    while place <= horizon:  # exp(-rate * d) is the product over the digits of d in base `step`: four small tables
+        digits = [distance // place % step for distance in left]
+        table = {digit: exp_minus_bounds(rate * digit * place, bits) for digit in set(digits)}
+        found = [
+            (low * table[digit][0] >> bits, -(-high * table[digit][1] >> bits))
+            for (low, high), digit in zip(found, digits, strict=True)
+        ]
+        place *= step
+    return found + [(0, 1)] * (len(distances) - len(left))  # `distances` ascend
+
+
+def _toss(distances: Integers, rate: Fraction, source: Source) -> npt.NDArray[np.bool_]:
+    """Toss one coin of probability exp(-rate * d) for each d, all of them."""
+    words = _words(len(distances), source)
+    heads = np.zeros(len(distances), dtype=np.bool_)
+    undecided = np.arange(len(distances))
+    if _floats_fit(distances, rate):
+        lead = _float_weights(distances, rate) - words * 2.0**-WORD
+        heads = lead > 0
+        undecided = np.flatnonzero(np.abs(lead) <= 2.0**-41)  # error bound: proofs/selection.md
+    for place in undecided:
+        heads[place] = _below_exp_minus(int(words[place]), rate * int(distances[place]), source)
+    return heads
+
+
+def _below_exp_minus(known: int, exponent: Fraction, source: Source) -> bool:
+    """Decide U < e^-exponent where the first 64 bits of U are `known`."""
+    bits = WORD
+    while bits < LONGEST:
+        low, high = exp_minus_bounds(exponent, bits)
+        if known < low:
+            return True  # U < (known + 1) / 2^bits <= p
+        if known >= high:
+            return False  # U >= known / 2^bits >= p
+        known, bits = _extend(known, bits, source)
+    raise _stuck_source()
+
+
+def _scaled(words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Return floor(word * bound / 2^64), and whether every U that starts with the word agrees; bounds < 2^32."""
+    half, mask = np.uint64(32), np.uint64((1 << 32) - 1)
+    small = (words & mask) * bounds
+    large = (words >> half) * bounds + (small >> half)
+    rest = ((large & mask) << half) | (small & mask)
+    # (word + 1) * bound does not pass the next multiple of 2^64
+    return (large >> half).astype(np.int64), rest <= np.uint64((1 << 64) - 1) - bounds + np.uint64(1)
+
+
+def _floor_of_multiple(known: int, bits: int, bound: int, source: Source) -> int:
+    """Return floor(U * bound) where the first `bits` bits of U are `known`."""
+    while bits < LONGEST:
+        lowest, highest = known * bound >> bits, ((known + 1) * bound - 1) >> bits
+        if lowest == highest:
+            return lowest
+        known, bits = _extend(known, bits, source)
+    raise _stuck_source()
+
+
+def _words(count: int, source: Source) -> npt.NDArray[np.uint64]:
+    words = np.frombuffer(source.read(8 * count), dtype=">u8").astype(np.uint64)
+    flipped: npt.NDArray[np.uint64] = words ^ np.uint64(MASK)
+    return flipped
+
+
+def _reveal(words: int, source: Source) -> int:
+    flips = int.from_bytes(MASK.to_bytes(8, "big") * words, "big")
+    return int.from_bytes(source.read(8 * words), "big") ^ flips
+
+
+def _extend(known: int, bits: int, source: Source) -> tuple[int, int]:
+    """Reveal as many bits again as are known."""
+    return (known << bits) | _reveal(bits // WORD, source), 2 * bits
+
+
+def _stuck_source() -> EntropyFailed:
+    return EntropyFailed(
+        "The random source gave bits that no working source gives.",
+        "Thousands of them lay on the border of two choices: the probability is below e^-5000.",
+        "Nothing was released. Check the source of random bits of this machine.",
+    )

@@ -1,0 +1,174 @@
+"""Where random bits come from: an AES-256-CTR keystream keyed by the operating system.
+
+There is no seed: a sequence that can be repeated is noise that can be subtracted. Each thread has a generator of its
+own, and the old key is erased at every refill ("fast key erasure", Bernstein 2017), so that a later theft of the state
+reveals nothing about noise already given out. After a fork the child starts from fresh entropy.
+"""
+
+import os
+import threading
+import time
+from typing import NoReturn, Protocol
+
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from sfumato.errors import EntropyFailed
+from sfumato.exact import integer
+
+_KEY = 32
+_STATE = _KEY + 16  # key, then the counter block
+_BUFFER = 1 << 16
+_BULK = 1 << 13  # more than this at once is streamed straight into the result
+_SLACK = 15  # update_into wants room for one block more
+_REFILLS_PER_SEED = 1 << 20
+_SECONDS_PER_SEED = 600.0  # limits what a copied virtual machine shares with its twin
+
+
+class Source(Protocol):
+    """A stream of independent uniform bits."""
+
+    @property
+    def name(self) -> str:
+        """What a receipt calls this source."""
+
+    def read(self, count: int) -> bytes:
+        """Return exactly `count` independent uniform bytes, or raise."""
+
+
+class Metered:
+    """Another source, with a count of the bits drawn through it: what a receipt states as entropy used."""
+
+    __slots__ = ("_source", "bits")
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.bits = 0
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    def read(self, count: int) -> bytes:
+        drawn = self._source.read(count)
+        self.bits += 8 * count
+        return drawn
+
+
+def system_source() -> Source:
+    """Return the production source. It has no parameters: there is no seed."""
+    return _SYSTEM
+
+
+def broken_source() -> EntropyFailed:
+    """Return the refusal for bits whose probability is below e^-16384: no working source gives them."""
+    return EntropyFailed(
+        "The random source gave bits that no working source gives.",
+        "Their probability is below e^-16384.",
+        "Nothing was released. Check the source of random bits of this machine.",
+    )
+
+
+class _Keystream:
+    """One thread's generator: 48 secret bytes and a buffer of output not yet given out."""
+
+    __slots__ = ("_buffer", "_left", "_owner", "_refills", "_seeded", "_state")
+
+    def __init__(self) -> None:
+        self._state = _entropy()
+        self._buffer = bytearray(_BUFFER + _SLACK)
+        self._left = 0
+        self._refills = 0
+        self._seeded = time.monotonic()
+        self._owner = os.getpid()
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this state was inherited from another process (C code may fork without Python's hooks)."""
+        return self._owner != os.getpid()
+
+    def take(self, count: int) -> bytes:
+        if count > _BULK:
+            return _keystream(self.take(_STATE), count)
+        if count > self._left:
+            self._refill()
+        start = _BUFFER - self._left
+        taken = bytes(memoryview(self._buffer)[start : start + count])
+        self._buffer[start : start + count] = bytes(count)  # what was handed out is not kept
+        self._left -= count
+        return taken
+
+    def _refill(self) -> None:
+        self._left = 0  # if anything below fails, nothing old can be handed out
+        if self._refills >= _REFILLS_PER_SEED or time.monotonic() - self._seeded > _SECONDS_PER_SEED:
+            self._state = bytes(a ^ b for a, b in zip(self._state, _entropy(), strict=True))
+            self._refills = 0
+            self._seeded = time.monotonic()
+        _encryptor(self._state).update_into(bytes(_BUFFER), self._buffer)
+        self._state = bytes(memoryview(self._buffer)[:_STATE])
+        self._buffer[:_STATE] = bytes(_STATE)
+        self._left = _BUFFER - _STATE
+        self._refills += 1
+
+
+class _SystemSource:
+    """The production source: one keystream per thread, none shared, none copied."""
+
+    __slots__ = ("_local",)
+    name = "os-aes-256-ctr"
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def read(self, count: int) -> bytes:
+        keystream: _Keystream | None = getattr(self._local, "keystream", None)
+        if keystream is None or keystream.foreign:
+            keystream = self._local.keystream = _Keystream()
+        return keystream.take(integer(count, "count", 0))
+
+    def forget(self) -> None:
+        """Drop this thread's state; the next read starts from fresh entropy."""
+        self._local.__dict__.clear()
+
+    def __repr__(self) -> str:
+        return f"<source {self.name}>"
+
+    def _no_copy(self, *_: object) -> NoReturn:
+        raise EntropyFailed(
+            "The random source was asked for a copy of itself.",
+            "Two copies of one state would give two people the same noise.",
+            "Call system_source() where it is needed.",
+        )
+
+    __reduce__ = __copy__ = __deepcopy__ = _no_copy
+
+
+def _encryptor(state: bytes) -> "_Encryptor":
+    return Cipher(algorithms.AES256(state[:_KEY]), modes.CTR(state[_KEY:])).encryptor()
+
+
+class _Encryptor(Protocol):
+    def update(self, data: bytes) -> bytes: ...
+    def update_into(self, data: bytes, buf: bytearray) -> int: ...
+
+
+def _keystream(state: bytes, count: int) -> bytes:
+    return _encryptor(state).update(bytes(count))
+
+
+def _entropy() -> bytes:
+    try:
+        seed = os.urandom(_STATE)
+    except (OSError, NotImplementedError):
+        seed = b""
+    if len(seed) == _STATE and any(seed):
+        return seed
+    raise EntropyFailed(
+        "The operating system gave no random bits.",
+        "Without them no noise can be drawn, and no other generator takes their place.",
+        "Nothing was released. Check that /dev/urandom or getrandom() works in this container, then ask again.",
+    )
+
+
+_SYSTEM = _SystemSource()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SYSTEM.forget)

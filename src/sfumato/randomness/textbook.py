@@ -1,0 +1,71 @@
+"""The textbook's integer Laplace noise, coin by coin: the readable reference that the fast sampler is tested against.
+
+Wait for the first success of a coin with P = 1 - e^(-1/scale); toss one coin for zero and one for the sign. It waits
+about `scale` coins, and how long it waits is the noise: it is not for answering questions.
+Proof: proofs/discrete_laplace.md
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.randomness.bernoulli import Probability, refine
+from sfumato.randomness.source import Source
+
+Coin = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Coins:
+    """The three coins: success with 1 - x, zero with (1 - x) / (1 + x), and a fair sign."""
+
+    success: Coin
+    zero: Coin
+    negative: Coin
+
+
+def laplace_by_coins(coins: Coins) -> int:
+    """Draw P[Z = z] = (1 - x) / (1 + x) · x^|z|."""
+    waited = 1
+    while not coins.success():
+        waited += 1
+    zero, negative = coins.zero(), coins.negative()
+    if zero:
+        return 0
+    return -waited if negative else waited
+
+
+def coin(probability: Probability, source: Source) -> Coin:
+    """Return a coin with any computable probability."""
+    return lambda: refine(probability, 0, 0, source)
+
+
+def dyadic_coins(halvings: int, fair: Coin) -> Coins:
+    """Return the three coins for x = 2^-halvings, made of fair coins only.
+
+    1 - x fails when `halvings` fair coins all fail. (1 - x) / (1 + x) = (2^k - 1) / (2^k + 1) is an integer drawn
+    below 2^k + 1 by k + 1 fair coins, again when it is too large, and compared with 2^k - 1.
+    """
+
+    def success() -> bool:
+        return _word(halvings, fair) != 0
+
+    def zero() -> bool:
+        while (word := _word(halvings + 1, fair)) > 1 << halvings:
+            pass
+        return word < (1 << halvings) - 1
+
+    return Coins(success, zero, fair)
+
+
+def _word(bits: int, fair: Coin) -> int:
+    word = 0
+    for _ in range(bits):
+        word = 2 * word + fair()
+    return word
+
+
+def dyadic_pmf(value: int, halvings: int) -> Fraction:
+    """Return P[Z = value] for x = 2^-halvings, exactly."""
+    ratio = Fraction(1, 1 << halvings)
+    return (1 - ratio) / (1 + ratio) * ratio ** abs(value)

@@ -1,0 +1,70 @@
+"""Uniform integers below any bound, without bias.
+
+A word that would favour some integers is drawn again; `word % below` is never used. Proof: proofs/uniform.md
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.exact import integer
+from sfumato.randomness.source import Source, broken_source
+
+Integers = npt.NDArray[Any]
+"""int64 where every possible value fits, else Python integers."""
+ROUNDS = 1 << 15
+"""Each round of a rejection fails with less than 1/2: so many failures are a broken source."""
+
+
+@dataclass(frozen=True, slots=True)
+class UniformInteger:
+    """Each of 0, 1, …, below - 1 with the same probability. Proof: proofs/uniform.md."""
+
+    below: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "below", integer(self.below, "below", 1))
+
+    def draw(self, count: int, source: Source) -> Integers:
+        """Draw `count` independent integers."""
+        size = integer(count, "count", 0)
+        bits = (self.below - 1).bit_length()
+        if self.below == 1 << bits:
+            return uniform_bits(bits, size, source)
+        # the words of the middle are left out, so that bits that are all alike still end
+        middle, surplus = self.below // 2, (1 << bits) - self.below
+        drawn = uniform_bits(bits, 0, source)
+        for _ in range(ROUNDS):
+            if len(drawn) >= size:
+                return drawn[:size]
+            # how many are drawn depends on what is missing only; more than half of the words are kept
+            words = uniform_bits(bits, ((size - len(drawn)) << bits) // self.below + 8, source)
+            upper = words >= middle + surplus
+            drawn = np.concatenate([drawn, (words - surplus * upper)[upper | (words < middle)]])
+        raise broken_source()
+
+
+def uniform_bits(bits: int, count: int, source: Source) -> Integers:
+    """Draw `count` integers of `bits` fair bits each."""
+    if bits == 0:
+        return np.zeros(count, dtype=np.int64)
+    if bits <= 63:
+        width = next(width for width in (1, 2, 4, 8) if 8 * width >= bits)
+        words: Integers = np.frombuffer(source.read(width * count), dtype=f"<u{width}")
+        kept: Integers = words >> words.dtype.type(8 * width - bits)
+        return kept.astype(np.int64)
+    width = -(-bits // 8)
+    octets = source.read(width * count)
+    wide = np.empty(count, dtype=object)
+    for place in range(count):
+        word = octets[width * place : width * (place + 1)]
+        wide[place] = int.from_bytes(word, "big") >> (8 * width - bits)
+    return wide
+
+
+def fair_signs(count: int, source: Source) -> npt.NDArray[np.int64]:
+    """Draw `count` independent fair signs, +1 or -1."""
+    octets = np.frombuffer(source.read(-(-count // 8)), dtype=np.uint8)
+    return 1 - 2 * np.unpackbits(octets, count=count).astype(np.int64)
