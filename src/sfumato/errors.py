@@ -28,6 +28,12 @@ class BadParameter(Refusal):
     code = "bad_parameter"
 
 
+class BadPolicy(Refusal):
+    """A policy that cannot be read, or that leaves out or contradicts what it must promise. No data was read."""
+
+    code = "bad_policy"
+
+
 class EntropyFailed(Refusal):
     """The operating system gave no random bits, or bits that no working generator gives. Nothing was released."""
 
@@ -72,6 +78,7 @@ class BudgetExhausted(Refusal):
 
 REFUSALS: tuple[type[Refusal], ...] = (
     BadParameter,
+    BadPolicy,
     BudgetExhausted,
     EntropyFailed,
     MalformedEvent,

@@ -71,9 +71,9 @@ def positive_rational(value: object, name: str) -> Fraction:
     return positive(rational(value, name), name)
 
 
-def integer(value: object, name: str, least: int) -> int:
-    """Read an integer that is at least `least`; booleans and floats are refused."""
-    if type(value) is int and value >= least:
+def integer(value: object, name: str, least: int | None) -> int:
+    """Read an integer that is at least `least`, if there is a least; booleans and floats are refused."""
+    if type(value) is int and (least is None or value >= least):
         return value
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = index(value)
@@ -83,9 +83,9 @@ def integer(value: object, name: str, least: int) -> int:
         raise BadParameter(
             f"{name} = {value!r} is not an integer.",
             f"{name} is counted in whole units of a public grid.",
-            f"Give an integer of at least {least}.",
+            "Give an integer." if least is None else f"Give an integer of at least {least}.",
         )
-    if number < least:
+    if least is not None and number < least:
         raise BadParameter(
             f"{name} = {number} is below {least}.",
             "Anything smaller has no meaning here.",

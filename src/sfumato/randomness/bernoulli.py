@@ -4,7 +4,6 @@ A coin compares a uniform real U, revealed bit by bit, with its probability. Six
 tosses; the others draw more bits until certified bounds decide. Proof: proofs/bernoulli.md
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,12 +15,12 @@ import numpy.typing as npt
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, rational
 from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
-from sfumato.randomness.source import Source, broken_source
+from sfumato.randomness.source import Source, broken_source, read_exactly
 
 WORD = 16
 """Bits of U that are drawn for every toss."""
-LONGEST = 1 << 20
-"""A comparison that a million bits leave open is not chance but a broken source."""
+LONGEST = 1 << 16
+"""A comparison that half as many bits leave open (P < e^-22000) is not chance but a broken source."""
 
 
 class Probability(Protocol):
@@ -104,7 +103,7 @@ class Bernoulli:
     def draw(self, count: int, source: Source) -> npt.NDArray[np.bool_]:
         """Toss `count` independent coins."""
         size = integer(count, "count", 0)
-        words = np.frombuffer(source.read(2 * size), dtype="<u2")
+        words = np.frombuffer(read_exactly(source, 2 * size), dtype="<u2")
         real = cast(Probability, self.probability)  # a Fraction became a Rational
         tosses: npt.NDArray[np.bool_] = Coins.prepare((real,)).toss(words.reshape(1, size), source)[0]
         return tosses
@@ -120,7 +119,8 @@ class Coins:
     @classmethod
     def prepare(cls, probabilities: tuple[Probability, ...]) -> "Coins":
         """Compute the thresholds: they depend on public parameters only."""
-        lows = [min(cached_bounds(real, WORD)[0], (1 << WORD) - 1) for real in probabilities]
+        # a word is 0 … 65535: for p = 1 the last one, and where a bound says -1 for p = 0 the first, is left to refine
+        lows = [min(max(cached_bounds(real, WORD)[0], 0), (1 << WORD) - 1) for real in probabilities]
         return cls(probabilities, np.array(lows, dtype=np.uint16).reshape(-1, 1))
 
     def toss(self, words: npt.NDArray[np.uint16], source: Source) -> npt.NDArray[np.bool_]:
@@ -141,18 +141,20 @@ def refine(probability: Probability, known: int, bits: int, source: Source) -> b
         if known >= high:
             return False  # U >= known / 2^bits >= p
         more = max(64, bits)
-        known = (known << more) | int.from_bytes(source.read(more // 8), "big")
+        known = (known << more) | int.from_bytes(read_exactly(source, more // 8), "big")
         bits += more
     raise broken_source()
 
 
 def cached_bounds(probability: Probability, bits: int) -> tuple[int, int]:
-    """Return `probability.bounds(bits)`, computed once: it depends on public parameters only."""
-    return _remembered(probability, bits) if isinstance(probability, Hashable) else probability.bounds(bits)
+    """Return `probability.bounds(bits)`; for the types of this file it is computed once."""
+    if isinstance(probability, Rational | ExpRatio):
+        return _remembered(probability, bits)
+    return probability.bounds(bits)  # whether a stranger's equality means equal bounds is not known
 
 
 @lru_cache(maxsize=4096)
-def _remembered(probability: Probability, bits: int) -> tuple[int, int]:
+def _remembered(probability: Rational | ExpRatio, bits: int) -> tuple[int, int]:
     return probability.bounds(bits)
 
 

@@ -1,14 +1,12 @@
 """Real numbers as integer enclosures: low <= value * 2**bits <= high, proved, at any precision.
 
-These are the only real numbers that decide an outcome. A float never does.
+These are the only real numbers that decide an outcome. A float never does, nor any library's exp: integers alone.
 Proof: proofs/bernoulli.md
 """
 
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, DivisionByZero, InvalidOperation
-from decimal import Overflow as DecimalOverflow
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt
+from math import ceil, isqrt
 
 
 def scaled_floor(value: Fraction, bits: int) -> int:
@@ -28,29 +26,38 @@ def exp_minus_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
         return (1 << bits, 1 << bits)
     if exponent > bits + 1:
         return (0, 1)  # e^-y < 2^-y
-    digits = bits * 302 // 1000 + 12
+    guard = 32
     while True:
-        low, high = _exp_minus_once(exponent, bits, digits)
+        low, high = _exp_minus_once(exponent, bits + guard)
+        low, high = low >> guard, -(-high >> guard)
         if high - low <= 1:
             return (low, high)
-        digits *= 2  # ends: e^-y * 2^bits is no integer for rational y > 0 (Lindemann)
+        guard *= 2  # ends: e^-y * 2^bits is no integer for rational y > 0 (Lindemann)
 
 
-def _exp_minus_once(exponent: Fraction, bits: int, digits: int) -> tuple[int, int]:
-    down, up = _contexts(digits)
-    numerator, denominator = Decimal(exponent.numerator), Decimal(exponent.denominator)
-    # libmpdec documents exp as correctly rounded, so one neighbouring decimal further out encloses it
-    low = down.next_minus(down.exp(down.minus(up.divide(numerator, denominator))))
-    high = up.next_plus(up.exp(up.minus(down.divide(numerator, denominator))))
-    return (scaled_floor(Fraction(low), bits), scaled_ceiling(Fraction(high), bits))
+def _exp_minus_once(exponent: Fraction, bits: int) -> tuple[int, int]:
+    """Enclose e^-exponent * 2**bits: the series at y = exponent / 2^halvings <= 1/2, squared `halvings` times."""
+    halvings = ceil(exponent).bit_length() + 1 + isqrt(bits) // 2
+    precision = bits + halvings + 8  # a squaring at most doubles the width
+    low, high = _exp_minus_series(exponent / (1 << halvings), precision)
+    for _ in range(halvings):
+        low, high = (low * low) >> precision, -((-high * high) >> precision)
+    spare = precision - bits
+    return (low >> spare, -(-high >> spare))
 
 
-def _contexts(digits: int) -> tuple[Context, Context]:
-    # private contexts: a caller may have changed the precision of the thread's own
-    traps = [InvalidOperation, DivisionByZero, DecimalOverflow]
-    down = Context(prec=digits, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=traps)
-    up = Context(prec=digits, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=traps)
-    return (down, up)
+def _exp_minus_series(small: Fraction, bits: int) -> tuple[int, int]:
+    """Enclose e^-small * 2**bits for 0 < small <= 1/2, by the alternating series with both ends rounded outwards."""
+    step_low, step_high = scaled_floor(small, bits), scaled_ceiling(small, bits)
+    term_low = term_high = low = high = 1 << bits  # the terms enclose small^n / n!
+    order = 0
+    while term_high > 1:
+        order += 1
+        term_low = ((term_low * step_low) >> bits) // order
+        term_high = -(((-term_high * step_high) >> bits) // order)
+        low, high = (low - term_high, high - term_low) if order % 2 else (low + term_low, high + term_high)
+    # what is left out is alternating and falling, so at most the last term, which is at most 1
+    return (low - 1, min(high + 1, 1 << bits))
 
 
 @lru_cache(maxsize=64)

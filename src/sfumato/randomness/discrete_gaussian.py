@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, isqrt
+from operator import index
 from statistics import NormalDist
 
 import numpy as np
@@ -21,12 +22,13 @@ from sfumato.randomness.gaussian_sums import normaliser, part_sum, terms_until, 
 from sfumato.randomness.geometric import WIDEST, geometric_by_digits
 from sfumato.randomness.guide import Guide, prepare
 from sfumato.randomness.margin import smallest_covering
-from sfumato.randomness.source import Source, broken_source
+from sfumato.randomness.source import Source, broken_source, read_exactly
 from sfumato.randomness.uniform import ROUNDS, Integers, fair_signs, uniform_bits
 
 _TABLE_SIGMA = 32  # below this σ the table holds every |z|
 _TABLE_TAIL = 56  # the table ends where less than 2^-56 is left
 _PASS = 1 << 15
+_DOUBLINGS = 8
 _FILTER = 2.0**-40  # what a float64 exp may be wrong by, with room: see proofs/discrete_gaussian.md
 
 
@@ -56,7 +58,7 @@ class DiscreteGaussian:
 
     def pmf(self, value: int, bits: int) -> tuple[int, int]:
         """Enclose P[Z = value] * 2**bits between integers."""
-        low, high = exp_minus_bounds(Fraction(value * value) / (2 * self.sigma_squared), bits + 4)
+        low, high = exp_minus_bounds(index(value) ** 2 / (2 * self.sigma_squared), bits + 4)
         total_low, total_high = normaliser(self.sigma_squared, bits + 4)
         return ((low << bits) // total_high, -((-high << bits) // total_low))
 
@@ -84,7 +86,7 @@ class _Strips:
         total_low, total_high = sums_low[-1], sums_high[-1] + 2  # the terms left out add less than one unit each side
         return (
             (*((bound << bits) // total_high for bound in sums_low[: self.cells]), 1 << bits),
-            (*(-((-bound << bits) // total_low) for bound in sums_high[: self.cells]), 1 << bits),
+            (*(min(-((-bound << bits) // total_low), 1 << bits) for bound in sums_high[: self.cells]), 1 << bits),
         )
 
     @property
@@ -135,22 +137,23 @@ def _draw_pass(sampler: _Sampler, count: int, source: Source) -> Integers:
 
 
 def _draw_strips(sampler: _Sampler, count: int, source: Source) -> npt.NDArray[np.int64]:
-    words = np.frombuffer(source.read(2 * count), dtype="<u2")
+    words = np.frombuffer(read_exactly(source, 2 * count), dtype="<u2")
     return sampler.guide.outcomes(words, source)
 
 
 def _draw_candidates(sampler: _Sampler, count: int, source: Source) -> Integers:
     """Draw candidates ±(strip·B + place) and keep the accepted ones: how many does not depend on any data."""
     strips = _draw_strips(sampler, count, source)
-    places = uniform_bits(sampler.digits, count, source)
-    signs = fair_signs(count, source)
+    places = uniform_bits(sampler.digits + 1, count, source)
+    negative, places = places & 1, places >> 1  # one fair bit more than the place needs is the sign
     accepted = _accept(sampler, strips, places, source)
-    if not sampler.wide and strips.max() >= 1 << (62 - sampler.digits):
+    if sampler.wide:
+        strips = strips.astype(object)
+    elif strips.max() >= 1 << (62 - sampler.digits):
         raise broken_source()
-    sizes = (strips.astype(object) if sampler.wide else strips) * (1 << sampler.digits) + places
-    # zero has two signs: only one of them counts
-    accepted &= (sizes != 0) | (signs > 0)
-    drawn: Integers = (sizes * signs)[accepted]
+    sizes = (strips << sampler.digits) + places
+    accepted &= sizes >= negative  # zero has two signs: only one of them counts
+    drawn: Integers = ((sizes ^ -negative) + negative)[accepted]  # two's complement: -size where negative is 1
     return drawn
 
 
@@ -162,8 +165,9 @@ def _accept(
     A float64 decides only where the distance to the drawn bits is far beyond its error; the rest is decided exactly.
     """
     # the bits are turned round, so that bits that are all alike are accepted and end
-    words = ~np.frombuffer(source.read(4 * len(strips)), dtype="<u4")
-    share = places.astype(np.float64) / float(1 << sampler.digits)
+    words = ~np.frombuffer(read_exactly(source, 4 * len(strips)), dtype="<u4")
+    unseen = max(sampler.digits - 60, 0)  # a float sees no more of a place than its first 60 bits
+    share = (places >> unseen).astype(np.float64) * 0.5 ** (sampler.digits - unseen)
     estimate = np.exp(-float(sampler.step) * share * (2.0 * strips + share))
     drawn = words * 2.0**-32
     accepted = drawn + 2.0**-32 <= estimate - _FILTER
@@ -177,14 +181,14 @@ def _accept(
 @lru_cache(maxsize=4096)
 def _margin(sigma_squared: Fraction, confidence: Fraction) -> int:
     quantile = NormalDist().inv_cdf(min((1 + float(confidence)) / 2, 1 - 2.0**-53))
-    guess = quantile * isqrt(ceil(sigma_squared)) - 0.5
+    guess = Fraction(quantile) * isqrt(ceil(sigma_squared))
     return smallest_covering(lambda reach: _covers(sigma_squared, reach, confidence), guess)
 
 
 def _covers(sigma_squared: Fraction, reach: int, confidence: Fraction) -> bool:
     """Decide P[|Z| <= reach] >= confidence by certified sums."""
-    bits = 64
-    while bits < 1 << 14:
+    bits = 64 + ceil(1 / (1 - confidence)).bit_length()  # fewer could not tell it from 1
+    for _ in range(_DOUBLINGS):
         low, high = part_sum(sigma_squared, reach, bits)
         total_low, total_high = normaliser(sigma_squared, bits)
         if low >= scaled_ceiling(confidence * total_high, 0):
@@ -192,4 +196,4 @@ def _covers(sigma_squared: Fraction, reach: int, confidence: Fraction) -> bool:
         if high < scaled_floor(confidence * total_low, 0):
             return False
         bits *= 2
-    return False  # equal to 4,900 digits: the margin may come out one too large, never too small
+    return False  # equal to thousands of bits: the margin may come out one too large, never too small

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import log
+from operator import index
 
 import numpy as np
 
@@ -44,16 +45,16 @@ class DiscreteLaplace:
 
     def pmf(self, value: int, bits: int) -> tuple[int, int]:
         """Enclose P[Z = value] * 2**bits between integers."""
-        low, high = exp_minus_bounds(abs(value) / self.scale, bits + 2)
+        low, high = exp_minus_bounds(abs(index(value)) / self.scale, bits + 2)
         zero_low, zero_high = ExpRatio(1 / self.scale, a=1, b=-1, c=1, d=1).bounds(bits + 2)
         return ((low * zero_low) >> (bits + 4), -((-high * zero_high) >> (bits + 4)))
 
     def upper_tail(self, least: int, bits: int) -> tuple[int, int]:
         """Enclose P[Z >= least] * 2**bits between integers; for least >= 1 it is x^least / (1 + x)."""
         if least <= 0:
-            low, high = self.upper_tail(1 - least, bits)
+            low, high = self.upper_tail(1 - index(least), bits)
             return ((1 << bits) - high, (1 << bits) - low)
-        low, high = exp_minus_bounds(Fraction(least) / self.scale, bits + 2)
+        low, high = exp_minus_bounds(index(least) / self.scale, bits + 2)
         x_low, x_high = exp_minus_bounds(1 / self.scale, bits + 2)
         one = 1 << (bits + 2)
         return ((low << bits) // (one + x_high), -((-high << bits) // (one + x_low)))
@@ -61,9 +62,10 @@ class DiscreteLaplace:
 
 def _draw_block(sampler: Sampler, count: int, source: Source) -> Integers:
     coins, geometric = sampler.draw(count, source)
-    size = (geometric + 1) * coins[0].astype(np.int64)
-    negative = coins[1].astype(np.int64)
-    signed: Integers = (size ^ -negative) + negative  # two's complement: -size where negative is 1
+    nonzero, negative = coins.view(np.int8)
+    size = (geometric + 1) * nonzero
+    minus = -negative  # 0 or -1
+    signed: Integers = (size ^ minus) - minus  # two's complement: -size where minus is -1
     return signed
 
 
@@ -87,5 +89,5 @@ def _covers(scale: Fraction, reach: int, confidence: Fraction) -> bool:
         if high <= scaled_floor(1 - confidence, bits):
             return True
         if low >= scaled_ceiling(1 - confidence, bits):
-            return low == 0  # both zero: never, since 1 - confidence > 0
+            return False
         bits *= 2  # ends: 2 x^(t+1) / (1 + x) is irrational (Lindemann)

@@ -6,8 +6,8 @@ Proof: proofs/gaussian_sums.md
 """
 
 from fractions import Fraction
-from functools import lru_cache
-from math import ceil, comb, factorial, isqrt
+from functools import cache, lru_cache
+from math import ceil, comb, factorial, floor, isqrt
 
 from sfumato.randomness.certified import (
     exp_minus_bounds,
@@ -17,7 +17,7 @@ from sfumato.randomness.certified import (
     square_root_bounds,
 )
 
-_SMALL = 64 * 64  # σ² from which the identities are used
+_SMALL = 64 * 64  # σ² from which Euler–Maclaurin is used
 
 Enclosure = tuple[int, int]
 """low <= value * 2**bits <= high."""
@@ -48,7 +48,7 @@ def terms_until(sigma_squared: Fraction, stride: int, bits: int) -> int:
 @lru_cache(maxsize=1024)
 def normaliser(sigma_squared: Fraction, bits: int) -> Enclosure:
     """Enclose Σ_z e^(-z² / 2σ²) * 2**bits over all integers z."""
-    if sigma_squared >= 1 and bits < 27 * sigma_squared:
+    if sigma_squared >= 1 and bits < 24 * sigma_squared:
         # Poisson: σ√(2π) (1 + 2 Σ_k e^(-2π²σ²k²)), where the sum over k adds less than 2^-bits in all
         guard = bits + 8 + ceil(sigma_squared).bit_length()
         low, high = pi_bounds(guard)
@@ -74,11 +74,11 @@ def central_sum(sigma_squared: Fraction, reach: int | None, bits: int) -> Enclos
 
 def part_sum(sigma_squared: Fraction, reach: int, bits: int) -> Enclosure:
     """Enclose Σ_{|z| <= reach} e^(-z² / 2σ²) * 2**bits, to within a few units."""
-    if sigma_squared < _SMALL:
+    if sigma_squared < _SMALL or 2 * bits > sigma_squared:  # the expansion is asymptotic: it has only so many bits
         return central_sum(sigma_squared, reach, bits)
     end = Fraction(2 * reach + 1, 2)
     low, high = _integral(end, sigma_squared, bits)
-    order = 4 + bits // 8  # each term brings more than 8 bits at σ >= 64
+    order = _enough_terms(sigma_squared, bits)
     correction_low, correction_high = _corrections(end, sigma_squared, order, bits)
     rest = _remainder(sigma_squared, order, bits)
     return (low + correction_low - rest, high + correction_high + rest)
@@ -127,6 +127,15 @@ def _derivative_factor(order: int, at: Fraction, sigma_squared: Fraction) -> Fra
     return current
 
 
+def _enough_terms(sigma_squared: Fraction, bits: int) -> int:
+    """Return the smallest order whose remainder is at most 2^-bits; below 4 + bits/8 while bits <= σ²/2."""
+    whole = 39 * floor(sigma_squared)
+    order = 1
+    while whole**order < (16 * ceil(sigma_squared) * (2 * order) ** order) << bits:
+        order += 1
+    return order
+
+
 def _remainder(sigma_squared: Fraction, order: int, bits: int) -> int:
     """Bound what Euler–Maclaurin leaves out after `order` = p terms, * 2**bits.
 
@@ -137,10 +146,14 @@ def _remainder(sigma_squared: Fraction, order: int, bits: int) -> int:
     return scaled_ceiling(bound, bits) + 1
 
 
-@lru_cache(maxsize=64)
+@cache  # each needs all before it; a cache that forgets them would take exponential time
 def _bernoulli(order: int) -> Fraction:
     if order == 0:
         return Fraction(1)
+    if order == 1:
+        return Fraction(-1, 2)
+    if order % 2:
+        return Fraction(0)
     return -sum((comb(order + 1, k) * _bernoulli(k) for k in range(order)), Fraction(0)) / (order + 1)
 
 

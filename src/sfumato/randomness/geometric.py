@@ -17,7 +17,7 @@ from sfumato.exact import integer, positive_rational
 from sfumato.randomness.bernoulli import Bernoulli, Coins, Probability, exp_minus, logistic
 from sfumato.randomness.certified import exp_minus_bounds
 from sfumato.randomness.guide import Guide, prepare
-from sfumato.randomness.source import Source, broken_source
+from sfumato.randomness.source import Source, broken_source, read_exactly
 from sfumato.randomness.uniform import Integers
 
 WIDEST = 1 << 48
@@ -94,7 +94,7 @@ class Sampler:
     def draw(self, count: int, source: Source) -> tuple[npt.NDArray[np.bool_], Integers]:
         """Return the tosses of the caller's own coins, one row each, and `count` geometric samples."""
         rows = len(self.coins.probabilities)
-        words = np.frombuffer(source.read(2 * count * (rows + 1)), dtype="<u2").reshape(rows + 1, count)
+        words = np.frombuffer(read_exactly(source, 2 * count * (rows + 1)), dtype="<u2").reshape(rows + 1, count)
         rest: Integers = self.guide.outcomes(words[rows], source)
         tosses = self.coins.toss(words[:rows], source)
         return (tosses[: self.others], self._assemble(rest, tosses[self.others :]))

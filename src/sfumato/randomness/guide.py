@@ -8,13 +8,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.randomness.bernoulli import LONGEST
-from sfumato.randomness.source import Source, broken_source
+from sfumato.randomness.source import Source, broken_source, read_exactly
 
 _FIRST = 16
 _MORE = 32
@@ -41,7 +41,7 @@ class Guide:
     """A prepared table for one law: it depends on public parameters only."""
 
     law: FiniteLaw
-    cells: npt.NDArray[np.int16] = field(compare=False, repr=False)
+    cells: npt.NDArray[np.signedinteger[Any]] = field(compare=False, repr=False)
     low: npt.NDArray[np.int64] = field(compare=False, repr=False)
     high: npt.NDArray[np.int64] = field(compare=False, repr=False)
 
@@ -55,7 +55,7 @@ class Guide:
         return outcomes
 
     def _decide(self, words: npt.NDArray[np.uint16], source: Source) -> npt.NDArray[np.int64]:
-        more = np.frombuffer(source.read(_MORE // 8 * words.size), dtype="<u4").astype(np.int64)
+        more = np.frombuffer(read_exactly(source, _MORE // 8 * words.size), dtype="<u4").astype(np.int64)
         known = (words.astype(np.int64) << _MORE) | more
         found = np.searchsorted(self.high, known, side="right").astype(np.int64)
         for place in np.flatnonzero(known >= self.low[found]):
@@ -75,8 +75,9 @@ def prepare(law: FiniteLaw) -> Guide:
     decided = edges[1:] <= low[found]
     if law.tail is not None:
         decided &= found < len(low) - 1  # so that whoever looks up a decided cell need not look for the tail
-    cells = np.where(decided, found, _UNDECIDED).astype(np.int16)
-    return Guide(law, cells, low, high[:-1])
+    narrow = len(low) <= 1 << 15  # 128 KiB of cells stay in the processor's cache
+    cells = np.where(decided, found, _UNDECIDED)
+    return Guide(law, cells.astype(np.int16) if narrow else cells, low, high[:-1])
 
 
 def _rounded(law: FiniteLaw, bits: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -90,9 +91,10 @@ def _rounded(law: FiniteLaw, bits: int) -> tuple[npt.NDArray[np.int64], npt.NDAr
 
 def _refine(law: FiniteLaw, known: int, bits: int, source: Source) -> int:
     """Find the outcome whose stretch holds U, of which the first `bits` bits are `known`."""
-    while bits < LONGEST:
-        known = (known << 64) | int.from_bytes(source.read(8), "big")
-        bits += 64
+    while bits < LONGEST // 2:
+        more = max(64, bits)
+        known = (known << more) | int.from_bytes(read_exactly(source, more // 8), "big")
+        bits += more
         low, high = _cumulative(law, bits)
         outcome = bisect_right(high, known, hi=len(high) - 1)
         if known < low[outcome]:  # P[K < outcome] <= U, and U < (known + 1) / 2^bits <= P[K <= outcome]

@@ -59,6 +59,18 @@ def system_source() -> Source:
     return _SYSTEM
 
 
+def read_exactly(source: Source, count: int) -> bytes:
+    """Return `count` bytes of a source, or refuse: a short read would leave the missing bits at zero."""
+    drawn = source.read(count)
+    if len(drawn) == count:
+        return drawn
+    raise EntropyFailed(
+        f"The random source {source.name} gave {len(drawn)} bytes where {count} were asked for.",
+        "Bits that were not drawn are not random.",
+        "Nothing was released. Let the source's read(count) return exactly count bytes, or raise.",
+    )
+
+
 def broken_source() -> EntropyFailed:
     """Return the refusal for bits whose probability is below e^-16384: no working source gives them."""
     return EntropyFailed(
@@ -89,7 +101,7 @@ class _Keystream:
     def take(self, count: int) -> bytes:
         if count > _BULK:
             return _keystream(self.take(_STATE), count)
-        if count > self._left:
+        if count > self._left or self._stale:
             self._refill()
         start = _BUFFER - self._left
         taken = bytes(memoryview(self._buffer)[start : start + count])
@@ -97,9 +109,14 @@ class _Keystream:
         self._left -= count
         return taken
 
+    @property
+    def _stale(self) -> bool:
+        # asked at every read: a quiet service would keep one buffer for hours, and a copied machine the same buffer
+        return time.monotonic() - self._seeded > _SECONDS_PER_SEED
+
     def _refill(self) -> None:
         self._left = 0  # if anything below fails, nothing old can be handed out
-        if self._refills >= _REFILLS_PER_SEED or time.monotonic() - self._seeded > _SECONDS_PER_SEED:
+        if self._refills >= _REFILLS_PER_SEED or self._stale:
             self._state = bytes(a ^ b for a, b in zip(self._state, _entropy(), strict=True))
             self._refills = 0
             self._seeded = time.monotonic()
@@ -120,10 +137,14 @@ class _SystemSource:
         self._local = threading.local()
 
     def read(self, count: int) -> bytes:
-        keystream: _Keystream | None = getattr(self._local, "keystream", None)
+        size = integer(count, "count", 0)
+        # taken out while in use: a signal handler or finaliser that reads meanwhile starts a keystream of its own
+        keystream: _Keystream | None = self._local.__dict__.pop("keystream", None)
         if keystream is None or keystream.foreign:
-            keystream = self._local.keystream = _Keystream()
-        return keystream.take(integer(count, "count", 0))
+            keystream = _Keystream()
+        taken = keystream.take(size)
+        self._local.keystream = keystream
+        return taken
 
     def forget(self) -> None:
         """Drop this thread's state; the next read starts from fresh entropy."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.exact import integer
-from sfumato.randomness.source import Source, broken_source
+from sfumato.randomness.source import Source, broken_source, read_exactly
 
 Integers = npt.NDArray[Any]
 """int64 where every possible value fits, else Python integers."""
@@ -42,7 +42,7 @@ class UniformInteger:
             # how many are drawn depends on what is missing only; more than half of the words are kept
             words = uniform_bits(bits, ((size - len(drawn)) << bits) // self.below + 8, source)
             upper = words >= middle + surplus
-            drawn = np.concatenate([drawn, (words - surplus * upper)[upper | (words < middle)]])
+            drawn = np.concatenate([drawn, np.where(upper, words - surplus, words)[upper | (words < middle)]])
         raise broken_source()
 
 
@@ -52,11 +52,11 @@ def uniform_bits(bits: int, count: int, source: Source) -> Integers:
         return np.zeros(count, dtype=np.int64)
     if bits <= 63:
         width = next(width for width in (1, 2, 4, 8) if 8 * width >= bits)
-        words: Integers = np.frombuffer(source.read(width * count), dtype=f"<u{width}")
+        words: Integers = np.frombuffer(read_exactly(source, width * count), dtype=f"<u{width}")
         kept: Integers = words >> words.dtype.type(8 * width - bits)
         return kept.astype(np.int64)
     width = -(-bits // 8)
-    octets = source.read(width * count)
+    octets = read_exactly(source, width * count)
     wide = np.empty(count, dtype=object)
     for place in range(count):
         word = octets[width * place : width * (place + 1)]
@@ -66,5 +66,5 @@ def uniform_bits(bits: int, count: int, source: Source) -> Integers:
 
 def fair_signs(count: int, source: Source) -> npt.NDArray[np.int64]:
     """Draw `count` independent fair signs, +1 or -1."""
-    octets = np.frombuffer(source.read(-(-count // 8)), dtype=np.uint8)
+    octets = np.frombuffer(read_exactly(source, -(-count // 8)), dtype=np.uint8)
     return 1 - 2 * np.unpackbits(octets, count=count).astype(np.int64)

@@ -1,0 +1,44 @@
+"""Every event is a core that happens except with probability delta; this takes the two apart."""
+
+from fractions import Fraction
+
+from sfumato.accounting.event import Approximate, Composed, Event, NonPrivate, Parallel, PoissonSampled, Repeated
+
+
+def separate(event: Event) -> tuple[Event, Fraction]:
+    """Return the event without any `Approximate`, and a delta: the release is the core except with that probability.
+
+    Deltas add up in a composition, the largest counts in parallel, and a sample of rate q meets the bad case with
+    probability q·delta. The delta may exceed 1: then nothing is promised. Proof: proofs/composition.md, Lemma 1.
+    """
+    match event:
+        case Approximate(inner, delta):
+            core, within = separate(inner)
+            return core, within + delta
+        case Repeated(inner, times):
+            core, within = separate(inner)
+            return Repeated(core, times), times * within
+        case PoissonSampled(rate, inner):
+            core, within = separate(inner)
+            return PoissonSampled(rate, core), rate * within
+        case Composed(events):
+            parts = [separate(part) for part in events]
+            return Composed(tuple(core for core, _ in parts)), sum((delta for _, delta in parts), Fraction(0))
+        case Parallel(events):
+            parts = [separate(part) for part in events]
+            return Parallel(tuple(core for core, _ in parts)), max((delta for _, delta in parts), default=Fraction(0))
+        case _:
+            return event, Fraction(0)
+
+
+def nonprivate(event: Event) -> bool:
+    """Tell whether a release without any guarantee occurs in a core event."""
+    match event:
+        case NonPrivate():
+            return True
+        case Repeated(inner, _) | PoissonSampled(_, inner):
+            return nonprivate(inner)
+        case Composed(events) | Parallel(events):
+            return any(nonprivate(part) for part in events)
+        case _:
+            return False

@@ -1,0 +1,225 @@
+"""How much noise a target needs, and which noise: every answer is rounded to the safe side.
+
+Proof: proofs/calibrate.md
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from math import ceil, exp, floor, inf, pi, sinh, sqrt
+
+from sfumato.accounting.approximate import separate
+from sfumato.accounting.enclosure import enclose, float_above, refine
+from sfumato.accounting.event import Event, GaussianNoise, LaplaceNoise, Neighbours, Repeated, as_neighbours
+from sfumato.accounting.filter import UNIT, Filter, rounded_loss
+from sfumato.accounting.normal import gaussian_delta
+from sfumato.accounting.pld import delta_bounds
+from sfumato.accounting.pure import epsilon_or_infinity
+from sfumato.errors import BadParameter, BudgetExhausted
+from sfumato.exact import decimal_rational, integer, positive, positive_rational, probability
+
+_SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_TIGHT = 1 + 2.0**-36  # bisections stop here: an excess of 2e-11, less than the rounding to 12 digits allows
+
+
+def laplace_scale(epsilon: object, sensitivity: object) -> Fraction:
+    """Return the scale at which Laplace noise is epsilon-DP: sensitivity / epsilon, exact.
+
+    >>> laplace_scale("0.1", 3)
+    Fraction(30, 1)
+    """
+    return positive_rational(sensitivity, "sensitivity") / positive(decimal_rational(epsilon, "epsilon"), "epsilon")
+
+
+def gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_squared: object) -> Fraction:
+    """Return the least variance at which real Gaussian noise is (epsilon, delta)-DP, rounded up by less than 1e-9.
+
+    The exact curve [BW18, Thm 8] is enclosed, so the returned variance is certain to suffice.
+
+    >>> round(float(gaussian_sigma_squared(1, 1e-6, 1)) ** 0.5, 9)
+    4.224678889
+    """
+    target = positive(decimal_rational(epsilon, "epsilon"), "epsilon")
+    allowed = probability(delta, "delta")
+    moved = positive_rational(sensitivity_squared, "sensitivity_squared")
+
+    def _suffices(variance: Fraction) -> bool:
+        found = refine(lambda digits: gaussian_delta(target, 1 / variance, digits))
+        return found.high <= enclose(allowed, 40).low
+
+    return _short(moved * _least(_suffices))
+
+
+def integer_gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_squared: int) -> Fraction:
+    """Return a variance at which both real and integer Gaussian noise are certain to be (epsilon, delta)-DP.
+
+    The real answer is tried first; where integer noise costs more, the variance grows until the PLD accountant's
+    upper bound of the integer law's delta fits.
+    """
+    target = positive(decimal_rational(epsilon, "epsilon"), "epsilon")
+    allowed = probability(delta, "delta")
+    moved = integer(sensitivity_squared, "sensitivity_squared", 1)
+    start = gaussian_sigma_squared(target, allowed, moved)
+
+    def _suffices(variance: Fraction) -> bool:
+        event = GaussianNoise(moved, variance, Neighbours.ADD_REMOVE)
+        return Fraction(delta_bounds(event, target)[1]) <= allowed
+
+    if _suffices(start):
+        return start
+    for exponent in range(-20, 8, 2):
+        high = start * (1 + Fraction(2) ** exponent)
+        if _suffices(_short(high)):
+            low = start * (1 + Fraction(2) ** (exponent - 2))
+            return _bisected(_suffices, low, high)
+    raise BadParameter(
+        f"No variance below {float(start * 128):g} is certified at epsilon = {target}, delta = {allowed}.",
+        "The bounds of the integer law do not reach so small a delta here.",
+        "Use Laplace noise, or a larger delta.",
+    )
+
+
+def laplace_scale_for(budget: Filter, queries: int, sensitivity: int) -> Fraction:
+    """Return the least scale, rounded up, at which so many more equal Laplace releases fit into the budget."""
+    count = integer(queries, "queries", 1)
+    moved = integer(sensitivity, "sensitivity", 1)
+    scales = []
+    if budget.pure is not None and budget.pure < budget.epsilon:
+        scales.append(count * moved / (budget.epsilon - budget.pure))
+    if budget.order is not None and (share := _renyi_share(budget, count)) > 0:
+        order = budget.order
+
+        def _suffices(scale: Fraction) -> bool:
+            return rounded_loss(LaplaceNoise(moved, scale, Neighbours.ADD_REMOVE), order) <= share
+
+        scales.append(_short(_least(_suffices)))
+    return _cheapest(scales, budget)
+
+
+def gaussian_sigma_squared_for(budget: Filter, queries: int, sensitivity_squared: int) -> Fraction:
+    """Return the least variance, exact, at which so many more equal Gaussian releases fit into the budget."""
+    count = integer(queries, "queries", 1)
+    moved = integer(sensitivity_squared, "sensitivity_squared", 1)
+    if budget.order is None or (share := _renyi_share(budget, count)) <= 0:
+        return _cheapest([], budget)
+    return Fraction(budget.order * moved * UNIT, 2 * share)  # ⌈αΔ²·2^64/(2σ²)⌉ ≤ share, and share is an integer
+
+
+def most_queries(budget: Filter, event: Event) -> int:
+    """Return how many more times the event fits into the budget."""
+    core, delta = separate(event)
+    budget.accepts(event)  # refuses what has no theorem, or another neighbour relation
+    epsilon, loss = epsilon_or_infinity(core), rounded_loss(core, budget.order or 2)
+    if epsilon == 0 == delta:
+        raise BadParameter("This event costs nothing.", "It fits any number of times.", "Give an event with a loss.")
+    times = 0
+    if budget.pure is not None and epsilon < inf:
+        times = floor((budget.epsilon - budget.pure) / Fraction(epsilon)) if epsilon else _ENDLESS
+    if budget.capacity is not None and loss < inf:
+        times = max(times, (budget.capacity - budget.renyi) // int(loss) if loss else _ENDLESS)
+    by_delta = floor((budget.delta / 2 - budget.approximate) / delta) if delta else _ENDLESS
+    return max(0, min(times, by_delta))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The event to release with, and the expected absolute error of one of its cells."""
+
+    event: Event
+    expected_error: float
+
+
+def better_noise(
+    budget: Filter, epsilon: object, cells: int, per_cell: int, neighbours: Neighbours
+) -> tuple[Choice, Choice]:
+    """Return Laplace and Gaussian noise of equal charge for an asked epsilon, the smaller expected error first.
+
+    One unit moves at most `cells` cells by at most `per_cell` each; under "replace" it may leave and enter so many.
+    The Gaussian is charged what the Laplace event costs at the budget's order. Without an order, or when the budget
+    has no room for it, only Laplace noise is possible, and it is returned twice.
+    """
+    target = positive(decimal_rational(epsilon, "epsilon"), "epsilon")
+    relation = as_neighbours(neighbours)
+    touched = integer(cells, "cells", 1) * (2 if relation is Neighbours.REPLACE else 1)
+    moved = integer(per_cell, "per_cell", 1)
+    scale = touched * moved / target
+    noise: Event = LaplaceNoise(moved, scale, relation)
+    laplace = Choice(Repeated(noise, touched) if touched > 1 else noise, laplace_error(scale))
+    if budget.order is None or (budget.capacity or 0) <= 0:
+        return laplace, laplace
+    loss = rounded_loss(laplace.event, budget.order)
+    variance = Fraction(budget.order * touched * moved * moved * UNIT, 2 * int(loss))
+    gaussian = Choice(GaussianNoise(touched * moved * moved, variance, relation), gaussian_error(variance))
+    first, second = sorted((laplace, gaussian), key=lambda choice: choice.expected_error)
+    return first, second
+
+
+def laplace_error(scale: Fraction) -> float:
+    """Return E|Z| = 1/sinh(1/scale) of integer Laplace noise."""
+    inverse = float_above(1 / scale)
+    return 1 / sinh(inverse) if inverse < 700 else 2 * exp(-inverse)
+
+
+def gaussian_error(sigma_squared: Fraction) -> float:
+    """Return E|Z| of integer Gaussian noise; for a deviation above 10 by Euler and Maclaurin, to ten digits."""
+    variance = float_above(sigma_squared)
+    if variance > 100:
+        return sqrt(2 * variance / pi) * (1 - 1 / (12 * variance) - 1 / (240 * variance * variance))
+    if variance < 1e-3:
+        return 2 * exp(-1 / (2 * variance))
+    weights = [exp(-z * z / (2 * variance)) for z in range(1, ceil(40 * sqrt(variance)) + 2)]
+    return 2 * sum(z * weight for z, weight in enumerate(weights, 1)) / (1 + 2 * sum(weights))
+
+
+_ENDLESS = 1 << 128
+
+
+def _least(suffices: Callable[[Fraction], bool]) -> Fraction:
+    """Return the least number that suffices, up to a relative excess of 2e-11, by doubling and bisection."""
+    high = 1.0
+    while not suffices(Fraction(high)):
+        high *= 16.0
+        if high > 1e300:
+            raise BadParameter("No amount of noise suffices.", "The target is too small.", "Ask for a larger target.")
+    low = high / 16
+    while low > 1e-300 and suffices(Fraction(low)):
+        low, high = low / 16, low
+    while high > low * _TIGHT:
+        middle = sqrt(low) * sqrt(high)
+        if suffices(Fraction(middle)):
+            high = middle
+        else:
+            low = middle
+    return Fraction(high)
+
+
+def _bisected(suffices: Callable[[Fraction], bool], low: Fraction, high: Fraction) -> Fraction:
+    """Halve the gap ten times; only a number that suffices is returned."""
+    found = _short(high)
+    for _ in range(10):
+        middle = _short((low + found) / 2)
+        if suffices(middle):
+            found = middle
+        else:
+            low = middle
+    return found
+
+
+def _short(value: Fraction) -> Fraction:
+    """Round up to 12 digits: an excess below 1e-11."""
+    return Fraction(_SHORT.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def _renyi_share(budget: Filter, count: int) -> int:
+    return ((budget.capacity or 0) - budget.renyi) // count
+
+
+def _cheapest(found: list[Fraction], budget: Filter) -> Fraction:
+    if found:
+        return min(found)
+    raise BudgetExhausted(
+        f"The budget of {budget.total} has no room for this kind of noise.",
+        "Its delta is 0, or the loss it allows is used up.",
+        "Use Laplace noise, or ask the owner to raise the budget.",
+    )

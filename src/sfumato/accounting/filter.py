@@ -1,0 +1,245 @@
+"""The filter: it holds a budget while analysts choose each question after seeing the answers before.
+
+Accountants report the loss of a list that was fixed beforehand; only this decides what may still be asked.
+"""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, floor, inf, log, log1p
+
+from sfumato.accounting.approximate import separate
+from sfumato.accounting.enclosure import Enclosure, enclose, float_above, lower, refine, upper
+from sfumato.accounting.event import Composed, Event, Neighbours, Parallel, Repeated, as_neighbours
+from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, not_negative, one_relation, round_up
+from sfumato.accounting.pure import epsilon_or_infinity
+from sfumato.accounting.rdp import leaf_loss
+from sfumato.errors import BadParameter, BudgetExhausted
+from sfumato.exact import decimal_rational, integer, positive
+
+UNIT = 1 << 64
+"""Rényi losses are kept as integers, in units of 2^-64."""
+LARGEST_ORDER = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A budget and what was charged to it. `charge` gives a new filter; the old one is unchanged.
+
+    Theorem: whatever adaptive choice of events `charge` lets through, the whole interaction is (epsilon, delta)-DP.
+    Proof: proofs/filter.md
+
+    `Filter(epsilon, delta)` opens a budget; all fields together are its state, and `Filter(*fields)` restores it. An
+    event is accepted iff afterwards the deltas of approximate events sum to at most delta/2, and either the pure
+    losses sum to at most epsilon or the Rényi losses at `order` to at most `capacity`. With delta = 0 only pure
+    losses count.
+
+    >>> from sfumato.accounting.event import Pure
+    >>> budget = Filter(3, Fraction(1, 10**6))
+    >>> print(budget.order, budget.charge(Pure(Fraction(1, 10), Neighbours.ADD_REMOVE)).spent)
+    9 ε = 0.07681, δ = 0
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    order: int | None = None
+    """The one Rényi order, fixed when the budget is opened; None when delta = 0."""
+    pure: Fraction | None = Fraction(0)
+    """The sum of pure losses; None after an event that has none."""
+    renyi: int = 0
+    """The sum of Rényi losses at `order`, each rounded up, in units of 2^-64."""
+    approximate: Fraction = Fraction(0)
+    """The sum of the deltas of `Approximate` events."""
+    neighbours: Neighbours | None = None
+    """The relation of everything charged; None before the first charge."""
+
+    def __post_init__(self) -> None:
+        for name, value in _read(self).items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def capacity(self) -> int | None:
+        """How much Rényi loss fits, in units of 2^-64, rounded down; None when delta = 0. It may be negative."""
+        return None if self.order is None else _capacity(self.epsilon, self.delta, self.order)
+
+    @property
+    def total(self) -> PrivacyLoss:
+        return PrivacyLoss(self.epsilon, self.delta)
+
+    @property
+    def spent(self) -> PrivacyLoss:
+        """The share of the budget that is used, in the budget's own unit: for people, not a guarantee by itself."""
+        share = self._share()
+        beyond = self.pure is None or self.pure > self.epsilon
+        return PrivacyLoss(self.epsilon * share, self.approximate + (self.delta / 2 if beyond else 0))
+
+    @property
+    def remaining(self) -> PrivacyLoss:
+        return PrivacyLoss(
+            max(Fraction(0), self.epsilon - self.spent.epsilon), max(Fraction(0), self.delta - self.spent.delta)
+        )
+
+    @property
+    def odometer(self) -> PrivacyLoss:
+        """With probability at least 1 - delta, at all times at once, the privacy loss is at most this epsilon.
+
+        By Ville's inequality; proofs/filter.md, Corollary.
+        """
+        sums = [] if self.pure is None else [self.pure]
+        if self.order is not None and self.renyi:
+            sums.append(Fraction(self.renyi, UNIT) + _ville(self.delta / 2, self.order))
+        return PrivacyLoss(min(sums, default=Fraction(0)), self.delta)
+
+    def accepts(self, event: Event) -> bool:
+        """Tell whether the event fits. The answer depends on events and the budget only, never on data."""
+        return self._after(event)._holds()
+
+    def charge(self, event: Event) -> "Filter":
+        """Return the filter after this event, or refuse; a refused event costs nothing."""
+        after = self._after(event)
+        if after._holds():
+            return replace(
+                self,
+                pure=after.pure,
+                renyi=int(after.renyi),
+                approximate=after.approximate,
+                neighbours=one_relation(self.neighbours, event),
+            )
+        raise _exhausted(self, after)
+
+    def _after(self, event: Event) -> "_Sums":
+        core, delta = separate(event)
+        # with delta = 0 the Rényi loss decides nothing, but an event without a theorem is still refused by name
+        renyi = rounded_loss(core, self.order or 2)
+        one_relation(self.neighbours, event)
+        bound = epsilon_or_infinity(core)
+        pure = None if self.pure is None or bound == inf else self.pure + Fraction(bound)
+        return _Sums(self, pure, self.renyi + renyi if self.order else 0, self.approximate + delta)
+
+    def _share(self) -> Fraction:
+        shares = [] if self.pure is None else [self.pure / self.epsilon]
+        if (capacity := self.capacity) is not None and capacity > 0:
+            shares.append(Fraction(self.renyi, capacity))
+        return min(shares, default=Fraction(1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """What the sums would be; `renyi` is infinite after a release without any guarantee."""
+
+    budget: Filter
+    pure: Fraction | None
+    renyi: int | float
+    approximate: Fraction
+
+    def _holds(self) -> bool:
+        capacity = self.budget.capacity
+        return self.approximate <= self.budget.delta / 2 and (
+            (self.pure is not None and self.pure <= self.budget.epsilon)
+            or (capacity is not None and self.renyi <= capacity)
+        )
+
+
+def rounded_loss(core: Event, order: int) -> int | float:
+    """Return the Rényi loss of an event without `Approximate` in units of 2^-64, each single release rounded up.
+
+    Rounding the single release makes k charges of an event and one charge of `Repeated(event, k)` the same.
+    """
+    match core:
+        case Repeated(inner, times):
+            return times * rounded_loss(inner, order)
+        case Composed(events):
+            return sum(rounded_loss(part, order) for part in events)
+        case Parallel(events):
+            return max((rounded_loss(part, order) for part in events), default=0)
+        case _:
+            loss = leaf_loss(core, Fraction(order))
+            return inf if loss == inf else ceil(loss * UNIT)
+
+
+def _read(state: Filter) -> dict[str, object]:
+    epsilon = positive(decimal_rational(state.epsilon, "epsilon"), "epsilon")
+    delta = delta_or_zero(state.delta)
+    if delta == 1:
+        raise BadParameter("delta = 1 protects nobody.", "Everything is (0, 1)-DP.", "Give a delta such as 1e-6.")
+    order = _best_order(epsilon, delta) if state.order is None and delta else state.order
+    if order is not None and (integer(order, "order", 2) > LARGEST_ORDER or not delta):
+        raise BadParameter(
+            f"order = {order} does not fit this budget.",
+            f"A budget with delta > 0 has one order of 2 to {LARGEST_ORDER}, one with delta = 0 has none.",
+            "Leave `order` out when the budget is opened, and restore the stored one afterwards.",
+        )
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "order": order,
+        "pure": None if state.pure is None else not_negative(decimal_rational(state.pure, "pure"), "pure"),
+        "renyi": integer(state.renyi, "renyi", 0),
+        "approximate": not_negative(decimal_rational(state.approximate, "approximate"), "approximate"),
+        "neighbours": None if state.neighbours is None else as_neighbours(state.neighbours),
+    }
+
+
+def _enclosed_capacity(epsilon: Fraction, delta: Fraction, order: int, digits: int) -> Enclosure:
+    """Enclose R = ε + ln(αδ_R)/(α-1) + ln(α/(α-1)) with δ_R = δ/2."""
+    spread = enclose(order * delta / 2, digits).ln() / (order - 1)
+    return spread + enclose(Fraction(order, order - 1), digits).ln() + epsilon
+
+
+@lru_cache(maxsize=1024)
+def _capacity(epsilon: Fraction, delta: Fraction, order: int) -> int:
+    return floor(lower(refine(lambda digits: _enclosed_capacity(epsilon, delta, order, digits))) * UNIT)
+
+
+@lru_cache(maxsize=1024)
+def _best_order(epsilon: Fraction, delta: Fraction) -> int:
+    """Return the order that leaves the most room for Gaussian noise: R(α)/α is largest.
+
+    Floats find the few that come near; digits decide, so that every machine opens the same budget alike.
+    """
+    log_half = log(delta.numerator) - log(delta.denominator) - log(2)
+    size = float_above(epsilon)
+
+    def _room(order: int) -> float:
+        return (size + (log(order) + log_half) / (order - 1) - log1p(-1 / order)) / order
+
+    rooms = {order: _room(order) for order in range(2, LARGEST_ORDER + 1)}
+    best = max(rooms.values())
+    near = [order for order, room in rooms.items() if room >= best - 1e-9 * (abs(best) + 1e-6)]
+    return max(near, key=lambda order: (Fraction(_capacity(epsilon, delta, order), order), -order))
+
+
+@lru_cache(maxsize=1024)
+def _ville(delta: Fraction, order: int) -> Fraction:
+    return Fraction(upper(refine(lambda digits: enclose(1 / delta, digits).ln() / (order - 1))))
+
+
+def _exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
+    left = budget.remaining
+    what = f"The budget of {budget.total} has ε = {_down(left.epsilon)} left, and this release does not fit."
+    if after.approximate > budget.delta / 2:
+        why = (
+            f"Approximate releases may use delta {round_up(budget.delta / 2)} in all; "
+            f"with this one they would use {round_up(after.approximate)}."
+        )
+        remedy = "Ask with a smaller delta, or without keys that must be selected privately,"
+    elif budget.order is None:
+        why = (
+            "It has no pure loss, and a budget with delta = 0 takes nothing else."
+            if after.pure is None
+            else f"The pure losses would sum to {round_up(after.pure)}."
+        )
+        remedy = "Ask with Laplace noise" + (f" and epsilon ≤ {_down(left.epsilon)}," if left.epsilon else ",")
+    else:
+        renyi = "infinity" if after.renyi == inf else round_up(Fraction(after.renyi) / UNIT)
+        pure = "have no finite sum" if after.pure is None else f"would sum to {round_up(after.pure)}"
+        room = max(0.0, (budget.capacity or 0) / UNIT)
+        why = (
+            f"The pure losses {pure}, and the Rényi losses of order {budget.order} to {renyi}; {room:.6g} is the most."
+        )
+        remedy = "Ask for less, with more noise,"
+    return BudgetExhausted(what, why, f"{remedy} or ask the owner to raise the budget.")
+
+
+def _down(value: Fraction) -> str:
+    return f"{floor(value * 10**6) / 10**6:g}"

@@ -1,0 +1,76 @@
+"""What was lost, in the two numbers people use: epsilon and delta, exact inside and rounded up for reading."""
+
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+
+from sfumato.accounting.event import Event, Neighbours, NonPrivate, shared_neighbours
+from sfumato.errors import BadParameter
+from sfumato.exact import decimal_rational, integer
+
+_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyLoss:
+    """An (epsilon, delta) that holds: exact fractions; text shows four digits, rounded up.
+
+    >>> print(PrivacyLoss(Fraction(1, 3), Fraction(1, 10**6)))
+    ε = 0.3334, δ = 0.000001
+    """
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", not_negative(decimal_rational(self.epsilon, "epsilon"), "epsilon"))
+        object.__setattr__(self, "delta", delta_or_zero(self.delta))
+
+    def __str__(self) -> str:
+        return f"{self:{_SHOWN}}"
+
+    def __format__(self, digits: str) -> str:
+        """Show both numbers with so many significant digits, rounded up."""
+        if not digits.isascii() or not (digits.isdigit() or digits == "") or digits == "0":
+            raise BadParameter(
+                f"The format {digits!r} is not a number of digits.",
+                "A loss is shown with a number of significant digits, rounded up.",
+                "Write for example f'{loss:6}'.",
+            )
+        shown = int(digits or _SHOWN)
+        return f"ε = {round_up(self.epsilon, shown)}, δ = {round_up(self.delta, shown)}"
+
+
+def round_up(value: Fraction, digits: int = _SHOWN) -> str:
+    """Write a number that is not negative with `digits` significant digits, never below its value.
+
+    >>> round_up(Fraction(1, 3)), round_up(Fraction(3)), round_up(Fraction(1, 10**12), 2)
+    ('0.3334', '3', '1e-12')
+    """
+    shown = integer(digits, "digits", 1)
+    exact = not_negative(decimal_rational(value, "value"), "value")
+    up = Context(prec=shown, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    rounded = up.divide(Decimal(exact.numerator), Decimal(exact.denominator)).normalize(up)
+    if -7 < rounded.adjusted() < 12:
+        return f"{rounded:f}"
+    return str(rounded).replace("E+", "e").replace("E", "e")
+
+
+def not_negative(value: Fraction, name: str) -> Fraction:
+    """Return `value` if it is not below zero."""
+    if value >= 0:
+        return value
+    raise BadParameter(f"{name} = {value} is negative.", "Nothing is ever given back.", f"Give {name} ≥ 0.")
+
+
+def delta_or_zero(value: object) -> Fraction:
+    """Read a delta in [0, 1]; a float is its decimal text."""
+    delta = decimal_rational(value, "delta")
+    if 0 <= delta <= 1:
+        return delta
+    raise BadParameter(f"delta = {value} is not between 0 and 1.", "It is a probability.", "Give a delta such as 1e-6.")
+
+
+def one_relation(known: Neighbours | None, event: Event) -> Neighbours | None:
+    """Return the relation of what was accounted so far and of `event`; two different ones are refused."""
+    return event.neighbours if known is None else shared_neighbours((NonPrivate(known), event))

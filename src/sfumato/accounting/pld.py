@@ -1,0 +1,153 @@
+"""What a composition costs, between two certified numbers: by the distribution of the privacy loss itself.
+
+`bounds` gives epsilon at a delta, `delta_bounds` gives delta at an epsilon; the first number is never above the truth
+and the second never below it, rounding included. The events' parameters must have been fixed in advance (the questions
+may be adaptive): enforcement is the filter's job. Theorem: proofs/pld_composition.md
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sfumato.accounting import bracket, contour
+from sfumato.accounting.bracket import Bracket
+from sfumato.accounting.event import Event, Parallel, shared_neighbours
+from sfumato.accounting.inversion import solve
+from sfumato.accounting.mixture import mixture
+from sfumato.accounting.reduction import Failures, exact, strip
+from sfumato.errors import BadParameter
+from sfumato.exact import decimal_rational, probability
+
+_GOOD = 1e-5  # relative width below which a grown table need not be laid again
+_HARDLY = Fraction(1, 10**15)
+_LONG = 64  # distinct events from which on a history is kept as a table of moments
+
+
+def bounds(event: Event, delta: float | Fraction | str) -> tuple[float, float]:
+    """Return (lower, upper) on the least epsilon for which the event is (epsilon, delta)-DP.
+
+    >>> from sfumato.accounting.event import Neighbours, Pure, Repeated
+    >>> lower, upper = bounds(Repeated(Pure(Fraction(1, 10), Neighbours.ADD_REMOVE), 100), 1e-6)
+    >>> lower < 4.77456758811 < upper, upper - lower < 1e-8
+    (True, True)
+    """
+    target = probability(delta, "delta")
+    if isinstance(event, Parallel) and event.events:  # the worst part decides, at every epsilon
+        pairs = [bounds(part, target) for part in event.events]
+        return max(low for low, _ in pairs), max(high for _, high in pairs)
+    return Pld.of(event, target).bounds()
+
+
+def delta_bounds(event: Event, epsilon: float | Fraction | str) -> tuple[float, float]:
+    """Return (lower, upper) on the least delta for which the event is (epsilon, delta)-DP.
+
+    >>> from sfumato.accounting.event import Neighbours, RealGaussianNoise
+    >>> lower, upper = delta_bounds(RealGaussianNoise(1, 1, Neighbours.ADD_REMOVE), 1)
+    >>> lower < 0.12693673750664 < upper, upper - lower < 1e-12
+    (True, True)
+    """
+    target = _epsilon(epsilon)
+    if isinstance(event, Parallel) and event.events:
+        pairs = [delta_bounds(part, target) for part in event.events]
+        return max(low for low, _ in pairs), max(high for _, high in pairs)
+    parts, failures = strip(event)
+    near = float(target)
+    before = near if near <= target else math.nextafter(near, 0.0)
+    after = near if near >= target else math.nextafter(near, math.inf)
+    core = bracket.at_epsilon(parts, near)
+    return failures.lower(core.delta(after)[0]), failures.upper(core.delta(before)[1])
+
+
+def _epsilon(value: object) -> Fraction:
+    number = decimal_rational(value, "epsilon")
+    if 0 <= number < 10**300:
+        return number
+    raise BadParameter(
+        f"epsilon = {value} is out of range.", "A loss is not negative, and finite.", "Give an epsilon of at least 0."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pld:
+    """The accountant as a value: a history, the delta it is judged at, and (for a long one) its moments.
+
+    >>> from sfumato.accounting.event import LaplaceNoise, Neighbours
+    >>> history = Pld.of(LaplaceNoise(1, 10, Neighbours.REPLACE), "1e-6")
+    >>> longer = history.compose(LaplaceNoise(1, 7, Neighbours.REPLACE))
+    >>> history.bounds()[1] < longer.bounds()[0]
+    True
+    """
+
+    target: Fraction
+    parts: Mapping[Event, int]
+    failures: Failures
+    table: contour.Table | None  # of the core, if its law is known on both sides
+
+    @classmethod
+    def of(cls, event: Event, delta: float | Fraction | str) -> "Pld":
+        """Return the accountant of one event, usually a composition."""
+        parts, failures = strip(event)
+        return cls(probability(delta, "delta"), parts, failures, None)._laid()
+
+    def compose(self, event: Event) -> "Pld":
+        """Return the accountant of the history and one more event, at the cost of that event alone."""
+        shared_neighbours((*list(self.parts)[:1], event))
+        more, failures = strip(event)
+        parts = dict(self.parts)
+        for part, times in more.items():
+            parts[part] = parts.get(part, 0) + times
+        grown = replace(self, parts=parts, failures=self.failures.plus(failures, 1), table=None)
+        extra = mixture(more) if self.table and exact(more) else None
+        if self.table is None or extra is None:
+            return grown._laid()
+        table = self.table.plus(extra)
+        return grown._laid() if table.stale() else replace(grown, table=table)
+
+    def bounds(self) -> tuple[float, float]:
+        """Return (lower, upper) on epsilon."""
+        core = self._core_target()
+        if core is not None and core < 0:  # failures alone exceed delta
+            return math.inf, math.inf
+        if core == 0:  # the core may not fail at all: its largest loss, and whatever a positive delta already needs
+            low, _ = replace(self, target=_HARDLY, failures=Failures()).bounds()
+            return low, _pure(self.parts)
+        if self.table is not None:
+            low, high = self._solved(Bracket(self.table, 0.0, ((self.table, 0.0),)), core)
+            if high - low <= _GOOD * high:
+                return low, high
+        return self._solved(bracket.at_delta(self.parts, self._guess()), core)
+
+    def _solved(self, sides: Bracket, core: Fraction | None) -> tuple[float, float]:
+        if core is not None:
+            return solve(sides.delta, core, 1.0)
+
+        def whole(epsilon: float) -> tuple[float, float]:
+            low, high = sides.delta(epsilon)
+            return self.failures.lower(low), self.failures.upper(high)
+
+        if self.failures.lower(0.0) > self.target:
+            return math.inf, math.inf
+        return solve(whole, self.target, 1.0)
+
+    def _core_target(self) -> Fraction | None:
+        """Return the delta that is left for the core, exactly; None if only floats can tell."""
+        kept = self.failures.kept
+        if kept is None:
+            return None
+        return 1 - (1 - self.target) / kept if kept else Fraction(-1)
+
+    def _guess(self) -> float:
+        lost = -math.expm1(-self.failures.most)
+        return max((float(self.target) - lost) / max(1 - lost, 1e-12), float(self.target) * 1e-3)
+
+    def _laid(self) -> "Pld":
+        if len(self.parts) < _LONG or not exact(self.parts):
+            return replace(self, table=None)
+        losses = mixture(self.parts)
+        return replace(self, table=None if losses is None else contour.for_delta(losses, self._guess()))
+
+
+def _pure(parts: Mapping[Event, int]) -> float:
+    losses = mixture(parts)  # None for noise that has no largest loss, and for what only the grid can bound
+    return math.inf if losses is None else losses.largest() * (1 + 1e-12)

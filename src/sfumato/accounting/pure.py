@@ -1,0 +1,94 @@
+"""Pure differential privacy: losses are exact fractions and add up, whatever is asked next."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import inf
+
+from sfumato.accounting.enclosure import Enclosure, enclose, refine, upper
+from sfumato.accounting.event import (
+    BoundedRange,
+    Composed,
+    Event,
+    LaplaceNoise,
+    Neighbours,
+    NonPrivate,
+    Parallel,
+    PoissonSampled,
+    Pure,
+    RandomizedResponse,
+    RealLaplaceNoise,
+    Repeated,
+)
+from sfumato.accounting.loss import one_relation
+from sfumato.errors import UnsupportedEvent
+
+
+@dataclass(frozen=True, slots=True)
+class PureLoss:
+    """The accountant of pure losses: a value; composing gives a new one."""
+
+    epsilon: Fraction | float = Fraction(0)
+    neighbours: Neighbours | None = None
+
+    def compose(self, event: Event) -> "PureLoss":
+        more = epsilon(event)
+        return PureLoss(self.epsilon + more, one_relation(self.neighbours, event))
+
+
+def epsilon(event: Event) -> Fraction | float:
+    """Return the epsilon of a pure event: exact, except that a sampled one is rounded up at the 30th digit.
+
+    `NonPrivate` costs `math.inf`. An event that is not pure for any finite epsilon (Gaussian noise, `Approximate`) is
+    refused: the question has no answer. Proof: proofs/composition.md, Lemma 2.
+
+    >>> from sfumato.accounting.event import Neighbours
+    >>> epsilon(Repeated(LaplaceNoise(3, Fraction(10), Neighbours.ADD_REMOVE), 4))
+    Fraction(6, 5)
+    """
+    match event:
+        case LaplaceNoise(sensitivity, scale, _) | RealLaplaceNoise(sensitivity, scale, _):
+            return Fraction(sensitivity) / scale  # [GRS12]
+        case Pure(bound, _) | RandomizedResponse(bound, _, _):
+            return bound
+        case BoundedRange(bound, _):
+            return bound  # log-ratios span at most epsilon, and they have both signs [CR21]
+        case NonPrivate():
+            return inf
+        case PoissonSampled(rate, inner):
+            return amplified(rate, epsilon(inner))
+        case Repeated(inner, times):
+            return times * epsilon(inner)
+        case Composed(events):
+            return sum((epsilon(part) for part in events), Fraction(0))
+        case Parallel(events):
+            return max((epsilon(part) for part in events), default=Fraction(0))
+        case _:
+            raise UnsupportedEvent(
+                event,
+                accountant="pure",
+                why="It is not epsilon-DP for any finite epsilon, or no theorem says for which.",
+                remedy="Use the zCDP, Rényi or PLD accountant, which state an epsilon at a delta.",
+            )
+
+
+def epsilon_or_infinity(event: Event) -> Fraction | float:
+    """Return the pure epsilon, or infinity for an event that has none."""
+    try:
+        return epsilon(event)
+    except UnsupportedEvent:
+        return inf
+
+
+@lru_cache(maxsize=4096)
+def amplified(rate: Fraction, bound: Fraction | float) -> Fraction | float:
+    """Return the epsilon of an epsilon-DP event on a Poisson sample: ln(1 + q(e^ε - 1)), rounded up."""
+    if bound in (0, inf) or rate == 1:
+        return bound
+    return min(bound, upper(refine(lambda digits: enclosed_amplified(rate, Fraction(bound), digits))))
+
+
+def enclosed_amplified(rate: Fraction, bound: Fraction, digits: int) -> Enclosure:
+    """Enclose ln(1 + q(e^ε - 1)), written so that e^ε is never formed. [Balle, Barthe, Gaboardi 2018, Thm 8]"""
+    loss = enclose(bound, digits)
+    return loss + ((-loss).exp() * (1 - rate) + rate).ln()

@@ -1,0 +1,209 @@
+"""Rényi differential privacy: a loss for each order, which adds up at each order.
+
+D_α(P‖Q) = ln E_P[(P/Q)^(α-1)] / (α-1), the larger of both directions [M17]. Every number returned is rounded up.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import inf
+
+from sfumato.accounting.approximate import nonprivate, separate
+from sfumato.accounting.conversion import epsilon_at, least_epsilon
+from sfumato.accounting.enclosure import Enclosure, enclose, float_above, refine, upper
+from sfumato.accounting.event import (
+    BoundedRange,
+    Composed,
+    Concentrated,
+    Event,
+    GaussianNoise,
+    LaplaceNoise,
+    Neighbours,
+    NonPrivate,
+    Parallel,
+    PoissonSampled,
+    Pure,
+    RandomizedResponse,
+    RealGaussianNoise,
+    RealLaplaceNoise,
+    Repeated,
+)
+from sfumato.accounting.loss import one_relation
+from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
+from sfumato.accounting.sampled_gaussian import sampled_gaussian_loss
+from sfumato.errors import BadParameter, UnsupportedEvent
+from sfumato.exact import decimal_rational, probability
+
+
+@dataclass(frozen=True, slots=True)
+class Rdp:
+    """The accountant at one order: a value; composing gives a new one. Exact sums: the order of events is nothing."""
+
+    order: Fraction
+    loss: Fraction | float = Fraction(0)
+    delta: Fraction = Fraction(0)
+    neighbours: Neighbours | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", _order(self.order))
+
+    def compose(self, event: Event) -> "Rdp":
+        core, delta = separate(event)
+        more = core_loss(core, self.order)
+        return Rdp(self.order, self.loss + more, self.delta + delta, one_relation(self.neighbours, event))
+
+    def epsilon(self, delta: object) -> float:
+        """Return an epsilon such that everything composed so far is (epsilon, delta)-DP, from this order alone."""
+        left = probability(delta, "delta") - self.delta
+        if self.loss == 0 and left >= 0:
+            return 0.0
+        return float_above(epsilon_at(self.order, self.loss, left)) if left > 0 else inf
+
+
+def loss(event: Event, order: object) -> float:
+    """Return the Rényi loss of the event's core at an order above 1; the delta of `Approximate` stands beside it.
+
+    >>> from sfumato.accounting.event import Neighbours
+    >>> round(loss(Pure(Fraction(1), Neighbours.ADD_REMOVE), 8), 12)
+    0.955248374055
+    """
+    return float_above(Rdp(_order(order)).compose(event).loss)
+
+
+def epsilon(event: Event, delta: object) -> float:
+    """Return an epsilon such that the event is (epsilon, delta)-DP: the least over all orders, rounded up.
+
+    Proof: proofs/rdp.md. The order may be infinite, where the loss is the pure one.
+    """
+    core, beside = separate(event)
+    left = probability(delta, "delta") - beside
+    probe = core_loss(core, Fraction(2))
+    if probe == 0 and left >= 0:
+        return 0.0
+    if left <= 0 or probe == inf:
+        return inf
+    found = least_epsilon(lambda order: core_loss(core, order), left)
+    return min(found, float_above(epsilon_or_infinity(core)))
+
+
+def core_loss(event: Event, order: Fraction) -> Fraction | float:
+    """Return the loss of an event without `Approximate`, as an exact number that is not below it."""
+    match event:
+        case Repeated(inner, times):
+            return times * core_loss(inner, order)
+        case Composed(events):
+            return sum((core_loss(part, order) for part in events), Fraction(0))
+        case Parallel(events):
+            return max((core_loss(part, order) for part in events), default=Fraction(0))
+        case _:
+            return leaf_loss(event, order)
+
+
+@lru_cache(maxsize=1 << 15)
+def leaf_loss(event: Event, order: Fraction) -> Fraction | float:
+    """Return the loss of one release, rounded up at the 30th digit or exact. The table of proofs/rdp.md, row by row."""
+    match event:
+        case GaussianNoise(squared, sigma_squared, _) | RealGaussianNoise(squared, sigma_squared, _):
+            return order * squared / (2 * sigma_squared)  # [M17, Prop. 7]; integer noise: [CKS20, Prop. 5]
+        case Concentrated(rho, _):
+            return order * rho  # [BS16, Def. 1.1]
+        case BoundedRange(bound, _):
+            return min(order * bound * bound / 8, bound)  # [CR21]
+        case LaplaceNoise(steps, scale, _):
+            return min(steps / scale, upper(refine(lambda digits: _laplace(steps, scale, order, digits))))
+        case RealLaplaceNoise(sensitivity, scale, _):
+            bound = sensitivity / scale
+            return min(bound, upper(refine(lambda digits: _real_laplace(bound, order, digits))))
+        case Pure(bound, _):
+            return min(bound, upper(refine(lambda digits: _pure(enclose(bound, digits), order))))
+        case RandomizedResponse(bound, categories, _):
+            return min(bound, upper(refine(lambda digits: _response(bound, categories, order, digits))))
+        case NonPrivate():
+            return inf
+        case PoissonSampled(rate, inner):
+            return _sampled(event, rate, inner, order)
+        case _:
+            raise UnsupportedEvent(event, accountant="Rényi")
+
+
+def _order(value: object) -> Fraction:
+    order = decimal_rational(value, "order")
+    if order > 1:
+        return order
+    raise BadParameter(f"order = {value} is not above 1.", "Rényi orders begin above 1.", "Give for example order = 2.")
+
+
+def _pure(bound: Enclosure, order: Fraction) -> Enclosure:
+    """Enclose ln(cosh((α-½)ε)/cosh(ε/2))/(α-1), with e^((α-1)ε) taken out so that nothing overflows."""
+    numerator = (-bound * (2 * order - 1)).exp() + 1
+    denominator = (-bound).exp() + 1
+    return bound + (numerator / denominator).ln() / (order - 1)
+
+
+def _response(bound: Fraction, categories: int, order: Fraction, digits: int) -> Enclosure:
+    epsilon = enclose(bound, digits)
+    others = (-epsilon * order).exp() * (categories - 2)
+    numerator = (-epsilon * (2 * order - 1)).exp() + others + 1
+    denominator = (-epsilon).exp() * (categories - 1) + 1
+    return epsilon + (numerator / denominator).ln() / (order - 1)
+
+
+def _real_laplace(bound: Fraction, order: Fraction, digits: int) -> Enclosure:
+    epsilon = enclose(bound, digits)
+    mean = ((-epsilon * (2 * order - 1)).exp() * (order - 1) + order) / (2 * order - 1)
+    return epsilon + mean.ln() / (order - 1)
+
+
+def _laplace(sensitivity: int, scale: Fraction, order: Fraction, digits: int) -> Enclosure:
+    epsilon = enclose(sensitivity / scale, digits)
+    x = (-enclose(1 / scale, digits)).exp()
+    far = (-epsilon * (2 * order - 1)).exp()  # y^D
+    mean = far + 1
+    if sensitivity > 1:
+        y = (-enclose((2 * order - 1) / scale, digits)).exp()
+        mean = mean - (x - 1) * (y - far) / (-y + 1)
+    return epsilon + (mean / (x + 1)).ln() / (order - 1)
+
+
+def _sampled(event: Event, rate: Fraction, inner: Event, order: Fraction) -> Fraction | float:
+    if rate == 1:
+        return core_loss(inner, order)
+    if isinstance(inner, PoissonSampled):
+        return leaf_loss(PoissonSampled(rate * inner.rate, inner.event), order)  # a sample of a sample is a sample
+    if nonprivate(inner):
+        return inf
+    bound = epsilon_or_infinity(inner)
+    if bound == 0:
+        return Fraction(0)
+    if bound < inf:
+        exact = Fraction(bound)
+        return upper(refine(lambda digits: _pure(enclosed_amplified(rate, exact, digits), order)))
+    gaussian = _gaussian_ratio(inner)
+    if gaussian is None:
+        raise UnsupportedEvent(
+            event,
+            accountant="Rényi",
+            why="A Poisson sample is bounded for pure events and for compositions of Gaussian noise alone.",
+            remedy="Sample each kind of release by itself, or use the PLD accountant.",
+        )
+    return sampled_gaussian_loss(rate, gaussian[0], order, integer_noise=gaussian[1])
+
+
+def _gaussian_ratio(event: Event) -> tuple[Fraction, bool] | None:
+    """Return Σ Δ²/σ² of a composition of Gaussian noise, and whether some of it is integer noise; None if other."""
+    match event:
+        case GaussianNoise(squared, sigma_squared, _):
+            return squared / sigma_squared, True
+        case RealGaussianNoise(squared, sigma_squared, _):
+            return squared / sigma_squared, False
+        case Repeated(inner, times):
+            found = _gaussian_ratio(inner)
+            return found and (times * found[0], found[1])
+        case Composed(events):
+            parts = [_gaussian_ratio(part) for part in events]
+            known = [part for part in parts if part is not None]
+            if len(known) < len(parts):
+                return None
+            return sum((ratio for ratio, _ in known), Fraction(0)), any(integers for _, integers in known)
+        case _:
+            return None

@@ -1,0 +1,54 @@
+"""True answers, read as integers of any shape, and noise added to them without ever wrapping round."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import BadParameter
+
+Answers = npt.NDArray[Any]
+"""int64 where the numbers fit, else Python integers."""
+
+
+def integer_answers(values: object) -> Answers:
+    """Read integers of any shape; anything else is refused without repeating a value.
+
+    >>> integer_answers([[1, 2], [3, 2**70]]).dtype
+    dtype('O')
+    """
+    array = _array(values)
+    if array is not None and array.dtype.kind in "iu":
+        return array.astype(object if array.dtype == np.uint64 else np.int64)
+    if array is not None and array.dtype == object and all(type(number) is int for number in array.flat):
+        return array
+    if array is not None and array.size == 0:
+        return array.astype(np.int64)
+    raise BadParameter(
+        "The values are not integers of one shape.",
+        "Noise is added on a public grid of integers; floats, booleans and ragged lists have no place on it.",
+        "Clip and quantise first (sfumato.sensitivity.clipping), then pass an integer array.",
+    )
+
+
+def add_noise(values: Answers, noise: Answers) -> Answers:
+    """Return values + noise: int64 if every noisy value fits, else Python integers.
+
+    Which of the two comes out depends on the noisy values alone, so it reveals nothing more than they do.
+    """
+    if values.dtype != object and noise.dtype != object:
+        total: Answers = values + noise
+        wrapped = ((values ^ total) & (noise ^ total)) < 0  # both summands have the other sign than their sum
+        if not wrapped.any():
+            return total
+    wide: Answers = values.astype(object) + noise.astype(object)
+    if wide.size and wide.min() >= -(1 << 63) and wide.max() < 1 << 63:
+        return wide.astype(np.int64)
+    return wide
+
+
+def _array(values: object) -> Answers | None:
+    try:
+        return values if isinstance(values, np.ndarray) else np.array(values)
+    except (ValueError, TypeError, OverflowError):
+        return None

@@ -1,0 +1,126 @@
+"""Warner's randomized response: a person answers yes or no, and can always say that it was the coin."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.accounting.event import Neighbours, RandomizedResponse
+from sfumato.errors import BadParameter
+from sfumato.exact import integer, positive_rational, rational
+from sfumato.mechanisms.columns import integer_column
+from sfumato.mechanisms.response_count import Channel
+from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
+from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
+from sfumato.randomness.source import Source
+
+_UNIT = 10**12
+"""A stated loss is a multiple of 1e-12: it reads back as the decimal that was asked for."""
+_LARGEST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Warner:
+    """With probability `truth` report the true bit, else a fair coin.
+
+    Theorem: a report is ε-DP under replace for e^ε = (1 + truth) / (1 - truth), and for no smaller ε.  [Warner 1965]
+    Proof: proofs/randomized_response.md
+
+    >>> Warner(Fraction(1, 2)).epsilon  # ln 3, rounded up
+    Fraction(1098612288669, 1000000000000)
+    """
+
+    truth: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "truth", rational(self.truth, "truth"))
+        if not 0 < self.truth < 1:
+            raise BadParameter(
+                f"truth = {self.truth} is not between 0 and 1.",
+                "At 0 a report says nothing; at 1 it hides nothing.",
+                "Give the probability of a true answer, for example Fraction(1, 2).",
+            )
+
+    @classmethod
+    def by_epsilon(cls, epsilon: object) -> "Warner":
+        """Return the most truthful response that costs at most epsilon, to within 1e-12.
+
+        >>> Warner.by_epsilon("0.1").epsilon
+        Fraction(1, 10)
+        """
+        asked = positive_rational(epsilon, "epsilon")
+        if not Fraction(1, _UNIT) <= asked <= _LARGEST:
+            raise BadParameter(
+                f"epsilon = {asked} is out of reach.",
+                f"A response by epsilon is built for 1e-12 … {_LARGEST}.",
+                "Choose an epsilon in that range, or give `truth` itself.",
+            )
+        loss = Fraction(asked * _UNIT // 1, _UNIT)
+        bits = 64 + ceil(3 * loss / 2)  # fine enough that the loss falls by less than 1e-12: proof §2
+        low, _ = ExpRatio(loss, a=1, b=-1, c=1, d=1).bounds(bits)  # tanh(loss / 2), rounded down
+        return cls(Fraction(low, 1 << bits))
+
+    @property
+    def epsilon(self) -> Fraction:
+        """ln((1 + truth) / (1 - truth)), rounded up to a multiple of 1e-12."""
+        return _loss(self.truth)
+
+    @property
+    def event(self) -> RandomizedResponse:
+        """What one report costs the person who gives it."""
+        return RandomizedResponse(self.epsilon, 2, Neighbours.REPLACE)
+
+    def release(self, values: object, source: Source) -> npt.NDArray[np.bool_]:
+        """Return one report per true bit. Both coins are tossed for everybody, whatever the first one says."""
+        bits = integer_column(values, 0, 1, "bits").astype(np.bool_)
+        truthful = Bernoulli(self.truth).draw(len(bits), source)
+        coins = Bernoulli(Fraction(1, 2)).draw(len(bits), source)
+        return np.where(truthful, bits, coins)
+
+    def estimate(self, yes: int, reports: int) -> Fraction:
+        """Return the unbiased estimate of the true share of yes; it may lie outside [0, 1]."""
+        share = Fraction(integer(yes, "yes", 0), integer(reports, "reports", 1))
+        return (share - (1 - self.truth) / 2) / self.truth
+
+    def variance(self, reports: int) -> Fraction:
+        """Return the estimate's variance, whatever the true share: what the coins do, (1 - truth²) / (4 n truth²)."""
+        return (1 - self.truth**2) / (4 * integer(reports, "reports", 1) * self.truth**2)
+
+    def interval(self, yes: int, reports: int, confidence: object) -> tuple[Fraction, Fraction]:
+        """Return bounds on these people's true share of yes that cover it at this level, whatever it is."""
+        return self._channel.interval(yes, reports, confidence)
+
+    def margin(self, confidence: object, reports: int) -> float:
+        """Return the half-width within which the estimate from n reports stays at this level, whatever the share."""
+        return self._channel.margin(reports, confidence)
+
+    @property
+    def _channel(self) -> Channel:
+        return Channel(float((1 + self.truth) / 2), float((1 - self.truth) / 2))
+
+
+@lru_cache(maxsize=512)
+def _loss(truth: Fraction) -> Fraction:
+    """Return the smallest multiple k/10^12 with e^(-k/10^12) <= (1 - truth) / (1 + truth)."""
+    odds = (1 - truth) / (1 + truth)
+    below, above = 0, 1
+    while not _is_below(above, odds):
+        below, above = above, 2 * above
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (below, middle) if _is_below(middle, odds) else (middle, above)
+    return Fraction(above, _UNIT)
+
+
+def _is_below(units: int, odds: Fraction) -> bool:
+    bits = 128
+    while True:
+        low, high = exp_minus_bounds(Fraction(units, _UNIT), bits)
+        if high <= scaled_floor(odds, bits):
+            return True
+        if low >= scaled_ceiling(odds, bits):
+            return False
+        bits *= 2  # ends: e^-y is irrational for rational y > 0 (Lindemann)

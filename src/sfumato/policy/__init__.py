@@ -1,0 +1,1 @@
+"""What the data owner promises about whom, within which bounds and for how much, read from TOML and frozen."""

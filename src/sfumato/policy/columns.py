@@ -1,0 +1,242 @@
+"""The columns of a table: their types, exact bounds on a grid of integers, and public keys."""
+
+from collections.abc import Callable
+from datetime import date, datetime
+from fractions import Fraction
+from math import ceil, floor
+from numbers import Rational
+
+from sfumato.policy.entry import Entry, choice, flag, items, missing, number, refuse, section, shown, text
+from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
+
+COLUMN_KEYS = ("type", "bounds", "step", "values", "unique")
+MOST_VALUES = 10_000
+"""As many cells as an answer may have."""
+LONGEST_VALUE = 1000
+_INT64 = range(-(2**63), 2**63)
+_STEPS = (Fraction(1, 10**18), Fraction(10**18))
+
+_SYNONYMS = {
+    **dict.fromkeys(("int", "bigint", "smallint", "int64", "int32", "long", "hugeint", "serial"), "integer"),
+    **dict.fromkeys(("float", "double", "real", "numeric", "number", "float64", "money"), "decimal"),
+    **dict.fromkeys(("bool", "bit", "logical"), "boolean"),
+    **dict.fromkeys(("string", "varchar", "char", "str", "enum", "category", "uuid"), "text"),
+    **dict.fromkeys(("datetime", "timestamptz", "instant"), "timestamp"),
+    "day": "date",
+}
+_BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
+
+
+def read_column(name: str, entry: Entry) -> Column:
+    """Read one column; a reference in `values` is checked by `tables`, once all tables are known."""
+    if isinstance(entry.value, str):
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}.",
+            "A column is a table with at least a type.",
+            f'Write {{ type = "{_meant(entry.value)}" }}.',
+        )
+    keys = section(entry, COLUMN_KEYS)
+    if "type" not in keys:
+        raise missing(entry, "type", "A type is never guessed.", f"Add type: one of {', '.join(ColumnType)}.")
+    kind = ColumnType(choice(keys["type"], ColumnType, _SYNONYMS))
+    step = _step(kind, keys.get("step"))
+    bounds = _bounds(kind, keys["bounds"]) if "bounds" in keys else None
+    if bounds is not None:
+        _check_grid(entry, keys["bounds"], kind, bounds, step)
+    values = _values(kind, keys["values"], bounds, step) if "values" in keys else None
+    return Column(name, kind, bounds, step, values, flag(keys["unique"]) if "unique" in keys else False)
+
+
+def _meant(word: str) -> str:
+    return _SYNONYMS.get(word, word if word in set(ColumnType) else "integer")
+
+
+def _step(kind: ColumnType, entry: Entry | None) -> Fraction | None:
+    if entry is None:
+        return Fraction(1) if kind is ColumnType.INTEGER else None
+    step = number(entry)
+    if kind is ColumnType.INTEGER and step == 1:
+        return step
+    if kind is not ColumnType.DECIMAL:
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}, for a column of type {kind}.",
+            "Only decimals have a step: integers count in ones, dates in days, timestamps in microseconds.",
+            'Leave out step, or write type = "decimal".',
+        )
+    if not _STEPS[0] <= step <= _STEPS[1]:
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}.",
+            "A step is above zero, from 1e-18 to 1e18: every value becomes a whole number of steps.",
+            "Write the precision that matters, for example step = 0.01.",
+        )
+    return step
+
+
+def _bounds(kind: ColumnType, entry: Entry) -> Bounds:
+    if kind not in _BOUNDED:
+        raise refuse(
+            entry,
+            f"is written for a column of type {kind}.",
+            f"Bounds are for columns of type {', '.join(_BOUNDED)}.",
+            "Leave out bounds." + (" List public keys in values." if kind is ColumnType.TEXT else ""),
+        )
+    ends = items(entry, MOST_VALUES)
+    if len(ends) != 2:
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}.",
+            "Bounds are two values, the least and the greatest that count.",
+            "Write bounds = [LOW, HIGH].",
+        )
+    low, high = (_READERS[kind](end) for end in ends)
+    if position(low) > position(high):
+        raise refuse(
+            entry,
+            f"is reversed: {shown(ends[0].value)} is above {shown(ends[1].value)}.",
+            "No value lies between them.",
+            f"Write bounds = [{shown(ends[1].value)}, {shown(ends[0].value)}].",
+        )
+    return Bounds(low, high)
+
+
+def _check_grid(column: Entry, entry: Entry, kind: ColumnType, bounds: Bounds, step: Fraction | None) -> None:
+    """Refuse bounds that are not themselves whole numbers of steps in 64 bits: what is clipped must stay inside."""
+    if kind is ColumnType.DECIMAL and step is None:
+        raise missing(
+            column,
+            "step",
+            "A decimal with bounds becomes a whole number of steps, and a step is never guessed.",
+            "Add the precision that matters, for example step = 0.01.",
+        )
+    unit = Fraction(1) if step is None else step
+    for end, nearest in ((bounds.low, floor), (bounds.high, ceil)):
+        steps = Fraction(position(end)) / unit
+        if steps.denominator != 1:
+            raise refuse(
+                entry,
+                f"is {shown(entry.value)}: {decimal(end)} is not a whole number of steps of {decimal(unit)}.",
+                "Values are rounded to whole steps, and the bounds must hold after rounding.",
+                f"Write {decimal(nearest(steps) * unit)} instead of {decimal(end)}, or change step.",
+            )
+        if int(steps) not in _INT64:
+            raise refuse(
+                entry,
+                f"is {shown(entry.value)}: {decimal(end)} is too many steps.",
+                "A value in whole steps fits 64 bits.",
+                "Narrow the bounds, or make step larger.",
+            )
+
+
+def _values(
+    kind: ColumnType, entry: Entry, bounds: Bounds | None, step: Fraction | None
+) -> tuple[Value, ...] | Reference:
+    if isinstance(entry.value, str):
+        return _reference(entry)
+    values: dict[Value, None] = {}
+    for element in items(entry, MOST_VALUES):
+        value = _READERS[kind](element)
+        if value in values:
+            raise refuse(element, f"repeats {shown(element.value)}.", "A public key is listed once.", "Remove it here.")
+        if bounds is not None and not position(bounds.low) <= position(value) <= position(bounds.high):
+            raise refuse(
+                element,
+                f"is {shown(element.value)}, outside the bounds.",
+                "Values are clipped to the bounds, so that no row would have this key.",
+                "Widen bounds, or remove the value.",
+            )
+        if step is not None and (Fraction(position(value)) / step).denominator != 1:
+            raise refuse(
+                element,
+                f"is {shown(element.value)}, not a whole number of steps of {decimal(step)}.",
+                "Values are rounded to whole steps, so that no row would have this key.",
+                "Change the value or step.",
+            )
+        values[value] = None
+    if not values:
+        raise refuse(
+            entry,
+            "is empty.",
+            "A column without public keys needs no list: its keys are then selected privately.",
+            "List the keys, or leave out values.",
+        )
+    return tuple(values)
+
+
+def _reference(entry: Entry) -> Reference:
+    table, dot, column = text(entry, LONGEST_VALUE).partition(".")
+    if not dot or not table or not column:
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}.",
+            "Public keys are a list, or a public table's column as text.",
+            'Write values = ["…", "…"], or values = "table.column".',
+        )
+    return Reference(table, column)
+
+
+def decimal(value: Value) -> str:
+    """Return a number as a decimal if it has one, else as a fraction in quotes; a date as it is."""
+    if not isinstance(value, Fraction):
+        return shown(value)
+    digits = next((places for places in range(41) if (value * 10**places).denominator == 1), None)
+    if digits is None:
+        return f'"{value}"'
+    whole = f"{abs(int(value * 10**digits)):0{digits + 1}d}"
+    sign = "-" if value < 0 else ""
+    return sign + (f"{whole[:-digits]}.{whole[-digits:]}" if digits else whole)
+
+
+def _integer(entry: Entry) -> Value:
+    if isinstance(entry.value, Rational) and not isinstance(entry.value, bool) or not isinstance(entry.value, str):
+        exact = number(entry)
+        if exact.denominator == 1:
+            return int(exact)
+    raise _wrong(entry, ColumnType.INTEGER, "a whole number, for example 120")
+
+
+def _decimal(entry: Entry) -> Value:
+    return number(entry)
+
+
+def _boolean(entry: Entry) -> Value:
+    return flag(entry)
+
+
+def _date(entry: Entry) -> Value:
+    if type(entry.value) is date:
+        return entry.value
+    raise _wrong(entry, ColumnType.DATE, "a TOML date without quotes, for example 2024-02-29")
+
+
+def _timestamp(entry: Entry) -> Value:
+    # The column's clock is the source's; an offset here would claim to know it.
+    if type(entry.value) is datetime and entry.value.tzinfo is None:
+        return entry.value.replace(fold=0)
+    example = "2024-02-29T12:00:00"
+    raise _wrong(entry, ColumnType.TIMESTAMP, f"a TOML date and time without quotes or offset, for example {example}")
+
+
+def _text(entry: Entry) -> Value:
+    return text(entry, LONGEST_VALUE)
+
+
+def _wrong(entry: Entry, kind: ColumnType, form: str) -> Exception:
+    return refuse(
+        entry,
+        f"is {shown(entry.value)}, in a column of type {kind}.",
+        "Bounds and public keys are values of the column's own type; NULL is never one of them.",
+        f"Write {form}.",
+    )
+
+
+_READERS: dict[ColumnType, Callable[[Entry], Value]] = {
+    ColumnType.INTEGER: _integer,
+    ColumnType.DECIMAL: _decimal,
+    ColumnType.BOOLEAN: _boolean,
+    ColumnType.DATE: _date,
+    ColumnType.TIMESTAMP: _timestamp,
+    ColumnType.TEXT: _text,
+}

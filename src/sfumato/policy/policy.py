@@ -1,0 +1,203 @@
+"""A policy as frozen data: whom we protect, how far values reach, which keys are public, and how much may be spent.
+
+`reading.read_policy` is the only door: it refuses whatever is missing or contradicts itself, so that nothing here
+checks again. Names match whatever their case, as unquoted names do in PostgreSQL: see `fold`.
+"""
+
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from fractions import Fraction
+from pathlib import Path
+
+from sfumato.accounting.event import Neighbours
+from sfumato.sensitivity.clipping import Grid
+
+Value = bool | int | Fraction | str | date | datetime
+"""A value of a column, exact: integers as `int`, decimals as `Fraction`; there is no float and no NULL."""
+
+_FIRST_DAY = date(1970, 1, 1)
+_FIRST_INSTANT = datetime(1970, 1, 1)
+_ASCII = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
+
+
+def fold(name: str) -> str:
+    """Return the form in which names are compared: A to Z in lower case, everything else as it is.
+
+    PostgreSQL folds unquoted names so in UTF-8 databases; here quoted names are compared in the same way, and a
+    policy in which two names differ only in case is refused, so a name never has two meanings.
+
+    >>> fold("Patient_ID"), fold("Größe")
+    ('patient_id', 'größe')
+    """
+    return name.translate(_ASCII)
+
+
+class ColumnType(StrEnum):
+    """What a column holds, however the source stores it."""
+
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    TEXT = "text"
+
+
+def position(value: Value) -> int | Fraction:
+    """Return a number, date or timestamp as a number: days since 1970-01-01, microseconds since its midnight.
+
+    >>> position(date(1970, 1, 2)), position(datetime(1970, 1, 1, 0, 0, 1)), position(Fraction(1, 10))
+    (1, 1000000, Fraction(1, 10))
+    """
+    if isinstance(value, datetime):  # before date: a datetime is one
+        return (value - _FIRST_INSTANT) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return (value - _FIRST_DAY).days
+    if isinstance(value, str):
+        raise TypeError("text has no position")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The least and the greatest value that counts; values beyond are clipped to them."""
+
+    low: Value
+    high: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A column of a public table."""
+
+    table: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that queries may use: its type, the range of its values, and its public keys."""
+
+    name: str
+    type: ColumnType
+    bounds: Bounds | None = None
+    step: Fraction | None = None
+    """The grid of a decimal, 1 for an integer, None for other types and for a decimal that is only counted."""
+    values: tuple[Value, ...] | Reference | None = None
+    """The public keys: listed, or the values of a public table's column."""
+    unique: bool = False
+    """Within one privacy unit each value is kept once."""
+
+    @property
+    def grid(self) -> Grid | None:
+        """The integers that stand for the values, or None where nothing bounds them.
+
+        They are multiples of the step, days since 1970-01-01, microseconds since its midnight, or 0 and 1. The
+        bounds are themselves on the grid and fit 64 bits; `reading` refuses others, so nothing is rounded here.
+        """
+        if self.type is ColumnType.BOOLEAN:
+            return Grid(Fraction(0), Fraction(1), Fraction(1))
+        if self.bounds is None:
+            return None
+        low, high = Fraction(position(self.bounds.low)), Fraction(position(self.bounds.high))
+        return Grid(low, high, Fraction(1) if self.step is None else self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitColumn:
+    """The person is named by a column of the same table."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPath:
+    """The person is named by `column` of `table`, in the row whose `there` equals this table's `here`."""
+
+    table: str
+    column: str
+    here: str
+    there: str
+
+
+@dataclass(frozen=True, slots=True)
+class EachRow:
+    """Each row is a person of its own."""
+
+
+PrivacyUnit = UnitColumn | UnitPath | EachRow
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the source: public, or protected in its privacy unit."""
+
+    name: str
+    columns: tuple[Column, ...]
+    """What a query may name. A public table may leave them out: then the source's own columns count."""
+    unit: PrivacyUnit | None
+    """Whom we protect; None for a public table."""
+    rows_per_unit: int | None
+    """The most rows that one unit keeps; None for a public table."""
+    groups_per_unit: int | None = None
+    """The most groups that one unit may touch in one answer; None where only the rows bound them."""
+
+    @property
+    def public(self) -> bool:
+        """Whether nobody in this table needs protection."""
+        return self.unit is None
+
+    def column(self, name: str) -> Column | None:
+        """Return the column of this name in any case, or None."""
+        return next((column for column in self.columns if fold(column.name) == fold(name)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that all answers together may cost, and the delta of a query that names none."""
+
+    epsilon: Fraction
+    delta: Fraction
+    query_delta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Analyst:
+    """Someone with a budget of their own inside the dataset's; where it is larger, the dataset's cap still holds."""
+
+    name: str
+    epsilon: Fraction
+    delta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where data or a ledger lies. Only the scheme is ever shown: the rest may hold a path or a password."""
+
+    scheme: str
+    target: str = field(repr=False)
+    """What the owner wrote after the scheme, or the whole URL."""
+    path: Path | None = field(repr=False)
+    """The absolute path of a file or folder; None where the target is not one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything the owner promised, in one immutable value."""
+
+    name: str
+    source: Location
+    ledger: Location
+    neighbours: Neighbours
+    budget: Budget
+    tables: tuple[Table, ...]
+    analysts: tuple[Analyst, ...]
+
+    def table(self, name: str) -> Table | None:
+        """Return the table of this name in any case, or None."""
+        return next((table for table in self.tables if fold(table.name) == fold(name)), None)
+
+    def analyst(self, name: str) -> Analyst | None:
+        """Return the analyst of this name in any case, or None."""
+        return next((analyst for analyst in self.analysts if fold(analyst.name) == fold(name)), None)

@@ -1,0 +1,156 @@
+"""Partition selection with its exact laws, for a handful of keys: an input is the tuple of their true counts."""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+from mpmath import mp, mpf
+from tests.laws.case import Case
+from tests.laws.divergence import real
+
+from sfumato.accounting.event import Neighbours
+from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.threshold import Threshold
+
+Counts = tuple[int, ...]
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
+
+
+def laplace_tail(scale: Fraction, least: int) -> Any:
+    """P[Z >= least]."""
+    with mp.workdps(60):
+        x = mp.exp(-1 / real(scale))
+        return x**least / (1 + x) if least >= 1 else 1 - x ** (1 - least) / (1 + x)
+
+
+def keep_probabilities(epsilon: Fraction, delta: Any, upto: int) -> list[Any]:
+    """π(0) … π(upto), by the recurrence of [DVGM22, Theorem 1] in 60 digits."""
+    with mp.workdps(60):
+        grown, rates = mp.exp(real(epsilon)), [mpf(0)]
+        for _ in range(upto):
+            rates.append(min(grown * rates[-1] + delta, 1 - (1 - rates[-1] - delta) / grown, mpf(1)))
+        return rates
+
+
+def independent(parts: list[dict[Any, Any]]) -> dict[Any, Any]:
+    """The joint law of independent outcomes, one per key."""
+    with mp.workdps(60):
+        return {
+            tuple(outcome for outcome, _ in joint): mp.fprod(mass for _, mass in joint)
+            for joint in product(*(part.items() for part in parts))
+        }
+
+
+def threshold_case(mechanism: Threshold, pairs: tuple[tuple[Counts, Counts], ...]) -> Case:
+    """Outcome per key: None, or the noisy count; from the largest true count on all are one outcome.
+
+    Beyond every true count the ratio of two laws does not change any more, so nothing is lost by joining them.
+    """
+    top = max(mechanism.threshold, *(count for pair in pairs for counts in pair for count in counts))
+
+    @cache
+    def one(count: int) -> dict[Any, Any]:
+        if count < mechanism.min_count:
+            return {None: mpf(1)}
+        with mp.workdps(60):
+            tails = {
+                least: laplace_tail(mechanism.scale, least - count) for least in range(mechanism.threshold, top + 1)
+            }
+            law = {value: tail - tails.get(value + 1, 0) for value, tail in tails.items()}
+            return law | {None: 1 - tails[mechanism.threshold]}
+
+    most, groups = mechanism.sensitivity, mechanism.groups_per_unit
+    touched = groups * (2 if mechanism.neighbours is REPLACE else 1)
+    return Case(
+        f"Threshold c={most} g={groups} m={mechanism.min_count} {mechanism.neighbours}",
+        mechanism,
+        pairs,
+        lambda counts: independent([one(count) for count in counts]),
+        touched * most / mechanism.scale,
+        mechanism.delta,
+    )
+
+
+def optimal_case(mechanism: OptimalSelection, pairs: tuple[tuple[Counts, Counts], ...]) -> Case:
+    """Outcome per key: kept or not."""
+    top = max(count for pair in pairs for counts in pair for count in counts)
+    rates = keep_probabilities(mechanism.epsilon_per_key, real(mechanism.delta_per_key), top)
+
+    def one(count: int) -> dict[Any, Any]:
+        rate = rates[max(0, count - mechanism.min_units + 1)]
+        with mp.workdps(60):
+            return {True: rate, False: 1 - rate}
+
+    return Case(
+        f"Optimal {mechanism.delta} g={mechanism.groups_per_unit} m={mechanism.min_units} {mechanism.neighbours}",
+        mechanism,
+        pairs,
+        lambda counts: independent([one(count) for count in counts]),
+        mechanism.epsilon,
+        mechanism.delta,
+    )
+
+
+def added(base: Counts, most: int, groups: int) -> list[tuple[Counts, Counts]]:
+    """A unit joins `base`: every choice of at most `most` in each of at most `groups` keys."""
+    joins = [extra for extra in product(range(most + 1), repeat=len(base)) if 0 < sum(map(bool, extra)) <= groups]
+    return [(base, tuple(n + more for n, more in zip(base, extra, strict=True))) for extra in joins]
+
+
+def replaced(base: Counts, most: int, groups: int) -> list[tuple[Counts, Counts]]:
+    """A unit of `base` + something becomes a unit of `base` + something else, the largest contributions only."""
+    sides = [other for _, other in added(base, most, groups)]
+    far = [side for side in sides if all(n - b in (0, most) for n, b in zip(side, base, strict=True))]
+    return [(one, other) for number, one in enumerate(far) for other in far[:number]]
+
+
+def pairs_of(
+    make: Callable[[Counts, int, int], list[tuple[Counts, Counts]]], bases: Sequence[Counts], most: int, groups: int
+) -> tuple[tuple[Counts, Counts], ...]:
+    return tuple(pair for base in bases for pair in make(base, most, groups))
+
+
+def threshold_cases() -> tuple[Case, ...]:
+    delta = Fraction(1, 1000)
+    single = Threshold.by_loss(1, delta, 1, 1, ADD)
+    double = Threshold.by_loss(2, delta, 1, 2, ADD)
+    wide = Threshold.by_loss(2, delta, 3, 2, ADD)
+    later = Threshold.by_loss(1, delta, 1, 1, ADD, min_count=4)
+    swap = Threshold.by_loss(2, delta, 1, 1, REPLACE)
+    swaps = Threshold.by_loss(4, delta, 1, 2, REPLACE)
+    t, d, w, lo, s, ss = (m.threshold for m in (single, double, wide, later, swap, swaps))
+    return (
+        threshold_case(single, pairs_of(added, [(n,) for n in range(t + 3)], 1, 1)),
+        threshold_case(double, pairs_of(added, [(0, 0), (0, d), (1, d - 1), (d - 1, d), (d, d)], 1, 2)),
+        threshold_case(wide, pairs_of(added, [(0, 0), (0, w), (w - 3, w), (w, w)], 3, 2)),
+        threshold_case(later, pairs_of(added, [(n,) for n in range(lo + 3)], 1, 1)),
+        threshold_case(swap, pairs_of(replaced, [(0, 0), (0, s), (s - 1, s), (s, s)], 1, 1)),
+        threshold_case(swaps, pairs_of(replaced, [(0, 0, 0, 0), (0, 0, ss, ss), (ss, ss, ss, ss)], 1, 2)),
+    )
+
+
+def optimal_cases() -> tuple[Case, ...]:
+    delta = Fraction(1, 1000)
+    single = OptimalSelection(Fraction(1), delta, 1, ADD)
+    double = OptimalSelection(Fraction(2), delta, 2, ADD)
+    later = OptimalSelection(Fraction(1), delta, 1, ADD, min_units=3)
+    swap = OptimalSelection(Fraction(2), delta, 1, REPLACE)
+    swaps = OptimalSelection(Fraction(4), delta, 2, REPLACE)
+    coarse = OptimalSelection(Fraction(2), Fraction(3, 4), 1, REPLACE)  # 1/2 per key: (1, 1) -> (0, 2) attains delta
+    sure, last = single.units_for("0.9999"), swap.units_for("0.9999") - 1
+    bend = swaps.units_for("0.2")
+    four = [(0,) * 4, (0, 0, last, last), (0, bend, bend, last), (bend - 1, bend - 1, bend, bend), (bend,) * 4]
+    many = [0, 1, 5, 8, sure - 1, sure, sure + 1]
+    return (
+        optimal_case(single, pairs_of(added, [(n,) for n in range(sure + 4)], 1, 1)),
+        optimal_case(double, pairs_of(added, list(product(many, many)), 1, 2)),
+        optimal_case(later, pairs_of(added, [(n,) for n in range(sure + 6)], 1, 1)),
+        optimal_case(swap, pairs_of(replaced, list(product(range(last + 3), repeat=2)), 1, 1)),
+        optimal_case(swaps, pairs_of(replaced, four, 1, 2)),
+        optimal_case(coarse, pairs_of(replaced, list(product(range(3), repeat=2)), 1, 1)),
+    )
+
+
+CASES: tuple[Case, ...] = (*threshold_cases(), *optimal_cases())
