@@ -21,7 +21,7 @@ class _Refusing(click.Group):
 @click.group(cls=_Refusing, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="sfumato", message="sfumato %(version)s")
 def main() -> None:
-    """Answers about many people that tell nothing about any one of them."""
+    """Answers about many people that tell next to nothing about any one of them."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters is no reason to fail

@@ -76,13 +76,41 @@ class BudgetExhausted(Refusal):
     code = "budget_exhausted"
 
 
+class BadSql(Refusal):
+    """The text is not SQL, or its types do not fit: nothing else could have been meant by it."""
+
+    code = "bad_sql"
+
+
+class QueryTooLarge(Refusal):
+    """The text is longer, deeper or wider than a query may be."""
+
+    code = "query_too_large"
+
+
+class UnknownName(Refusal):
+    """A table, column, function or option that does not exist here."""
+
+    code = "unknown_name"
+
+
+class UnsupportedSql(Refusal):
+    """SQL that other databases may answer and this one does not."""
+
+    code = "unsupported_sql"
+
+
 REFUSALS: tuple[type[Refusal], ...] = (
     BadParameter,
     BadPolicy,
+    BadSql,
     BudgetExhausted,
     EntropyFailed,
     MalformedEvent,
     MixedNeighbours,
+    QueryTooLarge,
+    UnknownName,
     UnsupportedEvent,
+    UnsupportedSql,
 )
 """Every refusal there is, by code: `sfumato codes` prints this list and the docs are checked against it."""

@@ -94,8 +94,8 @@ def test_a_release_without_protection_costs_infinity(accountant: Accountant) -> 
 
 @everyone
 def test_composing_in_any_order_is_the_same(accountant: Accountant) -> None:
-    parts = [kind(Fraction(40 + place), ADD) for place, kind in enumerate(kinds(accountant)[:4])]
-    costs = {accountant.cost(Composed(order)) for order in list(permutations(parts))[::12]}
+    parts = [kind(Fraction(40 + place), ADD) for place, kind in enumerate(kinds(accountant)[:3])]
+    costs = {accountant.cost(Composed(order)) for order in list(permutations(parts))[::3]}
     assert max(costs) == pytest.approx(min(costs), rel=1e-9)
 
 
@@ -110,7 +110,7 @@ def test_repeating_is_composing_with_itself(accountant: Accountant) -> None:
 @everyone
 def test_more_noise_never_costs_more(accountant: Accountant) -> None:
     for kind in kinds(accountant):
-        costs = [accountant.cost(Repeated(kind(Fraction(noise), REPLACE), 4)) for noise in (1, 4, 16, 64)]
+        costs = [accountant.cost(Repeated(kind(Fraction(noise), REPLACE), 4)) for noise in (1, 8, 64)]
         assert costs == sorted(costs, reverse=True)
         assert costs[-1] < costs[0]
 
@@ -118,7 +118,7 @@ def test_more_noise_never_costs_more(accountant: Accountant) -> None:
 @everyone
 def test_asking_more_never_costs_less(accountant: Accountant) -> None:
     for kind in kinds(accountant):
-        costs = [accountant.cost(Repeated(kind(Fraction(50), ADD), times)) for times in (1, 2, 5, 20)]
+        costs = [accountant.cost(Repeated(kind(Fraction(50), ADD), times)) for times in (1, 3, 20)]
         assert costs == sorted(costs)
 
 

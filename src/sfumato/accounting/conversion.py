@@ -32,18 +32,17 @@ def epsilon_at(order: Fraction, loss: Fraction | float, delta: Fraction) -> Frac
     return max(Fraction(0), upper(refine(_excess)))
 
 
-def least_epsilon(loss: Loss, delta: Fraction) -> float:
+def least_epsilon(loss: Loss, estimate: Callable[[float], float], delta: Fraction) -> float:
     """Return the least epsilon that some order gives, as a float rounded up.
 
-    Any order is valid, so the search is free to use floats; only the value at the order it ends with is returned. It
-    finds the minimum because the quotient is quasi-convex in the order: proofs/rdp.md, Lemma 4.
+    Any order is valid, so the search may go by an estimate of the loss; only the certified value at the order it ends
+    with is returned. It finds the minimum because the quotient is quasi-convex in the order: proofs/rdp.md, Lemma 4.
     """
     log_delta = log(delta.numerator) - log(delta.denominator)
 
     def _estimate(exponent: float) -> float:
-        order = _order(exponent)
-        bound = float_above(loss(order))
-        above = float(order - 1)
+        above = float(_order(exponent) - 1)
+        bound = estimate(1 + above)
         return bound - log1p(1 / above) - (log1p(above) + log_delta) / above if bound < inf else inf
 
     order = _order(_narrowed(_estimate, _walked(_estimate)))

@@ -110,4 +110,4 @@ def _with_delta(loss: PrivacyLoss, neighbours: Neighbours) -> Event:
     core: Event = Pure(loss.epsilon, neighbours) if loss.epsilon else Composed(())
     if loss.delta >= 1:
         return NonPrivate(neighbours)
-    return Approximate(core, loss.delta) if loss.delta else core  # such a decomposition exists [KOV15, Thm 2.4]
+    return Approximate(core, loss.delta) if loss.delta else core  # such a decomposition exists [KOV15]

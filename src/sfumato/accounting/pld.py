@@ -9,18 +9,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 
-from sfumato.accounting import bracket, contour
-from sfumato.accounting.bracket import Bracket
+from sfumato.accounting.distribution import bracket, contour
+from sfumato.accounting.distribution.bracket import Bracket
+from sfumato.accounting.distribution.inversion import solve
+from sfumato.accounting.distribution.mixture import mixture
+from sfumato.accounting.distribution.reduction import Failures, exact, strip
 from sfumato.accounting.event import Event, Parallel, shared_neighbours
-from sfumato.accounting.inversion import solve
-from sfumato.accounting.mixture import mixture
-from sfumato.accounting.reduction import Failures, exact, strip
 from sfumato.errors import BadParameter
 from sfumato.exact import decimal_rational, probability
 
 _GOOD = 1e-5  # relative width below which a grown table need not be laid again
-_HARDLY = Fraction(1, 10**15)
+_LEAST, _HARDLY = Fraction(1, 10**290), Fraction(1, 10**15)
 _LONG = 64  # distinct events from which on a history is kept as a table of moments
 
 
@@ -29,7 +30,7 @@ def bounds(event: Event, delta: float | Fraction | str) -> tuple[float, float]:
 
     >>> from sfumato.accounting.event import Neighbours, Pure, Repeated
     >>> lower, upper = bounds(Repeated(Pure(Fraction(1, 10), Neighbours.ADD_REMOVE), 100), 1e-6)
-    >>> lower < 4.77456758811 < upper, upper - lower < 1e-8
+    >>> lower < 4.774567588108 < upper, upper - lower < 1e-8
     (True, True)
     """
     target = probability(delta, "delta")
@@ -92,7 +93,7 @@ class Pld:
 
     def compose(self, event: Event) -> "Pld":
         """Return the accountant of the history and one more event, at the cost of that event alone."""
-        shared_neighbours((*list(self.parts)[:1], event))
+        shared_neighbours((*islice(self.parts, 1), event))
         more, failures = strip(event)
         parts = dict(self.parts)
         for part, times in more.items():
@@ -109,9 +110,9 @@ class Pld:
         core = self._core_target()
         if core is not None and core < 0:  # failures alone exceed delta
             return math.inf, math.inf
-        if core == 0:  # the core may not fail at all: its largest loss, and whatever a positive delta already needs
+        if (self.target if core is None else core) < _LEAST:  # below floats: the largest loss of all
             low, _ = replace(self, target=_HARDLY, failures=Failures()).bounds()
-            return low, _pure(self.parts)
+            return low, _pure(self.parts) if core is not None else math.inf
         if self.table is not None:
             low, high = self._solved(Bracket(self.table, 0.0, ((self.table, 0.0),)), core)
             if high - low <= _GOOD * high:

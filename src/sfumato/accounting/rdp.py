@@ -11,6 +11,7 @@ from math import inf
 from sfumato.accounting.approximate import nonprivate, separate
 from sfumato.accounting.conversion import epsilon_at, least_epsilon
 from sfumato.accounting.enclosure import Enclosure, enclose, float_above, refine, upper
+from sfumato.accounting.estimate import estimated_loss
 from sfumato.accounting.event import (
     BoundedRange,
     Composed,
@@ -82,7 +83,8 @@ def epsilon(event: Event, delta: object) -> float:
         return 0.0
     if left <= 0 or probe == inf:
         return inf
-    found = least_epsilon(lambda order: core_loss(core, order), left)
+    rough = estimated_loss(core, lambda part, order: float_above(leaf_loss(part, Fraction(f"{order:.12g}"))))
+    found = least_epsilon(lambda order: core_loss(core, order), rough, left)
     return min(found, float_above(epsilon_or_infinity(core)))
 
 
@@ -199,11 +201,13 @@ def _gaussian_ratio(event: Event) -> tuple[Fraction, bool] | None:
         case Repeated(inner, times):
             found = _gaussian_ratio(inner)
             return found and (times * found[0], found[1])
-        case Composed(events):
+        case Composed(events) | Parallel(events):
             parts = [_gaussian_ratio(part) for part in events]
             known = [part for part in parts if part is not None]
             if len(known) < len(parts):
                 return None
-            return sum((ratio for ratio, _ in known), Fraction(0)), any(integers for _, integers in known)
+            ratios = [ratio for ratio, _ in known]
+            together = max(ratios, default=Fraction(0)) if isinstance(event, Parallel) else sum(ratios, Fraction(0))
+            return together, any(integers for _, integers in known)
         case _:
             return None

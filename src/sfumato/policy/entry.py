@@ -18,9 +18,11 @@ from sfumato.policy.policy import fold
 
 LONGEST_NAME = 63
 """Characters in the name of a table, column or analyst: PostgreSQL's limit."""
+_UNWANTED = {"table": '"./\\', "policy": '"/\\'}
+"""Tables are file stems and stand before the dot in "table.column"; a policy's name becomes a file's."""
 _SHOWN = 60
 _LARGEST = 10**40
-"""More digits than a 128-bit decimal has: larger numerators and denominators are slips of the keyboard."""
+"""More digits than a 128-bit decimal has: larger numbers and finer ones are slips of the keyboard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +98,18 @@ def check_name(entry: Entry, name: str, what: str) -> None:
             f"The name of a {what} has 1 to {LONGEST_NAME} characters.",
             f"Rename the {what}.",
         )
-    if not name.isprintable() or name != name.strip() or '"' in name or (what == "table" and "." in name):
+    unwanted = _UNWANTED.get(what, '"')
+    if not name.isprintable() or name != name.strip() or any(character in unwanted for character in name):
         raise refuse(
             entry,
             "is not a name.",
-            "A name is printable, without double quotes and without blanks at its ends; a table's has no dot.",
+            f"The name of a {what} is printable, has no blanks at its ends and none of the characters {unwanted}.",
             f"Rename the {what}.",
         )
 
 
 def text(entry: Entry, longest: int) -> str:
-    """Read text of 1 to `longest` characters that UTF-8 can write."""
+    """Read text of at most `longest` characters that UTF-8 can write; what it says is the caller's to judge."""
     value = entry.value
     if not isinstance(value, str):
         raise refuse(entry, f"is {shown(value)}.", "It is text.", 'Write it in quotes: "…".')
@@ -130,7 +133,9 @@ def choice(entry: Entry, known: Iterable[str], synonyms: Mapping[str, str]) -> s
         return str(value)
     meant = synonyms.get(value.strip().lower()) if isinstance(value, str) else None
     advice = f'Did you mean "{meant}"? ' if meant else suggestion(value, words)
-    raise refuse(entry, f"is {shown(value)}.", f"It is one of: {', '.join(words)}.", f"{advice}Write one of these words.")
+    raise refuse(
+        entry, f"is {shown(value)}.", f"It is one of: {', '.join(words)}.", f"{advice}Write one of these words."
+    )
 
 
 def flag(entry: Entry) -> bool:
@@ -163,7 +168,7 @@ def number(entry: Entry) -> Fraction:
     try:
         if isinstance(value, Rational | Decimal | float | str) and not isinstance(value, bool):
             exact = decimal_rational(value, "it")
-            if abs(exact.numerator) <= _LARGEST and exact.denominator <= _LARGEST:
+            if abs(exact) <= _LARGEST and exact.denominator <= _LARGEST:
                 return exact
     except BadParameter:
         pass  # said below, with the key and its line

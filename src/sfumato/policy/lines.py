@@ -6,10 +6,13 @@ The text has already been read by `tomllib`, so nothing is validated here: value
 import re
 import tomllib
 from bisect import bisect_left
+from contextlib import suppress
 
 KeyPath = tuple[str | int, ...]
 """Keys from the root, and positions in arrays: ("tables", "visits", "columns", "dept", "values", 2)."""
 
+_DEEPEST = 8
+"""No policy has deeper keys, and a line of half a million dots should not cost a minute."""
 _BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
 _KEY = re.compile(r"""[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*(\.?)""")
@@ -20,21 +23,19 @@ _QUOTED = re.compile(
 _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
-class _Lost(Exception):
+class _LostError(Exception):
     """The text is not where the scanner thinks it is."""
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Return the line, from 1, of every key, table and array element.
+    r"""Return the line, from 1, of every key, table and array element.
 
-    >>> key_lines("name = 'clinic'\\n[budget]\\nepsilon = 3\\n")
+    >>> key_lines("name = 'clinic'\n[budget]\nepsilon = 3\n")
     {('name',): 1, ('budget',): 2, ('budget', 'epsilon'): 3}
     """
     scanner = _Scanner(text.replace("\r\n", "\n"))
-    try:
+    with suppress(_LostError, RecursionError):  # a line number is a courtesy: a refusal without it names the key
         scanner.document()
-    except (_Lost, RecursionError):
-        pass  # a line number is a courtesy: without it the refusal still names the key
     return scanner.found
 
 
@@ -117,14 +118,14 @@ class _Scanner:
         while more:
             match = _KEY.match(self.text, self.offset)
             if match is None:
-                raise _Lost
+                raise _LostError
             self.offset = match.end()
             parts.append(_unquoted(match[1]))
             more = bool(match[2])
         return tuple(parts)
 
     def record(self, path: KeyPath, line: int) -> None:
-        for length in range(1, len(path) + 1):
+        for length in range(1, min(len(path), _DEEPEST) + 1):
             self.found.setdefault(path[:length], line)
 
     def line(self) -> int:
@@ -136,13 +137,13 @@ class _Scanner:
     def expect(self, character: str) -> None:
         self.skip(_SPACE)
         if not self.peek(character):
-            raise _Lost
+            raise _LostError
         self.offset += 1
 
     def skip(self, pattern: re.Pattern[str]) -> bool:
         match = pattern.match(self.text, self.offset)
         if match is None:
-            raise _Lost
+            raise _LostError
         self.offset = match.end()
         return True
 

@@ -23,11 +23,12 @@ from sfumato.randomness.geometric import WIDEST, geometric_by_digits
 from sfumato.randomness.guide import Guide, prepare
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, broken_source, read_exactly
-from sfumato.randomness.uniform import ROUNDS, Integers, fair_signs, uniform_bits
+from sfumato.randomness.uniform import Integers, fair_signs, uniform_bits
 
 _TABLE_SIGMA = 32  # below this σ the table holds every |z|
 _TABLE_TAIL = 56  # the table ends where less than 2^-56 is left
 _PASS = 1 << 15
+_SPARE = 1 << 14  # candidates: P[fewer than a quarter of so many are kept] < e^-16384
 _DOUBLINGS = 8
 _FILTER = 2.0**-40  # what a float64 exp may be wrong by, with room: see proofs/discrete_gaussian.md
 
@@ -96,7 +97,7 @@ class _Strips:
 
     def _draw_tail(self, source: Source) -> int:
         step = Fraction(self.stride * self.stride) / (2 * self.sigma_squared)
-        for _ in range(ROUNDS):
+        for _ in range(_SPARE):
             further = geometric_by_digits(2 * self.cells * step, source)
             if Bernoulli(exp_minus(step * further * further)).draw(1, source)[0]:
                 return further
@@ -128,12 +129,15 @@ def _draw_pass(sampler: _Sampler, count: int, source: Source) -> Integers:
     if not sampler.digits:
         sizes = _draw_strips(sampler, count, source)
         return sizes * fair_signs(count, source)
-    kept = _draw_candidates(sampler, count + count // 16 + 4, source)
-    for _ in range(ROUNDS):
-        if len(kept) >= count:
-            return kept[:count]
-        kept = np.concatenate([kept, _draw_candidates(sampler, count - len(kept) + 4, source)])
-    raise broken_source()
+    asked = count + count // 16 + 4
+    kept = _draw_candidates(sampler, asked, source)
+    while len(kept) < count:
+        if asked > 4 * count + _SPARE:
+            raise broken_source()
+        more = count - len(kept) + 4
+        asked += more
+        kept = np.concatenate([kept, _draw_candidates(sampler, more, source)])
+    return kept[:count]
 
 
 def _draw_strips(sampler: _Sampler, count: int, source: Source) -> npt.NDArray[np.int64]:

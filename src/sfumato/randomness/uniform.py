@@ -14,8 +14,7 @@ from sfumato.randomness.source import Source, broken_source, read_exactly
 
 Integers = npt.NDArray[Any]
 """int64 where every possible value fits, else Python integers."""
-ROUNDS = 1 << 15
-"""Each round of a rejection fails with less than 1/2: so many failures are a broken source."""
+_SPARE_WORDS = 1 << 17  # more than half of the words are kept; P[fewer than a quarter of so many] < e^-16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +35,13 @@ class UniformInteger:
         # the words of the middle are left out, so that bits that are all alike still end
         middle, surplus = self.below // 2, (1 << bits) - self.below
         drawn = uniform_bits(bits, 0, source)
-        for _ in range(ROUNDS):
+        left = 4 * size + _SPARE_WORDS
+        while left > 0:
             if len(drawn) >= size:
                 return drawn[:size]
-            # how many are drawn depends on what is missing only; more than half of the words are kept
+            # how many are drawn depends on what is missing only
             words = uniform_bits(bits, ((size - len(drawn)) << bits) // self.below + 8, source)
+            left -= len(words)
             upper = words >= middle + surplus
             drawn = np.concatenate([drawn, np.where(upper, words - surplus, words)[upper | (words < middle)]])
         raise broken_source()

@@ -1,0 +1,237 @@
+"""Delta of any composition, sampled events included, between certified bounds: each event's curve cut to one lattice.
+
+`prepare(parts, delta)` convolves once; `Prepared.delta_bounds(epsilon)` is then a lookup. A person may be added or
+removed: both directions are composed, each for itself, and the larger delta counts, because a sampled event is not
+symmetric. Theorems: proofs/pld_grid.md, proofs/poisson_sampling.md
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.accounting.distribution import curves
+from sfumato.accounting.distribution.curves import SPECIAL, Bracketed, Closed, Curve, Failing, Mixed, Scaled, Worst
+from sfumato.accounting.distribution.grid_sum import Composition, Summed, composition
+from sfumato.accounting.event import (
+    Approximate,
+    BoundedRange,
+    Composed,
+    Concentrated,
+    Event,
+    GaussianNoise,
+    LaplaceNoise,
+    Neighbours,
+    NonPrivate,
+    Parallel,
+    PoissonSampled,
+    Pure,
+    RandomizedResponse,
+    RealGaussianNoise,
+    RealLaplaceNoise,
+    Repeated,
+)
+from sfumato.errors import UnsupportedEvent
+
+Parts = tuple[tuple[Event, int], ...]
+Directions = tuple[Curve, Curve]
+"""The curve when a person is removed (with, without them) and when one is added; the same object if symmetric."""
+
+_ATOMS = 250_000  # variance of integer Gaussian noise up to which its atoms are listed one by one
+_INNER_TARGETS = (0.3, 1e-3, 1e-8, 1e-16)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A composition, convolved in each direction that differs."""
+
+    directions: tuple[Composition, ...]
+
+    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Return lower <= delta(epsilon) <= upper."""
+        bounds = [direction.delta_bounds(epsilon) for direction in self.directions]
+        return max((low for low, _ in bounds), default=0.0), max((high for _, high in bounds), default=0.0)
+
+
+def prepare(parts: Parts, delta: float, epsilon: float | None = None) -> Prepared:
+    """Convolve all parts, sharpest where delta(epsilon) is about `delta`, or at `epsilon` if it is given.
+
+    Sharpness is all that `delta` and `epsilon` decide here: the bounds hold at every epsilon.
+    """
+    laws = [(_directions(event), times) for event, times in _grouped(parts)]
+    if not laws:
+        return Prepared(())
+    forward = composition([(ahead, times) for (ahead, _), times in laws], delta, epsilon)
+    if all(ahead is back for (ahead, back), _ in laws):
+        return Prepared((forward,))
+    return Prepared((forward, composition([(back, times) for (_, back), times in laws], delta, epsilon)))
+
+
+def delta_bounds(parts: Parts, epsilon: float, delta: float) -> tuple[float, float]:
+    """Return certified bounds on delta(epsilon) of the composition of each event, `times` times.
+
+    >>> sampled = PoissonSampled(Fraction(1, 100), RealGaussianNoise(1, 1, Neighbours.ADD_REMOVE))
+    >>> lower, upper = delta_bounds(((sampled, 1000),), 1.0, 1e-5)
+    >>> lower < upper < lower * 1.001
+    True
+    """
+    return prepare(parts, delta, epsilon).delta_bounds(epsilon)
+
+
+def _grouped(parts: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
+    """Flatten, count equal events once, and add up real Gaussian noise, which stays Gaussian."""
+    counts: dict[Event, int] = {}
+    squared = Fraction(0)
+    neighbours: Neighbours | None = None
+    pending = list(parts)
+    while pending:
+        event, times = pending.pop()
+        match event:
+            case Repeated(inner, again):
+                pending.append((inner, times * again))
+            case Composed(events):
+                pending.extend((inner, times) for inner in events)
+            case Parallel(()):
+                pass
+            case RealGaussianNoise(sensitivity_squared, sigma_squared):
+                neighbours = event.neighbours
+                squared += times * sensitivity_squared / sigma_squared
+            case _:
+                counts[event] = counts.get(event, 0) + times
+    if squared and neighbours is not None:
+        counts[RealGaussianNoise(squared, Fraction(1), neighbours)] = 1
+    return list(counts.items())
+
+
+def _directions(event: Event) -> Directions:
+    match event:
+        case PoissonSampled(rate, inner):
+            ahead, back = _directions(inner)
+            if rate == 1:
+                return ahead, back
+            # (1-q)Q + qP against Q, and Q against (1-q)Q + qP: proofs/poisson_sampling.md
+            return Mixed(float(rate), ahead, backward=False), Mixed(float(rate), back, backward=True)
+        case Approximate(inner, delta):
+            return _each(_directions(inner), float(delta))
+        case Composed() | Repeated():
+            return _composed(event)
+        case Parallel(events):
+            members = [_directions(inner) for inner in events]
+            ahead = Worst(tuple(one for one, _ in members))
+            symmetric = all(one is other for one, other in members)
+            return ahead, ahead if symmetric else Worst(tuple(other for _, other in members))
+        case _:
+            curve = _curve(event)
+            return curve, curve
+
+
+def _each(pair: Directions, delta: float) -> Directions:
+    ahead = Failing(pair[0], delta)
+    return ahead, ahead if pair[0] is pair[1] else Failing(pair[1], delta)
+
+
+def _composed(event: Event) -> Directions:
+    """Compose inside: what one sample serves several times is one event, and its curve is drawn first."""
+    parts = _grouped([(event, 1)])
+    if not parts:
+        nothing = curves.pure(0.0)
+        return nothing, nothing
+    if len(parts) == 1 and parts[0][1] == 1:
+        return _directions(parts[0][0])
+    prepared = [prepare(tuple(parts), target) for target in _INNER_TARGETS]
+    ahead = tuple(one.directions[0] for one in prepared)
+    back = tuple(one.directions[-1] for one in prepared)
+    forward = Summed(ahead, back)
+    symmetric = all(len(one.directions) == 1 for one in prepared)
+    return forward, forward if symmetric else Summed(back, ahead)
+
+
+def _curve(event: Event) -> Curve:
+    match event:
+        case RealGaussianNoise(sensitivity_squared, sigma_squared, _):
+            return curves.gaussian(math.sqrt(sensitivity_squared / sigma_squared))
+        case RealLaplaceNoise(sensitivity, scale, _):
+            return curves.real_laplace(float(sensitivity / scale))
+        case LaplaceNoise(sensitivity, scale, _):
+            return curves.integer_laplace(sensitivity, float(scale))
+        case GaussianNoise(sensitivity_squared, sigma_squared, _):
+            return _integer_gaussian(sensitivity_squared, float(sigma_squared))
+        case Pure(epsilon, _):
+            return curves.pure(float(epsilon))
+        case BoundedRange(epsilon, _):  # randomized response of epsilon/2 has losses that span epsilon
+            return Bracketed((curves.bounded_range(float(epsilon)),), (curves.pure(float(epsilon) / 2),))
+        case Concentrated(rho, _):  # real Gaussian noise of this rho is one such release
+            return Bracketed((curves.concentrated(float(rho)),), (curves.gaussian(math.sqrt(2 * rho)),))
+        case RandomizedResponse(epsilon, categories, _):
+            return _response(float(epsilon), categories)
+        case NonPrivate():
+            return Failing(curves.pure(1.0), 1.0)
+        case _:
+            raise UnsupportedEvent(event, "privacy loss distribution")
+
+
+def _response(epsilon: float, categories: int) -> Closed:
+    share = 1 / (math.exp(epsilon) + categories - 1)
+    masses = np.array([math.exp(epsilon) * share, (categories - 2) * share, share])
+    return curves.atoms(
+        np.array([epsilon, 0.0, -epsilon]), masses, np.full(3, SPECIAL * (1 + epsilon)), (-epsilon, epsilon, 2)
+    )
+
+
+def _integer_gaussian(sensitivity_squared: int, variance: float) -> Curve:
+    if sensitivity_squared == 1 and variance <= _ATOMS:
+        return _one_cell(1, variance)
+    rho = sensitivity_squared / (2 * variance)
+    uppers: list[Curve] = [curves.concentrated(rho * (1 + SPECIAL))]  # integer noise too is rho-zCDP [CKS20, Thm 4]
+    for blur in _blurs(sensitivity_squared):
+        if blur < variance:
+            eta = _eta(sensitivity_squared, _ripple(blur), _ripple(variance))
+            mu = math.sqrt(sensitivity_squared / (variance - blur)) * (1 + SPECIAL)
+            uppers.append(Scaled(curves.gaussian(mu), eta))
+    return Bracketed(tuple(uppers), (_below_integer_gaussian(sensitivity_squared, variance),))
+
+
+def _below_integer_gaussian(sensitivity_squared: int, variance: float) -> Curve:
+    """Return the curve of one vector within the sensitivity: in one cell exactly, or in four cells nearly."""
+    lowers: list[Curve] = [_one_cell(math.isqrt(sensitivity_squared), variance)] if variance <= _ATOMS else []
+    for blur in _blurs(4):  # every integer is a sum of four squares [Lagrange]
+        eta = _eta(4, _ripple(variance * blur / (variance + blur)), _ripple(variance))
+        if math.isfinite(eta):
+            mu = math.sqrt(sensitivity_squared / (variance + blur)) * (1 - SPECIAL)
+            lowers.append(Scaled(curves.gaussian(mu), eta))
+    return Worst(tuple(lowers))
+
+
+def _one_cell(shift: int, variance: float) -> Closed:
+    reach = math.ceil(39 * math.sqrt(variance)) + shift
+    z = np.arange(-reach, reach + 1, dtype=np.float64)
+    exponents = z * z / (2 * variance)
+    weights = np.exp(-exponents)
+    total = math.fsum(weights.tolist())
+    # beyond 39 standard deviations lies less than e^-760
+    losses = (shift * shift - 2 * shift * z) / (2 * variance)
+    step = shift * shift / (2 * variance)
+    errors = SPECIAL / 8 * (1 + exponents / 4)
+    return curves.atoms(losses, weights / total, errors, (-step, step, shift))
+
+
+def _blurs(cells: int) -> list[float]:
+    """Return variances at which the ripple of the integers in all cells is about 1e-3, 1e-6, …"""
+    return [math.log(2 * cells * 10.0**digits) / (2 * math.pi**2) for digits in (2, 4, 6, 9, 12, 16)]
+
+
+def _ripple(variance: float) -> float:
+    """Bound 2 Σ e^(-2π² variance k²) over k >= 1 by a geometric series."""
+    step = math.exp(-2 * math.pi**2 * variance * (1 - SPECIAL))
+    return 2 * step / (1 - step) * (1 + SPECIAL)
+
+
+def _eta(cells: int, blurred: float, own: float) -> float:
+    """Return by how much logarithms of probabilities move in all cells: proofs/pld_grid.md, step 8."""
+    if blurred >= 1 or own >= 1:
+        return math.inf
+    upwards = math.log1p(blurred) - math.log1p(-own)
+    downwards = math.log1p(own) - math.log1p(-blurred)
+    return cells * max(upwards, downwards) * (1 + SPECIAL)

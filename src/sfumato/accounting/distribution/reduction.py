@@ -1,0 +1,251 @@
+"""Events become what the engines know: flat compositions without failures, and losses with a known law.
+
+`strip` takes repetition, nesting and `Approximate` apart. `above` and `below` replace an event whose worst pair is not
+known exactly by one that is certainly worse, or certainly not worse. Theorems: proofs/pld_composition.md,
+proofs/pld_integer_gaussian.md
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
+from sfumato.accounting.event import (
+    Approximate,
+    BoundedRange,
+    Composed,
+    Concentrated,
+    Event,
+    GaussianNoise,
+    NonPrivate,
+    Parallel,
+    PoissonSampled,
+    Pure,
+    RealGaussianNoise,
+    Repeated,
+)
+
+_INEXACT = GaussianNoise | BoundedRange | Concentrated
+_OUTWARD = 16 * ROUNDOFF
+_DIGITS = 20_000  # bits of the exact probability that nothing failed
+_UNIT_CELLS = 10_000  # up to this squared sensitivity the lower side moves that many cells by one each
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """What `Approximate` took out, as sums of -ln(1 - delta): all mass lost, at least and at most, and mass kept."""
+
+    least: float = 0.0
+    most: float = 0.0
+    gone: float = 0.0  # the core happens with probability at least e^-gone
+    kept: Fraction | None = Fraction(1)  # exactly the probability of the core, where a fraction can hold it
+
+    def upper(self, delta: float) -> float:
+        """Return an upper bound on delta of the whole from one on delta of the core."""
+        if self.most == 0:
+            return delta
+        lost = -math.expm1(-self.most)
+        return min(1.0, (lost + math.exp(-self.most) * delta) * (1 + _OUTWARD))
+
+    def lower(self, delta: float) -> float:
+        """Return a lower bound on delta of the whole from one on delta of the core."""
+        if self.gone == 0:
+            return delta
+        if self.least == math.inf:
+            return 1.0
+        lost = -math.expm1(-self.least)
+        return max(0.0, (lost + math.exp(-self.gone) * delta) * (1 - _OUTWARD))
+
+    def plus(self, other: "Failures", times: int) -> "Failures":
+        """Return these failures and `times` times the others."""
+        return Failures(
+            (self.least + times * other.least) * (1 - 4 * ROUNDOFF),
+            (self.most + times * other.most) * (1 + 4 * ROUNDOFF),
+            (self.gone + times * other.gone) * (1 + 4 * ROUNDOFF),
+            _product(self.kept, other.kept, times),
+        )
+
+
+def _product(kept: Fraction | None, other: Fraction | None, times: int) -> Fraction | None:
+    if kept is None or other is None or times * other.denominator.bit_length() > _DIGITS:
+        return None
+    product = kept * other**times
+    return product if product.denominator.bit_length() < _DIGITS else None
+
+
+@dataclass(slots=True)
+class _Pile:
+    parts: dict[Event, int] = field(default_factory=dict)
+    failures: Failures = Failures()
+
+    def add(self, event: Event, times: int) -> None:
+        known = len(self.parts)
+        self.parts.setdefault(event, times)  # hashing an event is slow: once for a new one
+        if len(self.parts) == known:
+            self.parts[event] += times
+
+    def fail(self, failures: Failures, times: int) -> None:
+        self.failures = self.failures.plus(failures, times)
+
+
+def strip(event: Event) -> tuple[dict[Event, int], Failures]:
+    """Return the composition as distinct events with their counts, and what may fail beside it."""
+    pile = _Pile()
+    _strip(event, 1, pile)
+    return pile.parts, pile.failures
+
+
+def _strip(event: Event, times: int, pile: _Pile) -> None:
+    match event:
+        case Composed(events):
+            for part in events:
+                _strip(part, times, pile)
+        case Repeated(inner, count):
+            _strip(inner, times * count, pile)
+        case Approximate(inner, delta):
+            pile.fail(_failure(delta), times)
+            _strip(inner, times, pile)
+        case NonPrivate():  # nothing but failure
+            pile.fail(Failures(math.inf, math.inf, math.inf, Fraction(0)), 1)
+        case PoissonSampled(rate, inner):
+            _strip_sampled(rate, inner, times, pile)
+        case Parallel(events):
+            _strip_parallel(events, times, pile)
+        case _:
+            pile.add(event, times)
+
+
+def _strip_sampled(rate: Fraction, inner: Event, times: int, pile: _Pile) -> None:
+    if rate == 1:
+        return _strip(inner, times, pile)
+    core, failures = strip(inner)
+    # a failure in the sample matters with probability `rate`: proofs/pld_composition.md, Lemma 3
+    if failures.most:
+        least = float(rate) * -math.expm1(-failures.least) * (1 - _OUTWARD)
+        most = float(rate) * -math.expm1(-failures.most) * (1 + _OUTWARD)
+        pile.fail(Failures(_exponent(least), _exponent(most) * (1 + _OUTWARD), failures.gone, None), times)
+    if core:
+        pile.add(PoissonSampled(rate, rebuilt(core)), times)
+    return None
+
+
+def _strip_parallel(events: tuple[Event, ...], times: int, pile: _Pile) -> None:
+    if len(set(events)) <= 1:
+        for event in events[:1]:
+            _strip(event, times, pile)
+        return
+    stripped = [strip(event) for event in events]
+    failures = [failure for _, failure in stripped]
+    if any(failure.most for failure in failures):
+        # the worst part fails at least as often as the least and at most as often as the most failing one
+        least = min(failure.least for failure in failures)
+        pile.fail(Failures(least, max(f.most for f in failures), max(f.gone for f in failures), None), times)
+    cores = tuple(dict.fromkeys(rebuilt(core) for core, _ in stripped))
+    if any(core != Composed(()) for core in cores):
+        pile.add(cores[0] if len(cores) == 1 else Parallel(cores), times)
+
+
+def _failure(delta: Fraction) -> Failures:
+    size = _exponent(float(delta))
+    return Failures(size * (1 - _OUTWARD), size * (1 + _OUTWARD), size * (1 + _OUTWARD), 1 - delta)
+
+
+def _exponent(delta: float) -> float:
+    return -math.log1p(-delta) if delta < 1 else math.inf
+
+
+def rebuilt(parts: Mapping[Event, int]) -> Event:
+    """Return one event that means this composition."""
+    events = tuple(event if times == 1 else Repeated(event, times) for event, times in parts.items())
+    return events[0] if len(events) == 1 else Composed(events)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Events with known laws, and a slack: delta and epsilon of the truth are within e^slack and 2 slack of theirs."""
+
+    parts: Mapping[Event, int]
+    slack: float
+    by_moments: bool  # only real moments of the loss are known: a tail bound is all there is
+
+
+def exact(parts: Mapping[Event, int]) -> bool:
+    """Tell whether the worst pair of each event is known exactly, so that one curve serves both sides."""
+    return not any(isinstance(event, _INEXACT) and _inexact(event) for event in parts)
+
+
+def _inexact(event: Event) -> bool:
+    return not (isinstance(event, GaussianNoise) and event.sensitivity_squared == 1)
+
+
+def above(parts: Mapping[Event, int]) -> tuple[View, ...]:
+    """Return views whose curves, each moved by its slack, lie nowhere below that of `parts`."""
+    if exact(parts):
+        return (View(parts, 0.0, by_moments=False),)
+    wide = any(isinstance(event, GaussianNoise) and event.sensitivity_squared > 3 for event in parts)
+    moments = any(isinstance(event, Concentrated) for event in parts)
+    # integer noise has no larger real moments than real noise [CKS20, Thm 4]: a tail bound, better if sigma is small
+    return (_above(parts, moments, smooth=True), *([_above(parts, by_moments=True, smooth=False)] if wide else []))
+
+
+def _above(parts: Mapping[Event, int], by_moments: bool, smooth: bool) -> View:
+    pile, slack = _Pile(), 0.0
+    for event, times in parts.items():
+        match event:
+            case GaussianNoise(cells, sigma_squared, neighbours) if cells in (2, 3):
+                pile.add(GaussianNoise(1, sigma_squared, neighbours), times * cells)  # squares up to 3: ones only
+            case GaussianNoise(cells, sigma_squared, neighbours) if cells > 3:
+                variance, cost = _smoothing(cells, cells, sigma_squared, times) if smooth else (Fraction(0), 0.0)
+                pile.add(RealGaussianNoise(Fraction(cells), sigma_squared - variance, neighbours), times)
+                slack += cost
+            case Concentrated(rho, neighbours):  # the Gaussian has exactly the real moments that zCDP allows
+                pile.add(RealGaussianNoise(2 * rho, Fraction(1), neighbours), times)
+            case _:
+                pile.add(event, times)
+    return View(pile.parts, slack * (1 + _OUTWARD), by_moments)
+
+
+def below(parts: Mapping[Event, int]) -> View:
+    """Return a view whose curve, moved by its slack, lies nowhere above that of `parts`: a release that is allowed."""
+    if exact(parts):
+        return View(parts, 0.0, by_moments=False)
+    pile, slack = _Pile(), 0.0
+    alone = sum(parts.values()) == 1
+    for event, times in parts.items():
+        match event:
+            case GaussianNoise(cells, sigma_squared, neighbours) if 1 < cells <= _UNIT_CELLS:
+                pile.add(GaussianNoise(1, sigma_squared, neighbours), times * cells)
+            case GaussianNoise(cells, sigma_squared, neighbours) if cells > _UNIT_CELLS:
+                # four cells can hold every squared norm [Lagrange's four squares]
+                variance, cost = _smoothing(cells, 4, sigma_squared, times)
+                pile.add(RealGaussianNoise(Fraction(cells), sigma_squared + variance, neighbours), times)
+                slack += cost
+            case BoundedRange(epsilon, neighbours) if not alone:
+                pile.add(Pure(epsilon / 2, neighbours), times)  # losses +-epsilon/2 span epsilon
+            case Concentrated(rho, neighbours):
+                pile.add(RealGaussianNoise(2 * rho, Fraction(1), neighbours), times)
+            case _:
+                pile.add(event, times)
+    return View(pile.parts, slack * (1 + _OUTWARD), by_moments=False)
+
+
+def _smoothing(norm: int, cells: int, sigma_squared: Fraction, times: int) -> tuple[Fraction, float]:
+    """Choose the variance r^2 that Lemma B of proofs/pld_integer_gaussian.md takes away or adds, and its price."""
+    candidates = [Fraction(n, 8) for n in range(1, 33)] + [sigma_squared * Fraction(n, 16) for n in range(1, 9)]
+
+    def price(variance: Fraction) -> float:
+        slack = times * cells * _distance(variance, sigma_squared)
+        mu = math.sqrt(times * norm / float(sigma_squared - variance))
+        return 2 * slack + (mu + mu * mu) * float(variance / sigma_squared)
+
+    best = min((variance for variance in candidates if 2 * variance <= sigma_squared), key=price)
+    return best, times * cells * _distance(best, sigma_squared) * (1 + _OUTWARD)
+
+
+def _distance(variance: Fraction, sigma_squared: Fraction) -> float:
+    """Return Lemma B's eta for one cell, rounded up; for r^2 <= sigma^2/2 it serves both directions."""
+    # sigma^2 r^2/(sigma^2 + r^2) >= 2/3 r^2 when r^2 <= sigma^2/2: the least variance that occurs in either direction
+    exact = 2 * math.pi**2 * float(variance * sigma_squared / (variance + sigma_squared))
+    ripple = 2 * math.exp(-exact) / -math.expm1(-3 * exact) * (1 + _OUTWARD) + 1e-300
+    return math.log1p(2 * ripple / (1 - ripple)) * (1 + _OUTWARD) if ripple < 0.5 else 1e300

@@ -1,0 +1,151 @@
+"""A policy in the one spelling that all policies of the same meaning share, and its SHA-256.
+
+The text is itself a policy in TOML, without `source` and `ledger`. What belongs to it: the name, the neighbour
+relation, the budget and the analysts, every table and column with all that is promised of them; defaults written out,
+names folded, numbers reduced, everything without an order sorted. What does not: where the data and the ledger lie
+(moving a file promises nothing else; what is in it is the data version's matter), comments and spellings.
+"""
+
+from collections.abc import Iterable
+from datetime import date, datetime
+from fractions import Fraction
+from hashlib import sha256
+
+from sfumato.policy.policy import (
+    Analyst,
+    Bounds,
+    Column,
+    ColumnType,
+    EachRow,
+    Policy,
+    PrivacyUnit,
+    Reference,
+    Table,
+    UnitColumn,
+    UnitPath,
+    Value,
+    fold,
+)
+
+_FORM = "# sfumato policy, canonical form 1"
+"""A new meaning of any line is a new form: a hash never changes what it stands for."""
+
+
+def canonical_text(policy: Policy) -> str:
+    """Return the policy's canonical text."""
+    return _lines(
+        [
+            _FORM,
+            f"name = {_quoted(policy.name)}",
+            f"neighbours = {_quoted(policy.neighbours)}",
+            "[budget]",
+            f"epsilon = {_value(policy.budget.epsilon)}",
+            f"delta = {_value(policy.budget.delta)}",
+            f"query_delta = {_value(policy.budget.query_delta)}",
+            *(line for table in sorted(policy.tables, key=_folded) for line in _table(table)),
+            *(line for analyst in sorted(policy.analysts, key=_folded) for line in _analyst(analyst)),
+        ]
+    )
+
+
+def policy_hash(policy: Policy) -> str:
+    """Return the SHA-256 of the canonical text: equal for policies of equal meaning, different for others."""
+    return sha256(canonical_text(policy).encode()).hexdigest()
+
+
+def tables_hash(policy: Policy) -> str:
+    """Return the SHA-256 of the tables alone, on which the bounded copy depends: a new budget need not rebuild it."""
+    lines = [line for table in sorted(policy.tables, key=_folded) for line in _table(table)]
+    return sha256(_lines([f"{_FORM}, tables", *lines]).encode()).hexdigest()
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _folded(named: Table | Column | Analyst) -> str:
+    return fold(named.name)
+
+
+def _name(name: str) -> str:
+    return _quoted(fold(name))
+
+
+def _analyst(analyst: Analyst) -> list[str]:
+    return [
+        f"[analysts.{_name(analyst.name)}]",
+        f"epsilon = {_value(analyst.epsilon)}",
+        f"delta = {_value(analyst.delta)}",
+    ]
+
+
+def _table(table: Table) -> list[str]:
+    lines = [f"[tables.{_name(table.name)}]"]
+    if table.unit is None:
+        lines.append("public = true")
+    else:
+        lines += [f"unit = {_quoted(_unit(table.unit))}", f"rows_per_unit = {table.rows_per_unit}"]
+    if table.groups_per_unit is not None:
+        lines.append(f"groups_per_unit = {table.groups_per_unit}")
+    if table.columns:
+        lines.append(f"[tables.{_name(table.name)}.columns]")
+    return lines + [_column(column) for column in sorted(table.columns, key=_folded)]
+
+
+def _unit(unit: PrivacyUnit) -> str:
+    match unit:
+        case EachRow():
+            return "rows"
+        case UnitColumn(column):
+            return fold(column)
+        case UnitPath(table, column, here, there):
+            return fold(f"{table}.{column} via {here} = {there}")
+
+
+def _column(column: Column) -> str:
+    parts = [f"type = {_quoted(column.type)}"]
+    match column.bounds:
+        case Bounds(low, high):
+            parts.append(f"bounds = [{_value(low)}, {_value(high)}]")
+    if column.step is not None and column.type is ColumnType.DECIMAL:
+        parts.append(f"step = {_value(column.step)}")
+    match column.values:
+        case Reference(table, name):
+            parts.append(f"values = {_quoted(fold(f'{table}.{name}'))}")
+        case tuple(values):
+            parts.append(f"values = [{', '.join(_value(value) for value in _sorted(values))}]")
+    if column.unique:
+        parts.append("unique = true")
+    return f"{_name(column.name)} = {{ {', '.join(parts)} }}"
+
+
+def _sorted(values: tuple[Value, ...]) -> list[Value]:
+    """Sort values of one type: which one decides only the order, and any fixed one will do."""
+    return sorted(values, key=_value)
+
+
+def _value(value: Value) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case Fraction():
+            return _quoted(str(value))
+        case datetime():
+            return value.isoformat(timespec="microseconds")
+        case date():
+            return value.isoformat()
+        case str():
+            return _quoted(value)
+
+
+def _quoted(words: str) -> str:
+    """Return a TOML string: quotes, backslashes and control characters escaped, everything else as it is."""
+    return '"' + "".join(_escaped(character) for character in words) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return f"\\u{ord(character):04x}" if character < " " or character == "\x7f" else character

@@ -1,0 +1,71 @@
+"""Where the data and the ledger lie, from what the owner wrote; nothing is opened, and no message repeats it."""
+
+from pathlib import Path
+
+from sfumato.policy.entry import Entry, refuse, suggestion, text
+from sfumato.policy.policy import Location
+
+FILES = ("parquet", "csv", "duckdb")
+SOURCES = (*FILES, "postgresql", "spark")
+LEDGERS = ("sqlite", "postgresql")
+_LONGEST = 4096
+_SYNONYMS = {"postgres": "postgresql", "sqlite3": "sqlite", "pq": "parquet", "tsv": "csv"}
+_SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".duckdb": "duckdb", ".ledger": "sqlite", ".sqlite": "sqlite"}
+
+
+def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Location:
+    """Read `scheme:path` (relative paths start at `folder`) or a postgresql URL."""
+    words = text(entry, _LONGEST)
+    scheme, colon, rest = words.partition(":")
+    scheme = scheme.strip().lower()
+    if scheme == "postgres":
+        scheme = "postgresql"
+    if not colon or scheme not in schemes:
+        raise _unknown(entry, words, scheme if colon else "", schemes)
+    if scheme == "postgresql":
+        return Location(scheme, f"postgresql:{_after_slashes(entry, rest)}", None)
+    if not rest.strip() or (scheme != "spark" and rest.startswith("//")):
+        raise refuse(
+            entry,
+            f"names no path after {scheme}:.",
+            "A file or folder is written as a plain path, relative to the policy file or absolute.",
+            f"Write for example {scheme}:{'clinic.ledger' if scheme == 'sqlite' else 'data'}.",
+        )
+    return Location(scheme, rest, None if scheme == "spark" else (folder / rest).absolute())
+
+
+def ledger_beside(source: Location, name: str) -> Location | None:
+    """Return the ledger of a policy that has no file: beside the data, whatever folder the program runs in."""
+    if source.path is None:
+        return None
+    return file_ledger(source.path.parent / f"{name}.ledger")
+
+
+def file_ledger(path: Path) -> Location:
+    """Return the ledger in a file of this machine."""
+    return Location("sqlite", path.name, path.absolute())
+
+
+def _after_slashes(entry: Entry, rest: str) -> str:
+    if rest.startswith("//") and len(rest) > 2:
+        return rest
+    raise refuse(
+        entry,
+        "is not a postgresql URL.",
+        "The address of a server follows two slashes.",
+        "Write postgresql://user@host/database; leave the password to the environment or a password file.",
+    )
+
+
+def _unknown(entry: Entry, words: str, scheme: str, schemes: tuple[str, ...]) -> Exception:
+    meant = _SYNONYMS.get(scheme)
+    advice = f"Did you mean {meant}? " if meant in schemes else suggestion(scheme, schemes)
+    suffix = _SUFFIXES.get(Path(words).suffix.lower())
+    if suffix in schemes and not scheme:
+        advice = f"Did you mean {suffix}:? "
+    return refuse(
+        entry,
+        f'starts with "{scheme}:".' if scheme.isalnum() and len(scheme) <= 20 else "does not start with a scheme.",
+        f"It says first how to read what follows: {', '.join(f'{known}:' for known in schemes)}.",
+        f"{advice}Write for example {schemes[0]}:{'data' if schemes == SOURCES else 'clinic.ledger'}.",
+    )

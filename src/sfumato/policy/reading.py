@@ -1,0 +1,229 @@
+"""Reads a policy from a TOML file or a dict: everything it must say is said and possible, or it is refused.
+
+Numbers are exact: a decimal is read as its text, so 0.1 is one tenth. Nothing but the policy file is opened.
+"""
+
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+from sfumato.accounting.event import Neighbours
+from sfumato.errors import BadPolicy
+from sfumato.policy.columns import COLUMN_KEYS
+from sfumato.policy.entry import Entry, check_name, choice, missing, named, number, refuse, section, shown, text
+from sfumato.policy.lines import key_lines
+from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_location
+from sfumato.policy.policy import Analyst, Budget, Location, Policy
+from sfumato.policy.tables import TABLE_KEYS, read_tables
+
+LARGEST_FILE = 2**20
+MOST_ANALYSTS = 10_000
+NAMELESS = "dataset"
+"""The name of a dict without one; a file without one is called after itself."""
+TOP_KEYS = ("name", "source", "ledger", "neighbours", "budget", "tables", "analysts")
+BUDGET_KEYS = ("epsilon", "delta", "query_delta")
+ANALYST_KEYS = ("epsilon", "delta")
+KEYS = (
+    *TOP_KEYS,
+    *(f"budget.{key}" for key in BUDGET_KEYS),
+    *(f"tables.TABLE.{key}" for key in TABLE_KEYS),
+    *(f"tables.TABLE.columns.COLUMN.{key}" for key in COLUMN_KEYS),
+    *(f"analysts.ANALYST.{key}" for key in ANALYST_KEYS),
+)
+"""Every key there is: docs/policy.md is checked against it."""
+
+_REQUIRED = (
+    ("source", "Where the data lies is never guessed.", 'Add source = "parquet:FOLDER".'),
+    ("budget", "What may be spent is never guessed.", "Add [budget] with epsilon and delta (delta = 0 is allowed)."),
+    ("tables", "A policy without tables answers nothing.", "Add [tables.NAME] with its unit and columns."),
+)
+_SYNONYMS = {"bounded": "replace", "unbounded": "add-remove", "substitute": "replace", "swap": "replace"}
+_QUERIES = 1000
+"""A query's share of delta where the policy names none."""
+
+
+def read_policy(source: str | Path | dict[str, object]) -> Policy:
+    """Read a policy from a TOML file, or from a dict of the same shape; whatever is wrong is a `BadPolicy`.
+
+    >>> policy = read_policy({
+    ...     "source": "csv:visits.csv",
+    ...     "budget": {"epsilon": 0.1, "delta": 0},
+    ...     "tables": {"visits": {"unit": "rows"}},
+    ... })
+    >>> policy.budget.epsilon
+    Fraction(1, 10)
+    """
+    if isinstance(source, dict):
+        return _policy(Entry(source), None)
+    if isinstance(source, str | Path):
+        text_of_file = _text(source)
+        return _policy(Entry(_toml(text_of_file, source), (), key_lines(text_of_file)), Path(source))
+    raise BadPolicy(
+        f"The policy is {shown(source)}.",
+        "A policy is read from a file or from a dict.",
+        "Give the path of a TOML file.",
+    )
+
+
+def _text(file: str | Path) -> str:
+    """Read the file; a message repeats the path that its reader typed and nothing of the system's own words."""
+    typed = shown(str(file))
+    try:
+        path = Path(file)
+        if not path.is_file():  # a pipe or a device could hang
+            raise BadPolicy(f"There is no policy file {typed}.", "A policy is a TOML file.", "Check the path.")
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST_FILE + 1)
+    except (OSError, ValueError):
+        raise BadPolicy(
+            f"The policy file {typed} cannot be read.",
+            "It is not readable by this user.",
+            "Check the path and its permissions.",
+        ) from None
+    if len(content) > LARGEST_FILE:
+        raise BadPolicy(
+            f"The policy file {typed} is larger than {LARGEST_FILE} bytes.",
+            "A policy is written by people.",
+            "Put long lists of keys into a public table and refer to it.",
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadPolicy(
+            f"The policy file {typed} is not UTF-8 in line {line}.", "TOML is UTF-8.", "Save the file as UTF-8."
+        ) from None
+
+
+def _toml(content: str, file: str | Path) -> dict[str, object]:
+    typed = shown(str(file))
+    try:
+        return tomllib.loads(content, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        raise BadPolicy(
+            f"The policy file {typed} is not TOML: {error}.",
+            "It must be read before it can be judged.",
+            'Correct that line; text stands in quotes: name = "clinic".',
+        ) from None
+    except (ValueError, ArithmeticError, RecursionError):
+        raise BadPolicy(
+            f"The policy file {typed} holds a number of thousands of digits, or lists in lists without end.",
+            "No policy needs them.",
+            "Remove it.",
+        ) from None
+
+
+def _policy(root: Entry, file: Path | None) -> Policy:
+    keys = section(root, TOP_KEYS)
+    name = _name(keys.get("name"), root, file)
+    for key, why, remedy in _REQUIRED:
+        if key not in keys:
+            raise missing(root, key, why, remedy)
+    source, ledger = _locations(root, keys, name, file)
+    neighbours = Neighbours.ADD_REMOVE
+    if "neighbours" in keys:
+        neighbours = Neighbours(choice(keys["neighbours"], Neighbours, _SYNONYMS))
+    budget = _budget(keys["budget"])
+    tables = read_tables(keys["tables"])
+    analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
+    return Policy(name, source, ledger, neighbours, budget, tables, analysts)
+
+
+def _name(entry: Entry | None, root: Entry, file: Path | None) -> str:
+    if entry is None:
+        entry = root.below("name", file.stem if file else NAMELESS)
+    name = text(entry, 10_000)
+    check_name(entry, name, "policy")
+    return name
+
+
+def _locations(root: Entry, keys: dict[str, Entry], name: str, file: Path | None) -> tuple[Location, Location]:
+    try:
+        folder = file.absolute().parent if file else Path.cwd()
+    except OSError:
+        raise refuse(
+            root,
+            "is read in a folder that no longer exists.",
+            "Relative paths start there.",
+            "Change to another folder.",
+        ) from None
+    source = read_location(keys["source"], SOURCES, folder)
+    if "ledger" in keys:
+        ledger: Location | None = read_location(keys["ledger"], LEDGERS, folder)
+    else:
+        ledger = file_ledger(folder / f"{file.stem}.ledger") if file else ledger_beside(source, name)
+    if ledger is None:
+        raise missing(
+            root,
+            "ledger",
+            "A policy without a file, on a source without one, leaves no place for what has been spent.",
+            'Add ledger = "sqlite:PATH".',
+        )
+    if ledger.path is not None and ledger.path in (source.path, file and file.absolute()):
+        raise refuse(
+            root.below("ledger", None),
+            "is the file of the policy or of the data.",
+            "The ledger is a file of its own.",
+            f'Write for example ledger = "sqlite:{NAMELESS}.ledger".',
+        )
+    return source, ledger
+
+
+def _budget(entry: Entry) -> Budget:
+    keys = section(entry, BUDGET_KEYS)
+    epsilon = _epsilon(entry, keys)
+    if "delta" not in keys:
+        raise missing(
+            entry,
+            "delta",
+            "What may be spent is never guessed.",
+            "Add delta, for example delta = 1e-6; delta = 0 allows Laplace noise and declared keys only.",
+        )
+    delta = _delta(keys["delta"])
+    if "query_delta" not in keys:
+        return Budget(epsilon, delta, delta / _QUERIES)
+    query_delta = _delta(keys["query_delta"])
+    if query_delta > delta:
+        raise refuse(
+            keys["query_delta"],
+            f"is {shown(keys['query_delta'].value)}, above budget.delta = {shown(keys['delta'].value)}.",
+            "No query could ever be paid.",
+            "Write less than budget.delta, or leave it out: then it is a thousandth of it.",
+        )
+    return Budget(epsilon, delta, query_delta)
+
+
+def _analysts(entry: Entry, budget: Budget) -> tuple[Analyst, ...]:
+    found = []
+    for name, below in named(entry, "analyst", MOST_ANALYSTS).items():
+        keys = section(below, ANALYST_KEYS)
+        delta = _delta(keys["delta"]) if "delta" in keys else budget.delta
+        found.append(Analyst(name, _epsilon(below, keys), delta))
+    return tuple(found)
+
+
+def _epsilon(entry: Entry, keys: dict[str, Entry]) -> Fraction:
+    if "epsilon" not in keys:
+        raise missing(entry, "epsilon", "What may be spent is never guessed.", "Add epsilon, for example epsilon = 1.")
+    epsilon = number(keys["epsilon"])
+    if epsilon > 0:
+        return epsilon
+    raise refuse(
+        keys["epsilon"],
+        f"is {shown(keys['epsilon'].value)}.",
+        "Epsilon is above zero: without any loss nothing can be said.",
+        "Write a positive number, for example epsilon = 1.",
+    )
+
+
+def _delta(entry: Entry) -> Fraction:
+    delta = number(entry)
+    if 0 <= delta < 1:
+        return delta
+    raise refuse(
+        entry,
+        f"is {shown(entry.value)}.",
+        "Delta is a probability from 0 to below 1: at 1 nobody is protected.",
+        "Write a number far below one in the number of people, for example 1e-6.",
+    )

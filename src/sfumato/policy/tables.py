@@ -1,0 +1,253 @@
+"""The tables of a policy: public ones, and private ones with their unit; then what one table says of another."""
+
+from dataclasses import replace
+
+from sfumato.policy.columns import read_column
+from sfumato.policy.entry import Entry, count, flag, missing, named, refuse, section, shown, suggestion, text
+from sfumato.policy.policy import (
+    Column,
+    ColumnType,
+    EachRow,
+    PrivacyUnit,
+    Reference,
+    Table,
+    UnitColumn,
+    UnitPath,
+    fold,
+)
+
+TABLE_KEYS = ("public", "unit", "rows_per_unit", "groups_per_unit", "columns")
+MOST_TABLES = 500
+MOST_COLUMNS = 2000
+MOST_ROWS = 10**9
+_ADVICE = f"The keys of a table are: {', '.join(TABLE_KEYS)}; its columns are declared below columns."
+_LONGEST_UNIT = 300
+_EXAMPLE = 'unit = "orders.o_custkey via l_orderkey = o_orderkey"'
+_NAMES_NOBODY = (ColumnType.BOOLEAN, ColumnType.DECIMAL)
+
+
+def read_tables(entry: Entry) -> tuple[Table, ...]:
+    """Read every table, then check the units and public keys that point into another one."""
+    entries = named(entry, "table", MOST_TABLES)
+    if not entries:
+        raise refuse(entry, "is empty.", "A policy without tables answers nothing.", "Add [tables.NAME].")
+    tables = {fold(name): _table(name, below) for name, below in entries.items()}
+    return tuple(_resolved(tables[fold(name)], below, tables) for name, below in entries.items())
+
+
+def _table(name: str, entry: Entry) -> Table:
+    keys = section(entry, TABLE_KEYS, _ADVICE)
+    columns = _columns(keys["columns"]) if "columns" in keys else ()
+    if "public" in keys and flag(keys["public"]):
+        return _public(name, columns, keys)
+    if "unit" not in keys:
+        raise missing(
+            entry,
+            "unit",
+            "Whom a table protects is never guessed.",
+            'Add unit = "COLUMN" (one value, one person) or unit = "rows" (each row is a person), or public = true.',
+        )
+    unit = _unit(keys["unit"], columns)
+    groups = count(keys["groups_per_unit"], MOST_ROWS) if "groups_per_unit" in keys else None
+    return Table(name, columns, unit, _rows_per_unit(entry, keys, unit, columns), groups)
+
+
+def _columns(entry: Entry) -> tuple[Column, ...]:
+    return tuple(read_column(name, below) for name, below in named(entry, "column", MOST_COLUMNS).items())
+
+
+def _public(name: str, columns: tuple[Column, ...], keys: dict[str, Entry]) -> Table:
+    for key in ("unit", "rows_per_unit", "groups_per_unit"):
+        if key in keys:
+            raise refuse(
+                keys[key],
+                "is written for a public table.",
+                "A public table protects nobody, so it has no privacy unit.",
+                f"Remove {key}, or remove public = true.",
+            )
+    for column in columns:
+        if isinstance(column.values, Reference):
+            raise refuse(
+                keys["columns"].below(column.name, None).below("values", None),
+                "refers to another table, in a public table.",
+                "The keys of a public table are public as they are.",
+                "Leave out values.",
+            )
+    return Table(name, columns, None, None)
+
+
+def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
+    words = text(entry, _LONGEST_UNIT).strip()
+    declared = _find(columns, words)
+    if fold(words) == "rows":
+        if declared is not None:
+            raise refuse(
+                entry,
+                'is "rows", and there is a column of that name.',
+                "It could mean that each row is a person, or that this column names the person.",
+                "Rename the column, here and in the source.",
+            )
+        return EachRow()
+    if declared is not None:
+        return UnitColumn(_naming(entry, declared).name)
+    path = _path(words)
+    if path is not None:
+        _check_no_column_reads_as_path(entry, columns)
+        return path
+    raise refuse(
+        entry,
+        f"is {shown(entry.value)}, which is not a declared column of this table.",
+        "The privacy unit is the column that names the person.",
+        f"{suggestion(words, [column.name for column in columns])}"
+        f'Declare it, for example {{ type = "integer" }} below columns; or write "rows", or a path such as {_EXAMPLE}.',
+    )
+
+
+def _check_no_column_reads_as_path(entry: Entry, columns: tuple[Column, ...]) -> None:
+    for column in columns:
+        if _path(column.name) is not None:
+            raise refuse(
+                entry,
+                f"is a path, and the column {shown(column.name)} reads as one too.",
+                "A unit has one meaning.",
+                "Rename the column, here and in the source.",
+            )
+
+
+def _naming(entry: Entry, column: Column) -> Column:
+    if column.type in _NAMES_NOBODY:
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}, a column of type {column.type}.",
+            "People are named by integers, text, dates or timestamps.",
+            "Choose the column that names the person, or declare its type as it is.",
+        )
+    return column
+
+
+def _path(words: str) -> UnitPath | None:
+    target, _, link = _split(words, " via ")
+    table, _, column = _split(target, ".")
+    here, equals, there = _split(link, "=")
+    if not (table and column and here and there and equals):
+        return None
+    return UnitPath(table, column, here, there)
+
+
+def _split(words: str, at: str) -> tuple[str, str, str]:
+    """Return what stands before and after the first `at`, in any case, without blanks."""
+    place = fold(words).find(at)
+    if place < 0:
+        return words.strip(), "", ""
+    return words[:place].strip(), at, words[place + len(at) :].strip()
+
+
+def _rows_per_unit(entry: Entry, keys: dict[str, Entry], unit: PrivacyUnit, columns: tuple[Column, ...]) -> int:
+    if "rows_per_unit" in keys:
+        rows = count(keys["rows_per_unit"], MOST_ROWS)
+        if isinstance(unit, EachRow) and rows != 1:
+            raise refuse(
+                keys["rows_per_unit"],
+                f'is {rows}, with unit = "rows".',
+                "Where each row is a person, a person has one row.",
+                "Remove rows_per_unit, or name the column of the person in unit.",
+            )
+        return rows
+    own = _find(columns, unit.column) if isinstance(unit, UnitColumn) else None
+    if isinstance(unit, EachRow) or (own is not None and own.unique):
+        return 1
+    raise missing(
+        entry,
+        "rows_per_unit",
+        "How many rows of one person count decides the noise, and is never guessed.",
+        "Add rows_per_unit = N: of each person, at most N rows are kept.",
+    )
+
+
+def _resolved(table: Table, entry: Entry, tables: dict[str, Table]) -> Table:
+    """Return the table with the names of other tables spelt as they are declared, or refuse what they miss."""
+    columns = tuple(_with_keys(column, entry, tables) for column in table.columns)
+    unit = table.unit
+    if isinstance(unit, UnitPath):
+        unit = _found_path(unit, _inside(entry, "unit"), table, tables)
+    return replace(table, columns=columns, unit=unit)
+
+
+def _with_keys(column: Column, entry: Entry, tables: dict[str, Table]) -> Column:
+    if not isinstance(column.values, Reference):
+        return column
+    place = _inside(entry, "columns", column.name, "values")
+    table = _known_table(place, column.values.table, tables)
+    if not table.public:
+        raise refuse(
+            place,
+            f"is {shown(place.value)}, and {shown(table.name)} is not a public table.",
+            "Keys taken from a private table would name the people in it.",
+            f"List the keys, or declare public = true in [tables.{table.name}] if it is.",
+        )
+    if not table.columns:  # its columns are the source's, which is not read here
+        return replace(column, values=Reference(table.name, column.values.column))
+    target = _known_column(place, column.values.column, table)
+    if target.type is not column.type:
+        raise _different_types(place, column, target)
+    return replace(column, values=Reference(table.name, target.name))
+
+
+def _found_path(path: UnitPath, entry: Entry, table: Table, tables: dict[str, Table]) -> UnitPath:
+    here = _known_column(entry, path.here, table)
+    target = _known_table(entry, path.table, tables)
+    column = _known_column(entry, path.column, target)
+    there = _known_column(entry, path.there, target)
+    if here.type is not there.type:
+        raise _different_types(entry, here, there)
+    if target.unit != UnitColumn(column.name):
+        raise refuse(
+            entry,
+            f"leads to {shown(f'{target.name}.{column.name}')}, which is not the unit of {shown(target.name)}.",
+            "The rows of a person and the row that names the person must be protected together.",
+            f"Write unit = {shown(column.name)} in [tables.{target.name}], or lead the path to that table's unit.",
+        )
+    return UnitPath(target.name, column.name, here.name, there.name)
+
+
+def _known_table(entry: Entry, name: str, tables: dict[str, Table]) -> Table:
+    if fold(name) in tables:
+        return tables[fold(name)]
+    raise refuse(
+        entry,
+        f"is {shown(entry.value)}, and there is no table {shown(name)}.",
+        "It must be declared in this policy.",
+        f"{suggestion(name, [table.name for table in tables.values()])}Declare [tables.{shown(name)}] or correct it.",
+    )
+
+
+def _known_column(entry: Entry, name: str, table: Table) -> Column:
+    column = _find(table.columns, name)
+    if column is not None:
+        return column
+    raise refuse(
+        entry,
+        f"is {shown(entry.value)}, and {shown(table.name)} declares no column {shown(name)}.",
+        f"A path is written TABLE.COLUMN via HERE = THERE, as in {_EXAMPLE}; keys are TABLE.COLUMN.",
+        f"{suggestion(name, [known.name for known in table.columns])}Declare the column or correct the name.",
+    )
+
+
+def _different_types(entry: Entry, one: Column, other: Column) -> Exception:
+    return refuse(
+        entry,
+        f"compares {shown(one.name)} of type {one.type} with {shown(other.name)} of type {other.type}.",
+        "Values of different types are never equal.",
+        "Declare both columns with one type.",
+    )
+
+
+def _find(columns: tuple[Column, ...], name: str) -> Column | None:
+    return next((column for column in columns if fold(column.name) == fold(name)), None)
+
+
+def _inside(entry: Entry, *keys: str) -> Entry:
+    for key in keys:
+        value = entry.value[key] if isinstance(entry.value, dict) else None
+        entry = entry.below(key, value)
+    return entry

@@ -1,0 +1,1 @@
+"""SQL text becomes a small relational algebra of frozen nodes, and nothing else goes further."""

@@ -1,0 +1,101 @@
+"""The canonical text of a query: the same question spelled otherwise gives the same text.
+
+Aliases, case, comments, brackets, WITH clauses and the place of join conditions are gone when a query has been
+parsed. Here the operands of what is certainly commutative are put in order. Nothing else is equated: two questions
+with one text always have the same answer, two with different texts may still have it.
+"""
+
+from sfumato.query.expression import Call, Case, Cast, Expression, call_text, case_text, identifier
+from sfumato.query.functions import Function
+from sfumato.query.relation import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Measure,
+    Options,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Sort,
+    Values,
+)
+
+# Equal values of one type, whatever the order; and expressions are total, so no operand guards another.
+_COMMUTATIVE = frozenset(
+    {Function.ADD, Function.MULTIPLY, Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM}
+    | {Function.AND, Function.OR, Function.LEAST, Function.GREATEST}
+)
+_IDEMPOTENT = frozenset({Function.AND, Function.OR, Function.LEAST, Function.GREATEST})
+
+
+def canonical(query: Query) -> str:
+    """Return the text that stands for this question; the names of its columns and its options belong to it."""
+    names = ", ".join(identifier(name) for name in query.names)
+    return f"{_relation(query.relation)} -> {names}{_options(query.options)}"
+
+
+def _options(options: Options) -> str:
+    given = [f"{name}={value}" for name in sorted(Options.__slots__) if (value := getattr(options, name)) is not None]
+    return f" options({', '.join(given)})" if given else ""
+
+
+def expression_text(expression: Expression) -> str:
+    """Return the canonical text of an expression."""
+    match expression:
+        case Call(function, arguments):
+            return _call(function, [expression_text(argument) for argument in arguments], expression)
+        case Case(branches, otherwise):
+            pairs = [(expression_text(when), expression_text(then)) for when, then in branches]
+            return case_text(pairs, expression_text(otherwise))
+        case Cast(argument, type):
+            return f"cast({expression_text(argument)}, {type})"
+        case _:
+            return str(expression)
+
+
+def _call(function: Function, texts: list[str], call: Call) -> str:
+    if function in _IDEMPOTENT:
+        texts = sorted(set(texts))
+        if len(texts) == 1:
+            return texts[0]
+    elif function in _COMMUTATIVE:
+        texts = sorted(texts)
+    elif function is Function.IN:
+        texts = [texts[0], *sorted(set(texts[1:]))]
+    elif function is Function.EXTRACT:
+        return f"{call_text(function, texts)}:{call.type}"  # year(d) is an integer, EXTRACT a decimal
+    return call_text(function, texts)
+
+
+def _relation(relation: Relation) -> str:
+    match relation:
+        case Scan() | Values():
+            return f"({relation})"
+        case Join(kind, left, right, condition):
+            on = "" if condition is None else f" on {expression_text(condition)}"
+            return f"({kind} join{on} {_relation(left)} {_relation(right)})"
+        case Filter(source, condition):
+            return f"(filter {expression_text(condition)} {_relation(source)})"
+        case Aggregate(source, label, keys, measures):
+            parts = [f"{key.name} = {expression_text(key.expression)}" for key in keys]
+            parts += [_measure(measure) for measure in measures]
+            return f"({identifier(label)} {'; '.join(parts)} {_relation(source)})"
+        case Project(source, label, items):
+            values = "; ".join(expression_text(item.expression) for item in items)
+            return f"({identifier(label)} {values} {_relation(source)})"
+        case Sort(source, keys):
+            order = [
+                f"{expression_text(key.expression)}{' desc' * key.descending}{' nulls first' * key.nulls_first}"
+                for key in keys
+            ]
+            return f"(sort {', '.join(order)} {_relation(source)})"
+        case Limit(source, count, offset):
+            return f"(limit {count} offset {offset} {_relation(source)})"
+
+
+def _measure(measure: Measure) -> str:
+    argument = "*" if measure.argument is None else expression_text(measure.argument)
+    where = "" if measure.where is None else f" where {expression_text(measure.where)}"
+    return f"{measure.name} = {measure.aggregation}({'distinct ' * measure.distinct}{argument}){where}"

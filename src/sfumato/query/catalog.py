@@ -1,0 +1,28 @@
+"""What the parser has to know about the tables; the policy provides it."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Table(Protocol):
+    """One table a query may name."""
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Every declared column with its type: integer, decimal, boolean, date, timestamp or text."""
+
+    @property
+    def public(self) -> bool:
+        """Whether nobody is protected in this table."""
+
+    @property
+    def unit(self) -> str | None:
+        """The column that names the privacy unit; None in a public table, or where each row is its own person."""
+
+
+class Catalog(Protocol):
+    """The tables of a policy by name."""
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """Every table, public and private."""

@@ -1,0 +1,254 @@
+"""The closed table of functions: what SQL may call, in PostgreSQL's and DuckDB's spelling, and what it becomes.
+
+A function that is not here does not exist for a query. Every one of them is total: the engine's form is written by
+us, and gives NULL where SQL would raise an error.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+from sfumato.query.types import Type
+
+
+class Function(StrEnum):
+    """Every scalar function and operator of the algebra. `a > b` is `b < a`; BETWEEN is two comparisons."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"  # of decimals
+    QUOTIENT = "div"  # of integers, towards zero
+    MODULO = "%"  # the sign of the dividend
+    NEGATE = "neg"
+    EQUAL = "="
+    DIFFERENT = "<>"
+    LESS = "<"
+    AT_MOST = "<="
+    DISTINCT_FROM = "distinct_from"  # <>, with NULL as a value like any other
+    IS_NULL = "is_null"
+    IN = "in"  # the first argument is among the others
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+    LIKE = "like"  # the pattern's escape is always the backslash
+    ILIKE = "ilike"
+    COALESCE = "coalesce"
+    NULLIF = "nullif"
+    LEAST = "least"  # of those that are not NULL
+    GREATEST = "greatest"
+    ABS = "abs"
+    SIGN = "sign"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    ROUND = "round"  # half away from zero
+    TRUNC = "trunc"
+    SQRT = "sqrt"
+    POWER = "power"
+    WIDTH_BUCKET = "width_bucket"
+    DATE_TRUNC = "date_trunc"
+    EXTRACT = "extract"
+    SHIFT = "shift"  # a date moved by days, a date or timestamp moved by an interval
+    ELAPSED = "elapsed"  # days between two dates, the interval between two timestamps
+    LOWER = "lower"
+    UPPER = "upper"
+    LENGTH = "length"
+    SUBSTRING = "substring"
+    LEFT = "left"
+    RIGHT = "right"
+    CONCAT = "concat"  # skips NULL
+    JOINED = "||"  # NULL if any part is
+    TRIM = "trim"
+    LTRIM = "ltrim"
+    RTRIM = "rtrim"
+    REPLACE = "replace"
+    STARTS_WITH = "starts_with"
+    POSITION = "position"
+
+
+INFIX = frozenset(
+    {Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.MODULO, Function.JOINED}
+    | {Function.EQUAL, Function.DIFFERENT, Function.LESS, Function.AT_MOST, Function.AND, Function.OR}
+)
+"""Operators that are printed between their operands."""
+
+
+class Takes(StrEnum):
+    """What an argument may be."""
+
+    ALIKE = auto()  # anything, but all such arguments of one call have one type
+    NUMBER = auto()  # an integer or decimal; all such arguments of one call have one type
+    INTEGER = auto()
+    TEXT = auto()
+    BOOLEAN = auto()
+    TIME = auto()  # a date or timestamp
+    SPAN = auto()  # a date, a timestamp or an interval
+    WORD = auto()  # text spelled out in the query
+    COUNT = auto()  # an integer spelled out in the query
+    UNIT = auto()  # what a date is truncated to, spelled out
+    PART = auto()  # what is extracted from a date, spelled out
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to call a function: its names in PostgreSQL and what else DuckDB calls it, what it takes and gives.
+
+    `gives` is None where the result has the type of the arguments. `optional` arguments may be left out from the end;
+    with `repeats` the last may come any number of times.
+    """
+
+    function: Function
+    takes: tuple[Takes, ...]
+    gives: Type | None
+    postgres: tuple[str, ...]
+    duckdb: tuple[str, ...] = ()
+    optional: int = 0
+    repeats: bool = False
+    part: str | None = None  # DuckDB's year(d) is EXTRACT(year FROM d) as an integer
+
+
+_PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "dayofyear", "dayofweek", "isodow")
+_SPELLED = {"dayofyear": "doy", "dayofweek": "dow"}
+
+FORMS: tuple[Form, ...] = (
+    Form(Function.COALESCE, (Takes.ALIKE,), None, ("coalesce",), ("ifnull",), repeats=True),
+    Form(Function.NULLIF, (Takes.ALIKE, Takes.ALIKE), None, ("nullif",)),
+    Form(Function.LEAST, (Takes.ALIKE,), None, ("least",), repeats=True),
+    Form(Function.GREATEST, (Takes.ALIKE,), None, ("greatest",), repeats=True),
+    Form(Function.ABS, (Takes.NUMBER,), None, ("abs",)),
+    Form(Function.SIGN, (Takes.NUMBER,), Type.DECIMAL, ("sign",)),
+    Form(Function.FLOOR, (Takes.NUMBER,), Type.DECIMAL, ("floor",)),
+    Form(Function.CEIL, (Takes.NUMBER,), Type.DECIMAL, ("ceil", "ceiling")),
+    Form(Function.ROUND, (Takes.NUMBER, Takes.COUNT), Type.DECIMAL, ("round",), optional=1),
+    Form(Function.TRUNC, (Takes.NUMBER, Takes.COUNT), Type.DECIMAL, ("trunc",), optional=1),
+    Form(Function.MODULO, (Takes.NUMBER, Takes.NUMBER), None, ("mod",)),
+    Form(Function.QUOTIENT, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ("div",)),
+    Form(Function.SQRT, (Takes.NUMBER,), Type.DECIMAL, ("sqrt",)),
+    Form(Function.POWER, (Takes.NUMBER, Takes.COUNT), Type.DECIMAL, ("power", "pow")),
+    Form(
+        Function.WIDTH_BUCKET,
+        (Takes.NUMBER, Takes.NUMBER, Takes.NUMBER, Takes.COUNT),
+        Type.INTEGER,
+        ("width_bucket",),
+    ),
+    Form(Function.DATE_TRUNC, (Takes.UNIT, Takes.TIME), Type.TIMESTAMP, ("date_trunc",), ("datetrunc",)),
+    Form(Function.EXTRACT, (Takes.PART, Takes.SPAN), Type.DECIMAL, ("date_part",), ("datepart",)),
+    *(
+        Form(Function.EXTRACT, (Takes.TIME,), Type.INTEGER, (), (name,), part=_SPELLED.get(name, name))
+        for name in _PARTS
+    ),
+    Form(Function.LOWER, (Takes.TEXT,), Type.TEXT, ("lower",), ("lcase",)),
+    Form(Function.UPPER, (Takes.TEXT,), Type.TEXT, ("upper",), ("ucase",)),
+    Form(
+        Function.LENGTH,
+        (Takes.TEXT,),
+        Type.INTEGER,
+        ("length", "char_length", "character_length"),
+        ("len",),
+    ),
+    Form(
+        Function.SUBSTRING,
+        (Takes.TEXT, Takes.INTEGER, Takes.INTEGER),
+        Type.TEXT,
+        ("substring", "substr"),
+        optional=1,
+    ),
+    Form(Function.LEFT, (Takes.TEXT, Takes.INTEGER), Type.TEXT, ("left",)),
+    Form(Function.RIGHT, (Takes.TEXT, Takes.INTEGER), Type.TEXT, ("right",)),
+    Form(Function.CONCAT, (Takes.TEXT,), Type.TEXT, ("concat",), repeats=True),
+    Form(Function.TRIM, (Takes.TEXT, Takes.WORD), Type.TEXT, ("trim", "btrim"), optional=1),
+    Form(Function.LTRIM, (Takes.TEXT, Takes.WORD), Type.TEXT, ("ltrim",), optional=1),
+    Form(Function.RTRIM, (Takes.TEXT, Takes.WORD), Type.TEXT, ("rtrim",), optional=1),
+    Form(Function.REPLACE, (Takes.TEXT, Takes.WORD, Takes.WORD), Type.TEXT, ("replace",)),
+    Form(Function.STARTS_WITH, (Takes.TEXT, Takes.TEXT), Type.BOOLEAN, ("starts_with",), ("prefix",)),
+    Form(Function.POSITION, (Takes.TEXT, Takes.TEXT), Type.INTEGER, ("strpos",), ("instr",)),
+)
+"""Every function that is called by name. EXTRACT, POSITION, SUBSTRING and TRIM have SQL's own syntax besides."""
+
+OPERATORS: tuple[tuple[str, Function], ...] = (
+    ("+", Function.ADD),
+    ("-", Function.SUBTRACT),
+    ("*", Function.MULTIPLY),
+    ("/", Function.DIVIDE),
+    ("//", Function.QUOTIENT),
+    ("%", Function.MODULO),
+    ("- x", Function.NEGATE),
+    ("^", Function.POWER),
+    ("**", Function.POWER),
+    ("||", Function.JOINED),
+    ("=", Function.EQUAL),
+    ("<>", Function.DIFFERENT),
+    ("!=", Function.DIFFERENT),
+    ("<", Function.LESS),
+    (">", Function.LESS),
+    ("<=", Function.AT_MOST),
+    (">=", Function.AT_MOST),
+    ("BETWEEN", Function.AT_MOST),
+    ("IN", Function.IN),
+    ("LIKE", Function.LIKE),
+    ("ILIKE", Function.ILIKE),
+    ("IS NULL", Function.IS_NULL),
+    ("IS DISTINCT FROM", Function.DISTINCT_FROM),
+    ("AND", Function.AND),
+    ("OR", Function.OR),
+    ("NOT", Function.NOT),
+    ("EXTRACT", Function.EXTRACT),
+    ("POSITION", Function.POSITION),
+    ("date + integer", Function.SHIFT),
+    ("date + INTERVAL", Function.SHIFT),
+    ("date - date", Function.ELAPSED),
+)
+"""What has a syntax of its own."""
+
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+"""What DATE_TRUNC truncates to."""
+
+PARTS = ("year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "hour", "minute", "second", "epoch")
+"""What EXTRACT extracts."""
+
+CLOCK_PARTS = frozenset({"hour", "minute", "second"})
+"""Parts that a date does not have."""
+
+LARGEST_POWER = 9
+LARGEST_SCALE = 18
+
+
+class Aggregation(StrEnum):
+    """Every aggregate of the algebra; quantiles and top-k will join them here."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    VAR_SAMP = "var_samp"
+    VAR_POP = "var_pop"
+    STDDEV_SAMP = "stddev_samp"
+    STDDEV_POP = "stddev_pop"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateForm:
+    """One aggregate: its names, what it takes, what it gives (None: the argument's type), whether DISTINCT matters."""
+
+    aggregation: Aggregation
+    takes: Takes
+    gives: Type | None
+    postgres: tuple[str, ...]
+    duckdb: tuple[str, ...] = ()
+    distinct: bool = True
+
+
+AGGREGATES: tuple[AggregateForm, ...] = (
+    AggregateForm(Aggregation.COUNT, Takes.ALIKE, Type.INTEGER, ("count",)),
+    AggregateForm(Aggregation.SUM, Takes.NUMBER, None, ("sum",)),
+    AggregateForm(Aggregation.AVG, Takes.NUMBER, Type.DECIMAL, ("avg",), ("mean",)),
+    AggregateForm(Aggregation.VAR_SAMP, Takes.NUMBER, Type.DECIMAL, ("var_samp", "variance")),
+    AggregateForm(Aggregation.VAR_POP, Takes.NUMBER, Type.DECIMAL, ("var_pop",)),
+    AggregateForm(Aggregation.STDDEV_SAMP, Takes.NUMBER, Type.DECIMAL, ("stddev_samp", "stddev")),
+    AggregateForm(Aggregation.STDDEV_POP, Takes.NUMBER, Type.DECIMAL, ("stddev_pop",)),
+    AggregateForm(Aggregation.MIN, Takes.ALIKE, None, ("min",), distinct=False),
+    AggregateForm(Aggregation.MAX, Takes.ALIKE, None, ("max",), distinct=False),
+)
+
+FUNCTION_NAMES = {name: form for form in FORMS for name in (*form.postgres, *form.duckdb)}
+AGGREGATE_NAMES = {name: form for form in AGGREGATES for name in (*form.postgres, *form.duckdb)}

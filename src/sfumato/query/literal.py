@@ -1,0 +1,160 @@
+"""Text that spells a value becomes the exact value, or is refused before any data is read."""
+
+import re
+from datetime import date, datetime
+from fractions import Fraction
+
+from sfumato.query.expression import Literal, Value
+from sfumato.query.position import Place
+from sfumato.query.types import Interval, Type
+
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE]([+-]?\d{1,3}))?", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d{1,38}", re.ASCII)
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
+_TIMESTAMP = re.compile(r"(\d{4}-\d{1,2}-\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?", re.ASCII)
+_QUANTITY = re.compile(r"([+-]?\d{1,9})\s*([a-z]+)", re.ASCII)
+
+_TRUE = frozenset({"t", "true", "y", "yes", "on", "1"})
+_FALSE = frozenset({"f", "false", "n", "no", "off", "0"})
+
+_SECOND = 1_000_000
+_UNITS = {
+    "year": Interval(months=12),
+    "month": Interval(months=1),
+    "mon": Interval(months=1),
+    "week": Interval(days=7),
+    "day": Interval(days=1),
+    "hour": Interval(microseconds=3600 * _SECOND),
+    "minute": Interval(microseconds=60 * _SECOND),
+    "min": Interval(microseconds=60 * _SECOND),
+    "second": Interval(microseconds=_SECOND),
+    "sec": Interval(microseconds=_SECOND),
+}
+
+LONGEST_NUMBER = 60
+LARGEST_EXPONENT = 38
+LARGEST_INTEGER = 2**63 - 1
+LARGEST_INTERVAL = Interval(months=120_000, days=3_660_000, microseconds=3_660_000 * 86400 * _SECOND)
+"""Ten thousand years: more than any date has."""
+
+
+def number(text: str, place: Place) -> Literal:
+    """Read a number without sign: digits alone are an integer while it fits 64 bits, anything else a decimal."""
+    match = _NUMBER.fullmatch(text)
+    if match is None or len(text) > LONGEST_NUMBER or abs(int(match[3] or 0)) > LARGEST_EXPONENT:
+        raise place.bad(
+            "this number cannot be read.",
+            f"A number has at most {LONGEST_NUMBER} characters and an exponent of at most {LARGEST_EXPONENT}.",
+            "Write it with fewer digits.",
+        )
+    if text.isdigit() and int(text) <= LARGEST_INTEGER:
+        return Literal(int(text), Type.INTEGER, place.at)
+    return Literal(Fraction(text), Type.DECIMAL, place.at)
+
+
+def convert(literal: Literal, type: Type, place: Place) -> Literal | None:
+    """Return a literal as another type, or None where that is not a matter of spelling."""
+    value = literal.value
+    if value is None or literal.type is type:
+        return Literal(value, type, literal.at)
+    match type:
+        case Type.DECIMAL if literal.type is Type.INTEGER and isinstance(value, int):
+            return Literal(Fraction(value), type, literal.at)
+        case Type.TIMESTAMP if isinstance(value, date):
+            return Literal(datetime(value.year, value.month, value.day), type, literal.at)
+    if isinstance(value, str) and literal.type is Type.TEXT:
+        return Literal(_read(value, type, place), type, literal.at)
+    return None
+
+
+def _read(text: str, type: Type, place: Place) -> Value:
+    word = text.strip().lower()
+    value: Value = None
+    match type:
+        case Type.INTEGER if _INTEGER.fullmatch(word) and abs(int(word)) <= LARGEST_INTEGER:
+            value = int(word)
+        case Type.DECIMAL:
+            unsigned = word.removeprefix("-")
+            if _NUMBER.fullmatch(unsigned):
+                magnitude = Fraction(number(unsigned, place).value)  # type: ignore[arg-type]
+                value = -magnitude if word.startswith("-") else magnitude
+        case Type.BOOLEAN if word in _TRUE | _FALSE:
+            value = word in _TRUE
+        case Type.DATE:
+            value = _date(word)
+        case Type.TIMESTAMP:
+            value = _timestamp(word)
+        case Type.INTERVAL:
+            value = interval(word, place)
+        case Type.TEXT:
+            value = text
+    if value is None:
+        raise place.bad(f"this is not {_article(type)}.", _EXPECTED[type], "Correct it, or compare with text.")
+    return value
+
+
+_EXPECTED = {
+    Type.INTEGER: "An integer is digits with an optional sign.",
+    Type.DECIMAL: "A decimal is written like 12.5.",
+    Type.BOOLEAN: "A boolean is true or false.",
+    Type.DATE: "A date is written like 2024-12-31 and has to exist.",
+    Type.TIMESTAMP: "A timestamp is written like 2024-12-31 23:59:59, without a time zone, and has to exist.",
+    Type.INTERVAL: "An interval is written like 3 days.",
+}
+
+
+def _article(type: Type) -> str:
+    return f"{'an' if type.value[0] in 'aeiou' else 'a'} {type}"
+
+
+def _date(text: str) -> date | None:
+    match = _DATE.fullmatch(text)
+    try:
+        return date(int(match[1]), int(match[2]), int(match[3])) if match else None
+    except ValueError:
+        return None
+
+
+def _timestamp(text: str) -> datetime | None:
+    match = _TIMESTAMP.fullmatch(text.replace("t", "T"))
+    day = _date(match[1]) if match else None
+    if match is None or day is None:
+        return None
+    hour, minute, second = (int(match[i] or 0) for i in (2, 3, 4))
+    try:
+        return datetime(day.year, day.month, day.day, hour, minute, second, int((match[5] or "0").ljust(6, "0")))
+    except ValueError:
+        return None
+
+
+def interval(text: str, place: Place) -> Interval:
+    """Read a duration such as `1 year 2 months`."""
+    months = days = microseconds = 0
+    position, word = 0, text.strip().lower()
+    while word and position < len(word):
+        match = _QUANTITY.match(word, position)
+        unit = _UNITS.get(match[2]) or _UNITS.get(match[2].removesuffix("s")) if match else None
+        if match is None or unit is None:
+            break
+        count = int(match[1])
+        months += count * unit.months
+        days += count * unit.days
+        microseconds += count * unit.microseconds
+        position = match.end() + len(word[match.end() :]) - len(word[match.end() :].lstrip())
+    found = Interval(months, days, microseconds)
+    if not word or position < len(word) or _too_long(found):
+        raise place.bad(
+            "this interval cannot be read.",
+            "An interval is whole numbers of years, months, weeks, days, hours, minutes or seconds, "
+            "ten thousand years at most.",
+            "Write for example INTERVAL '3 days'.",
+        )
+    return found
+
+
+def _too_long(found: Interval) -> bool:
+    return (
+        abs(found.months) > LARGEST_INTERVAL.months
+        or abs(found.days) > LARGEST_INTERVAL.days
+        or abs(found.microseconds) > LARGEST_INTERVAL.microseconds
+    )

@@ -1,0 +1,112 @@
+"""Names: how they fold, what they stand for, and what the columns of an answer are called."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sfumato.query.expression import Expression
+from sfumato.query.position import Place
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier: unquoted it is folded to lower case, quoted it is exactly what was written."""
+
+    text: str
+    quoted: bool = False
+
+    def __str__(self) -> str:
+        return self.text if self.quoted else self.text.lower()
+
+    def matches(self, other: str) -> bool:
+        """Whether this may mean `other`; unquoted, case does not count."""
+        return self.text == other if self.quoted else self.text.lower() == other.lower()
+
+
+def lookup(name: Name, known: Mapping[str, T]) -> T | None:
+    """Return what a name means: itself if it is there, else the only one that differs in case alone."""
+    if str(name) in known:
+        return known[str(name)]
+    similar = [other for other in known if name.matches(other)]
+    return known[similar[0]] if len(similar) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A column that can be named: what it stands for over the relation, and the table or alias it belongs to."""
+
+    of: str | None
+    name: str
+    expression: Expression
+    bare: bool = True  # False for the two halves of a USING column, which need their table's name
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The columns that the FROM clause offers, in order."""
+
+    entries: tuple[Entry, ...] = ()
+    tables: frozenset[str] = field(default=frozenset())
+
+    def find(self, table: Name | None, name: Name, place: Place) -> Expression:
+        """Return what a column name stands for; unknown or ambiguous names are refused."""
+        if table is not None and not any(table.matches(other) for other in self.tables):
+            why = "It is neither a table of this FROM clause nor an alias in it."
+            raise place.unknown("table", str(table), sorted(self.tables), why)
+        found = self.candidates(table, name)
+        if len(found) == 1:
+            return found[0].expression
+        if not found:
+            known = [entry.name for entry in self.entries if table is None or table.matches(entry.of or "")]
+            raise place.unknown("column", str(name), sorted(set(known)), "No table in FROM declares it.")
+        raise place.bad(
+            f"the column name {name} is ambiguous.",
+            "More than one table in FROM has it.",
+            f"Write the table's name before it: {found[0].of or '…'}.{name}.",
+        )
+
+    def candidates(self, table: Name | None, name: Name) -> list[Entry]:
+        """Return the columns a name may mean; one that is spelled exactly so comes before others."""
+        found = [
+            entry
+            for entry in self.entries
+            if name.matches(entry.name)
+            and (entry.bare if table is None else entry.of is not None and table.matches(entry.of))
+        ]
+        exact = [entry for entry in found if entry.name == str(name)]
+        return exact or found
+
+    def star(self, table: Name | None) -> list[Entry]:
+        """Return what `*` or `table.*` stands for."""
+        if table is None:
+            return [entry for entry in self.entries if entry.bare]
+        return [entry for entry in self.entries if entry.of is not None and table.matches(entry.of)]
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Return the names, a repeated one with the number of its occurrence.
+
+    >>> unique(["count", "sum", "count"])
+    ['count', 'sum', 'count#2']
+    """
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        result.append(free(name, taken))
+        taken.add(result[-1])
+    return result
+
+
+def free(name: str, taken: set[str]) -> str:
+    """Return `name`, or the first of name#2, name#3, … that is not taken.
+
+    >>> free("visits", {"visits", "visits#2"})
+    'visits#3'
+    """
+    candidate, number = name, 1
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}#{number}"
+    return candidate

@@ -1,0 +1,20 @@
+"""SQL text becomes a Query of our own algebra; nothing of the text or of its parser goes further."""
+
+from sfumato.query.catalog import Catalog
+from sfumato.query.names import unique
+from sfumato.query.parse_reading import Reading
+from sfumato.query.parse_select import read_query
+from sfumato.query.parse_tree import read_tree
+from sfumato.query.placement import filtered
+from sfumato.query.relation import Named, Project, Query
+
+
+def parse(sql: str, catalog: Catalog) -> Query:
+    """Return the question that `sql` asks, or refuse it by name and place. Depends on the text and catalog alone."""
+    tree, options = read_tree(sql)
+    reading = Reading(sql, catalog)
+    block = read_query(tree, reading, {})
+    names = tuple(output.name for output in block.outputs)
+    items = (Named(name, output.expression) for name, output in zip(unique(names), block.outputs, strict=True))
+    relation = Project(filtered(block.relation, block.pending), reading.label("select"), tuple(items))
+    return Query(relation, names, options)

@@ -1,0 +1,138 @@
+"""Aggregates are gathered into the measures of their group; the same one written twice is measured once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
+
+from sqlglot import exp
+
+from sfumato.query.expression import Column, Expression, Literal
+from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, Aggregation, Takes
+from sfumato.query.parse_reading import Reading
+from sfumato.query.position import Place
+from sfumato.query.relation import Measure
+from sfumato.query.resolve import fit, named
+from sfumato.query.types import NUMBERS, Type
+
+_CONDITIONAL = frozenset({"count_if", "countif"})
+_LATER = frozenset({"median", "mode", "quantile", "quantile_cont", "quantile_disc", "percentile_cont"}) | frozenset(
+    {"percentile_disc", "approx_quantile", "top_k", "approx_top_k", "corr", "covar_pop", "covar_samp", "regr_slope"}
+)
+_CLOCKS = frozenset({"now", "today", "current_date", "current_timestamp", "clock_timestamp", "localtimestamp", "age"})
+_FILES = ("read_", "parquet_", "sniff_", "pg_", "lo_", "glob", "query", "getenv", "current_setting", "dblink")
+_RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})
+
+Reader = Callable[[exp.Expr], Expression]
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether a function of this name is an aggregate of the table."""
+    return name in AGGREGATE_NAMES or name in _CONDITIONAL
+
+
+class Measures:
+    """The measures of one group, in the order in which the text needs them."""
+
+    def __init__(self) -> None:
+        self.label = ""
+        self.found: list[Measure] = []
+
+    def name_group(self, reading: Reading) -> str:
+        """Return the label of the group; it is taken when the first measure or key needs it."""
+        self.label = self.label or reading.label("group")
+        return self.label
+
+    def gather(self, node: exp.Expr, reading: Reading, argument: Reader, where: Reader) -> Expression:
+        """Return the column that will hold the aggregate that `node` spells, with its FILTER if it has one."""
+        measure = _measure(node, reading, argument, where)
+        same = [known for known in self.found if replace(known, name="") == measure]
+        if not same:
+            same = [replace(measure, name=f"m{len(self.found) + 1}")]
+            self.found += same
+        return Column(self.name_group(reading), same[0].name, same[0].type, measure.at)
+
+
+def _measure(node: exp.Expr, reading: Reading, argument: Reader, where: Reader) -> Measure:
+    condition = None
+    if isinstance(node, exp.Filter):
+        reading.only(node, "this", "expression")
+        condition = where(node.expression.this)
+        node = node.this
+    place = reading.place(node)
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    if not is_aggregate(name):
+        raise place.bad("FILTER follows something else than an aggregate.", "It chooses rows.", "Remove it.")
+    reading.only(node, "this", "expressions")
+    if name in _CONDITIONAL:
+        return _conditional(node, condition, where, place)
+    distinct, operand = _operand(node, name, place)
+    if isinstance(operand, exp.Star):
+        reading.only(operand)
+        return _rows(name, distinct, condition, place)
+    value = argument(operand)
+    form = AGGREGATE_NAMES[name]
+    constant = isinstance(value, Literal) and value.value is not None
+    if form.aggregation is Aggregation.COUNT and constant and not distinct:
+        return _rows(name, distinct, condition, place)  # COUNT(1) counts rows
+    if form.takes is Takes.NUMBER and value.type not in NUMBERS:
+        if not (isinstance(value, Literal) and value.value is None):
+            raise place.bad(
+                f"{name} takes a number, and this is {named(value.type)}.",
+                "Types are checked before any data is read.",
+                "Use another column, or CAST(… AS integer).",
+            )
+        value = fit(value, Type.DECIMAL, place)
+    if value.type is Type.NULL:
+        value = fit(value, Type.TEXT, place)
+    return Measure(
+        "", form.aggregation, value, distinct and form.distinct, condition, form.gives or value.type, place.at
+    )
+
+
+def _operand(node: exp.Expr, name: str, place: Place) -> tuple[bool, exp.Expr]:
+    operands = node.expressions
+    distinct = len(operands) == 1 and isinstance(operands[0], exp.Distinct)
+    if distinct:
+        if operands[0].args.get("on"):
+            raise place.unsupported("DISTINCT ON is not supported.", "It shows single rows.", "Use GROUP BY.")
+        operands = operands[0].expressions
+    if len(operands) != 1:
+        raise place.bad(
+            f"{name} was given {len(operands)} arguments.",
+            "It takes one, or * where rows are counted.",
+            "Join several columns into one with ||, or leave one.",
+        )
+    return distinct, operands[0]
+
+
+def _rows(name: str, distinct: bool, condition: Expression | None, place: Place) -> Measure:
+    if name != "count" or distinct:
+        raise place.bad(f"{name} cannot be asked of *.", "Only COUNT(*) counts rows.", "Name a column.")
+    return Measure("", Aggregation.COUNT, None, False, condition, Type.INTEGER, place.at)
+
+
+def _conditional(node: exp.Expr, condition: Expression | None, where: Reader, place: Place) -> Measure:
+    """DuckDB's count_if(p) is COUNT(*) FILTER (WHERE p)."""
+    if condition is not None or len(node.expressions) != 1:
+        raise place.bad("count_if takes one condition and no FILTER.", "It is one.", "Use COUNT(*) FILTER (WHERE …).")
+    return Measure("", Aggregation.COUNT, None, False, where(node.expressions[0]), Type.INTEGER, place.at)
+
+
+def refuse_function(name: str, place: Place) -> NoReturn:
+    """Refuse a function that is not in the table, by what it is if that is known."""
+    if name in _LATER:
+        raise place.unsupported(
+            f"{name} is not answered yet.", "Its noise is of another kind.", "Use AVG, or count over buckets."
+        )
+    if name in _CLOCKS:
+        raise place.unsupported(
+            f"{name} reads the clock.", "The same question has to mean the same tomorrow.", "Write the date itself."
+        )
+    if name in _RANDOM:
+        raise place.unsupported(f"{name} is random.", "Noise is added by the system alone.", "Remove it.")
+    if name.startswith(_FILES):
+        raise place.unsupported(
+            f"{name} reads files, settings or the system.", "A query reads the policy's tables only.", "Name a table."
+        )
+    known = sorted({*FUNCTION_NAMES, *AGGREGATE_NAMES})
+    raise place.unknown("function", name, known, "The functions that are answered here are listed in docs/sql.md.")

@@ -1,0 +1,289 @@
+"""The FROM clause: tables, WITH names, subqueries and joins become one relation and the names it offers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from sfumato.query.expression import Column, Expression, Literal, conjunction
+from sfumato.query.functions import Function
+from sfumato.query.names import Entry, Name, Scope, lookup
+from sfumato.query.parse_expression import Frame, fit_null, read_condition, read_expression
+from sfumato.query.parse_reading import MOST_COLUMNS, MOST_ITEMS, Reading, name_of
+from sfumato.query.placement import filtered
+from sfumato.query.position import Place, place, quoted
+from sfumato.query.relation import Join, JoinKind, Named, Project, Relation, Scan, Sort, Values
+from sfumato.query.resolve import alike, compare
+from sfumato.query.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A SELECT that has been read: rows of `relation` that meet the `pending` conditions, and what each gives."""
+
+    relation: Relation
+    pending: tuple[Expression, ...]
+    outputs: tuple[Named, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A name of a WITH clause: its query, and the names that were known before it."""
+
+    node: exp.CTE
+    known: Mapping[str, "Definition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How a FROM clause reads what is below it."""
+
+    reading: Reading
+    known: Mapping[str, Definition]
+    read_query: Callable[[exp.Expr, Reading, Mapping[str, Definition]], Block]
+
+    def private_tables(self, node: exp.Expr) -> bool:
+        """Whether a subquery reads a private table; a name that is unknown counts as one."""
+        tables = self.reading.catalog.tables
+        for table in node.find_all(exp.Table):
+            found = lookup(name_of(table.this), tables) if isinstance(table.this, exp.Identifier) else None
+            if found is None or not found.public:
+                return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows, the conditions they still have to meet, and the names of their columns."""
+
+    relation: Relation
+    pending: tuple[Expression, ...]
+    scope: Scope
+
+
+def read_from(node: exp.Expr, joins: list[exp.Join], reader: Reader) -> Source:
+    """Return the rows of a FROM clause. A comma binds less than JOIN."""
+    items = [_item(node, reader)]
+    for join in joins:
+        if join.meta.get("comma"):
+            reader.reading.only(join, "this")
+            items.append(_item(join.this, reader))
+        else:
+            items[-1] = _join(items[-1], join, reader)
+    result = items[0]
+    for item in items[1:]:
+        reader.reading.count_join(node)
+        scope = _together(result.scope, item.scope, reader.reading.place(node))
+        result = Source(_inner(result, item, node, reader), result.pending + item.pending, scope)
+    return result
+
+
+def no_table(reading: Reading) -> Source:
+    """Return the single row that a SELECT without FROM reads."""
+    return Source(Values(reading.label("values"), (), ((),)), (), Scope())
+
+
+def _item(node: exp.Expr, reader: Reader) -> Source:
+    match node:
+        case exp.Table():
+            return _table(node, reader)
+        case exp.Subquery():
+            return _subquery(node, reader)
+        case exp.Values():
+            return _values(node, reader)
+        case exp.Paren():
+            return _item(node.this, reader)
+    return reader.reading.refuse(node)
+
+
+def _subquery(node: exp.Expr, reader: Reader) -> Source:
+    reader.reading.only(node, "this", "alias", "joins")
+    joins = node.args.get("joins") or []
+    if isinstance(node.this, exp.Table | exp.Values | exp.Subquery) and node.args.get("alias") is None:
+        return read_from(node.this, joins, reader)
+    if not isinstance(node.this, exp.Query):
+        reader.reading.refuse(node)
+    block = _unordered(reader.read_query(node.this, reader.reading, reader.known))
+    source = _named(block, *_alias(node, reader.reading), reader.reading.place(node))
+    return _with_joins(source, joins, reader)
+
+
+def _unordered(block: Block) -> Block:
+    """A table has no order: one that no LIMIT depends on is dropped."""
+    return replace(block, relation=block.relation.source) if isinstance(block.relation, Sort) else block
+
+
+def _with_joins(source: Source, joins: list[exp.Join], reader: Reader) -> Source:
+    for join in joins:
+        source = _join(source, join, reader)
+    return source
+
+
+def _alias(node: exp.Expr, reading: Reading) -> tuple[str | None, list[str]]:
+    alias = node.args.get("alias")
+    if alias is None:
+        return None, []
+    reading.only(alias, "this", "columns")
+    columns = [str(name_of(column)) for column in alias.args.get("columns") or []]
+    return (str(name_of(alias.this)) if alias.this is not None else None), columns
+
+
+def _named(block: Block, alias: str | None, columns: list[str], place: Place) -> Source:
+    names = [output.name for output in block.outputs]
+    if len(columns) > len(names):
+        raise place.bad(
+            f"{len(columns)} names are given to {len(names)} columns.", "Each name needs a column.", "Remove some."
+        )
+    names = columns + names[len(columns) :]
+    entries = tuple(Entry(alias, name, out.expression) for name, out in zip(names, block.outputs, strict=True))
+    return Source(block.relation, block.pending, Scope(entries, frozenset({alias} if alias else ())))
+
+
+def _table(node: exp.Expr, reader: Reader) -> Source:
+    reading, where = reader.reading, reader.reading.place(node)
+    reading.only(node, "this", "alias", "db", "joins")
+    if not isinstance(node.this, exp.Identifier) or where.fragment.startswith("'"):
+        raise where.unsupported(
+            "a function or file stands where a table is needed.",
+            "A query reads the tables of the policy, and no files, functions or systems.",
+            "Name a table of the policy.",
+        )
+    name, (alias, columns) = name_of(node.this), _alias(node, reading)
+    schema = node.args.get("db")
+    definition = reader.known.get(str(name)) if schema is None else None
+    if definition is not None:
+        block = _unordered(reader.read_query(definition.node.this, reading, definition.known))
+        given = _alias(definition.node, reading)[1]
+        names = [entry.name for entry in _named(block, None, given, where).scope.entries]
+        renamed = tuple(Named(new, out.expression) for new, out in zip(names, block.outputs, strict=True))
+        source = _named(replace(block, outputs=renamed), alias or str(name), columns, where)
+    else:
+        source = _named(_scan(name, schema, where, reading), alias or str(name), columns, where)
+    return _with_joins(source, node.args.get("joins") or [], reader)
+
+
+def _scan(name: Name, schema: exp.Expr | None, where: Place, reading: Reading) -> Block:
+    tables = reading.catalog.tables
+    if schema is not None and str(name_of(schema)) != "public":
+        raise where.unknown("schema", str(name_of(schema)), ["public"], "Every table is in public.")
+    table = lookup(name, tables)
+    if table is None:
+        raise where.unknown("table", str(name), sorted(tables), "The policy does not declare it.")
+    key = next(key for key, value in tables.items() if value is table and name.matches(key))
+    columns = tuple((column, Type(type)) for column, type in table.columns.items())
+    scan = Scan(key, reading.label(key), columns, where.at)
+    return Block(scan, (), tuple(Named(column.name, column) for column in scan.columns))
+
+
+def _values(node: exp.Expr, reader: Reader) -> Source:
+    reading, where = reader.reading, reader.reading.place(node)
+    reading.only(node, "expressions", "alias")
+    frame = Frame(reading, Scope(), None, "VALUES", reader.private_tables)
+    rows = [
+        [read_expression(cell, frame) for cell in (row.expressions if isinstance(row, exp.Tuple) else [row])]
+        for row in node.expressions
+    ]
+    width = len(rows[0]) if rows else 0
+    if len(rows) > MOST_ITEMS or width > MOST_COLUMNS:
+        raise where.too_large(
+            f"VALUES has {len(rows)} rows of {width} columns.",
+            f"It may have {MOST_ITEMS} rows of {MOST_COLUMNS} columns.",
+            "Declare a public table instead.",
+        )
+    if not width or any(len(row) != width for row in rows):
+        raise where.bad("the rows have different lengths.", "A table is a rectangle.", "Give each row every column.")
+    columns = [_literals(alike(list(column), where), where) for column in zip(*rows, strict=True)]
+    cells = tuple(zip(*columns, strict=True))
+    values = Values(reading.label("values"), tuple(cell.type for cell in cells[0]), cells, where.at)
+    alias, names = _alias(node, reading)
+    outputs = tuple(Named(f"column{i}", column) for i, column in enumerate(values.columns, 1))
+    return _named(Block(values, (), outputs), alias, names, where)
+
+
+def _literals(cells: list[Expression], where: Place) -> list[Literal]:
+    literals = [cell for cell in cells if isinstance(cell, Literal)]
+    if len(literals) < len(cells):
+        raise where.unsupported("a value is computed here.", "VALUES lists plain values.", "Write the value itself.")
+    return literals
+
+
+def _join(left: Source, node: exp.Expr, reader: Reader) -> Source:
+    reading, where = reader.reading, reader.reading.place(node)
+    reading.only(node, "this", "on", "using", "side", "kind", "method")
+    side, kind, method = (str(node.args.get(key) or "").upper() for key in ("side", "kind", "method"))
+    if side == "FULL" or kind not in {"", "INNER", "OUTER", "CROSS"} or method not in {"", "NATURAL"}:
+        raise where.unsupported(
+            f"a {' '.join(filter(None, (method, side, kind))).lower()} join is not supported.",
+            "Rows are joined by INNER, LEFT, RIGHT and CROSS joins; the others mix people or need an order.",
+            "Use INNER JOIN or LEFT JOIN.",
+        )
+    reading.count_join(node)
+    right = _item(node.this, reader)
+    left = _plain(left, reading) if side == "RIGHT" else left
+    right = _plain(right, reading) if side == "LEFT" else right
+    on, using = node.args.get("on"), [name_of(part) for part in node.args.get("using") or []]
+    if method == "NATURAL":
+        using = _shared(left.scope, right.scope)
+    elif kind != "CROSS" and on is None and not using:
+        raise where.bad("the join has no condition.", "JOIN needs ON or USING.", "Add ON, or write CROSS JOIN.")
+    conditions, scope = _using(using, left, right, side == "RIGHT", where)
+    if on is not None:
+        conditions += (read_condition(on, Frame(reading, scope, None, "ON", reader.private_tables)),)
+    if not side:
+        return Source(_inner(left, right, node, reader), left.pending + right.pending + conditions, scope)
+    kept, padded = (right, left) if side == "RIGHT" else (left, right)
+    condition = conjunction(conditions) if conditions else None
+    join = Join(JoinKind.LEFT, kept.relation, padded.relation, condition, where.at)
+    return Source(join, kept.pending, scope)
+
+
+def _inner(left: Source, right: Source, node: exp.Expr, reader: Reader) -> Relation:
+    return Join(JoinKind.INNER, left.relation, right.relation, None, reader.reading.at(node))
+
+
+def _plain(source: Source, reading: Reading) -> Source:
+    """Return the source with nothing but columns, all conditions met: NULLs will take the place of whole columns."""
+    relation = filtered(source.relation, source.pending)
+    entries = source.scope.entries
+    if all(isinstance(entry.expression, Column) for entry in entries):
+        return Source(relation, (), source.scope)
+    values = list(dict.fromkeys(entry.expression for entry in entries))
+    items = tuple(Named(f"c{i}", fit_null(value, place(reading.text, 0, 0))) for i, value in enumerate(values, 1))
+    project = Project(relation, reading.label("select"), items)
+    columns = dict(zip(values, project.columns, strict=True))
+    entries = tuple(replace(entry, expression=columns[entry.expression]) for entry in entries)
+    return Source(project, (), replace(source.scope, entries=entries))
+
+
+def _together(left: Scope, right: Scope, where: Place) -> Scope:
+    twice = left.tables & right.tables
+    if twice:
+        raise where.bad(
+            f"the name {quoted(min(twice))} is used for two tables.",
+            "Their columns could not be told apart.",
+            "Give one of them an alias.",
+        )
+    return Scope(left.entries + right.entries, left.tables | right.tables)
+
+
+def _shared(left: Scope, right: Scope) -> list[Name]:
+    offered = {entry.name for entry in right.star(None)}
+    return [Name(name, quoted=True) for name in dict.fromkeys(e.name for e in left.star(None)) if name in offered]
+
+
+def _using(
+    names: list[Name], left: Source, right: Source, swapped: bool, where: Place
+) -> tuple[tuple[Expression, ...], Scope]:
+    """Return the equalities of USING, and the names after it: each shared column once, and first."""
+    scope = _together(left.scope, right.scope, where)
+    conditions: list[Expression] = []
+    merged: list[Entry] = []
+    for name in names:
+        pair = [side.scope.find(None, name, where) for side in (left, right)]
+        conditions.append(compare(Function.EQUAL, pair[0], pair[1], where))
+        merged.append(Entry(None, str(name), pair[1] if swapped else pair[0]))
+    hidden = tuple(
+        replace(entry, bare=entry.bare and not any(name.matches(entry.name) for name in names))
+        for entry in scope.entries
+    )
+    return tuple(conditions), replace(scope, entries=(*merged, *hidden))

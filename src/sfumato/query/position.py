@@ -1,0 +1,62 @@
+"""Places in the text: every refusal of a query says where, and quotes what stands there."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeVar
+
+from sfumato.errors import BadSql, QueryTooLarge, Refusal, UnknownName, UnsupportedSql
+from sfumato.query.expression import Position
+
+LONGEST_QUOTE = 60
+
+R = TypeVar("R", bound=Refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A piece of the text and where it begins."""
+
+    at: Position
+    fragment: str
+
+    def bad(self, what: str, why: str, remedy: str) -> BadSql:
+        """Refuse SQL that has no meaning."""
+        return self._refuse(BadSql, what, why, remedy)
+
+    def unsupported(self, what: str, why: str, remedy: str) -> UnsupportedSql:
+        """Refuse SQL that has a meaning elsewhere."""
+        return self._refuse(UnsupportedSql, what, why, remedy)
+
+    def too_large(self, what: str, why: str, remedy: str) -> QueryTooLarge:
+        """Refuse what is over a limit."""
+        return self._refuse(QueryTooLarge, what, why, remedy)
+
+    def unknown(self, kind: str, name: str, known: list[str], why: str) -> UnknownName:
+        """Refuse a name, with the closest names that exist."""
+        close = get_close_matches(name.lower(), known, n=3)
+        if close:
+            remedy = f"Did you mean {' or '.join(quoted(word) for word in close)}?"
+        elif known:
+            shown = ", ".join(quoted(word) for word in sorted(known)[:12])
+            remedy = f"There {'is' if len(known) == 1 else 'are'} {shown}{', …' if len(known) > 12 else ''}."
+        else:
+            remedy = "There is none here."
+        return self._refuse(UnknownName, f"there is no {kind} {quoted(name)}.", why, remedy)
+
+    def _refuse(self, kind: type[R], what: str, why: str, remedy: str) -> R:
+        line, column = self.at
+        return kind(f"At {line}:{column}, {quoted(self.fragment)}: {what}", why, remedy)
+
+
+def place(text: str, start: int, end: int) -> Place:
+    """Return the place of text[start:end]."""
+    line = text.count("\n", 0, start) + 1
+    column = start - (text.rfind("\n", 0, start) + 1) + 1
+    return Place((line, column), text[start:end])
+
+
+def quoted(fragment: str) -> str:
+    """Return a fragment on one line, printable, and cut to sixty characters."""
+    head = " ".join(fragment[: 4 * LONGEST_QUOTE].split())
+    clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in head)
+    return f"`{clean}`" if len(clean) <= LONGEST_QUOTE else f"`{clean[: LONGEST_QUOTE - 1]}…`"

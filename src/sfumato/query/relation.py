@@ -1,0 +1,245 @@
+"""Relations: eight frozen nodes. A question is a Project over what they build.
+
+Every relation has `columns`, which expressions above refer to by label and name. A label is unique in its query and
+does not come from the text (a table's label is its name, `visits#2` when it occurs again), so aliases leave no trace.
+
+CTEs and subqueries are inlined where they are used: their columns are replaced by what they stand for. SELECT
+DISTINCT is an Aggregate without measures. A per-unit subquery is an Aggregate below an Aggregate.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from textwrap import indent
+
+from sfumato.query.expression import NOWHERE, Column, Expression, Literal, Position, identifier
+from sfumato.query.functions import Aggregation
+from sfumato.query.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An expression and the name its value gets."""
+
+    name: str
+    expression: Expression
+
+    def __str__(self) -> str:
+        return f"{identifier(self.name)} = {self.expression}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """An aggregate of the rows of a group; without an argument it counts rows. `where` is its FILTER."""
+
+    name: str
+    aggregation: Aggregation
+    argument: Expression | None
+    distinct: bool
+    where: Expression | None
+    type: Type
+    at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        argument = "*" if self.argument is None else f"{'distinct ' * self.distinct}{self.argument}"
+        where = "" if self.where is None else f" where {self.where}"
+        return f"{identifier(self.name)} = {self.aggregation}({argument}){where}"
+
+
+class JoinKind(StrEnum):
+    """INNER keeps pairs that meet the condition; LEFT also keeps a left row that met none, with NULLs."""
+
+    INNER = "inner"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One key of an ordering."""
+
+    expression: Expression
+    descending: bool
+    nulls_first: bool
+
+    def __str__(self) -> str:
+        direction = "desc" if self.descending else "asc"
+        return f"{self.expression} {direction} nulls {'first' if self.nulls_first else 'last'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The rows of a table, with the columns that the catalog declares."""
+
+    table: str
+    label: str
+    schema: tuple[tuple[str, Type], ...]
+    at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(Column(self.label, name, type) for name, type in self.schema)
+
+    def __str__(self) -> str:
+        again = "" if self.label == self.table else f" as {identifier(self.label)}"
+        return f"scan {identifier(self.table)}{again}"
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Rows spelled out in the text; one row without columns is what a SELECT without FROM reads."""
+
+    label: str
+    types: tuple[Type, ...]
+    rows: tuple[tuple[Literal, ...], ...]
+    at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(Column(self.label, f"c{i}", type) for i, type in enumerate(self.types, 1))
+
+    def __str__(self) -> str:
+        rows = ("(" + ", ".join(map(str, row)) + ")" for row in self.rows)
+        return f"{identifier(self.label)} {', '.join(rows)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Pairs of rows. An inner join's condition mentions both sides, or is None; the rest is in a Filter above."""
+
+    kind: JoinKind
+    left: "Relation"
+    right: "Relation"
+    condition: Expression | None
+    at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.left.columns + self.right.columns
+
+    def __str__(self) -> str:
+        on = "" if self.condition is None else f" on {self.condition}"
+        return f"{self.kind} join{on}{_below(self.left, self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The rows for which the condition is true (neither false nor NULL)."""
+
+    source: "Relation"
+    condition: Expression
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.source.columns
+
+    def __str__(self) -> str:
+        return f"filter {self.condition}{_below(self.source)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One row per distinct combination of keys (NULL is a key like any other); without keys, exactly one row."""
+
+    source: "Relation"
+    label: str
+    keys: tuple[Named, ...]
+    measures: tuple[Measure, ...]
+    at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        keys = tuple(Column(self.label, key.name, key.expression.type) for key in self.keys)
+        return keys + tuple(Column(self.label, measure.name, measure.type) for measure in self.measures)
+
+    def __str__(self) -> str:
+        parts = "; ".join(map(str, (*self.keys, *self.measures)))
+        return f"{identifier(self.label)} {parts}{_below(self.source)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Every row turned into other columns."""
+
+    source: "Relation"
+    label: str
+    items: tuple[Named, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(Column(self.label, item.name, item.expression.type) for item in self.items)
+
+    def __str__(self) -> str:
+        return f"{identifier(self.label)} {'; '.join(map(str, self.items))}{_below(self.source)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """The rows in an order."""
+
+    source: "Relation"
+    keys: tuple[SortKey, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.source.columns
+
+    def __str__(self) -> str:
+        return f"sort {', '.join(map(str, self.keys))}{_below(self.source)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `count` rows (all, if None) after the first `offset`."""
+
+    source: "Relation"
+    count: int | None
+    offset: int
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.source.columns
+
+    def __str__(self) -> str:
+        offset = f" offset {self.offset}" if self.offset else ""
+        return f"limit {'all' if self.count is None else self.count}{offset}{_below(self.source)}"
+
+
+Relation = Scan | Values | Join | Filter | Aggregate | Project | Sort | Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What GoogleSQL's OPTIONS(…) asked for, exact; they may only tighten the policy."""
+
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    max_groups_contributed: int | None = None
+    max_rows_contributed: int | None = None
+    privacy_unit_column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question: `relation` is a Project whose columns are called `names` (which may repeat) in the answer."""
+
+    relation: Project
+    names: tuple[str, ...]
+    options: Options = Options()
+
+    def __str__(self) -> str:
+        return str(self.relation)
+
+
+def inputs(relation: Relation) -> tuple[Relation, ...]:
+    """Return the relations directly below."""
+    match relation:
+        case Join(_, left, right):
+            return (left, right)
+        case Scan() | Values():
+            return ()
+        case _:
+            return (relation.source,)
+
+
+def _below(*relations: Relation) -> str:
+    return "".join("\n" + indent(str(relation), "  ") for relation in relations)

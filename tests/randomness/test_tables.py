@@ -1,0 +1,205 @@
+"""Every threshold and every guide cell against a 60-digit distribution computed another way: none wrong."""
+
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import mpmath
+import numpy as np
+import numpy.typing as npt
+import pytest
+from mpmath import mp
+
+from sfumato.randomness.bernoulli import ExpRatio, Probability, exp_minus, logistic
+from sfumato.randomness.certified import exp_minus_bounds, pi_bounds, square_root_bounds
+from sfumato.randomness.discrete_gaussian import _prepare
+from sfumato.randomness.discrete_laplace import _sampler
+from sfumato.randomness.geometric import _plain_sampler
+from sfumato.randomness.guide import Guide, prepare
+
+SCALES = [
+    Fraction(text)
+    for text in (
+        "0.05",
+        "1/3",
+        "1/2",
+        "1",
+        "10",
+        "35/3",
+        "12",
+        "12.5",
+        "1000",
+        "123456/7",
+        "1000000",
+        "281474976710656",
+    )
+]
+VARIANCES = [
+    Fraction(text)
+    for text in ("1/40", "1/4", "1", "10/3", "100", "1023", "1024", "70001/7", "1000000", "1234567890123/11", "1e28")
+]
+DIGITS = 120  # e^-80 and 60 digits more
+
+
+def real(value: Fraction) -> Any:
+    return mpmath.mpf(value.numerator) / value.denominator
+
+
+def floors(values: list[Any], bits: int) -> list[int]:
+    return [int(mpmath.floor(mpmath.ldexp(value, bits))) for value in values]
+
+
+def ceilings(values: list[Any], bits: int) -> list[int]:
+    return [int(mpmath.ceil(mpmath.ldexp(value, bits))) for value in values]
+
+
+def expected_cells(distribution: list[Any]) -> npt.NDArray[np.int64]:
+    """The cells of P[K <= k] for all k but the last: k where the cell lies inside k's stretch, else -1."""
+    low, high = floors(distribution, 48), ceilings(distribution, 48)
+    edges = [cell << 32 for cell in range((1 << 16) + 1)]
+    found = np.searchsorted(np.array(high, dtype=np.int64), np.array(edges[:-1], dtype=np.int64), side="right")
+    cells = [
+        int(k) if k < len(low) and edges[cell + 1] <= low[k] else -1 for cell, k in enumerate(found)
+    ]  # the last outcome has a tail, so that it is never decided by a cell
+    return np.array(cells, dtype=np.int64)
+
+
+def check_guide(guide: Guide, distribution: list[Any]) -> None:
+    assert len(guide.high) == len(distribution)
+    wrong = np.flatnonzero(guide.cells.astype(np.int64) != expected_cells(distribution))
+    assert not wrong.size, f"cells {wrong[:9]} are wrong"
+    assert guide.high.tolist() == ceilings(distribution, 48)
+    assert guide.low.tolist() == [*floors(distribution, 48), 1 << 48]
+    assert (guide.cells >= 0).mean() > 0.98  # the slow path is the exception
+
+
+def tail_distribution(step: Any, cells: int) -> list[Any]:
+    return [-mpmath.expm1(-step * (k + 1)) for k in range(cells)]
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_every_laplace_threshold_and_every_guide_cell_is_right(scale: Fraction) -> None:
+    sampler = _sampler(scale)
+    with mp.workdps(DIGITS):
+        digits = len(sampler.powers)
+        assert digits == max(0, int(mpmath.ceil(mpmath.log(real(scale) / 12, 2)))) or scale < 12
+        coins = [1 - mpmath.tanh(1 / (2 * real(scale))), mpmath.mpf(1) / 2]
+        coins += [1 / (1 + mpmath.exp(mpmath.mpf(2) ** place / real(scale))) for place in reversed(range(digits))]
+        assert sampler.coins.thresholds.ravel().tolist() == floors(coins, 16)
+        for probability, coin in zip(sampler.coins.probabilities, coins, strict=True):
+            for bits in (64, 80, 128):
+                low, high = probability.bounds(bits)
+                assert low == floors([coin], bits)[0]
+                assert high == ceilings([coin], bits)[0]
+        step = mpmath.mpf(2) ** digits / real(scale)
+        check_guide(sampler.guide, tail_distribution(step, len(sampler.guide.high)))
+        assert mpmath.exp(-step * len(sampler.guide.high)) < mpmath.mpf(2) ** -20
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_the_plain_geometric_has_the_same_digits_and_the_same_table(scale: Fraction) -> None:
+    plain, laplace = _plain_sampler(scale), _sampler(scale)
+    assert plain.guide is laplace.guide
+    assert plain.coins.probabilities == laplace.coins.probabilities[2:]
+    assert plain.coins.thresholds.tolist() == laplace.coins.thresholds[2:].tolist()
+
+
+@pytest.mark.parametrize("variance", VARIANCES, ids=str)
+def test_every_gaussian_guide_cell_is_right(variance: Fraction) -> None:
+    sampler = _prepare(variance)
+    with mp.workdps(DIGITS):
+        sigma = mpmath.sqrt(real(variance))
+        stride = 1 << sampler.digits
+        assert (stride <= sigma / 16 < 2 * stride) if variance >= 1024 else stride == 1
+        step = mpmath.mpf(stride) ** 2 / (2 * real(variance))
+        multiplicity = 2 if stride == 1 else 1
+        theta = mpmath.jtheta(3, 0, mpmath.exp(-step))  # Jacobi's sum over all integers, by mpmath's own means
+        total = theta if stride == 1 else (theta + 1) / 2
+        sums = [mpmath.mpf(1)]
+        for place in range(1, len(sampler.guide.high)):
+            sums.append(sums[-1] + multiplicity * mpmath.exp(-step * place * place))
+        check_guide(sampler.guide, [part / total for part in sums])
+        assert 1 - sums[-1] / total < mpmath.mpf(2) ** -55
+
+
+@pytest.mark.parametrize("law", [_sampler(Fraction(10)).guide.law, _prepare(Fraction(5)).guide.law], ids=repr)
+@pytest.mark.parametrize("bits", [1, 16, 112, 224, 448])
+def test_cumulative_bounds_are_tight_at_every_precision(law: Any, bits: int) -> None:
+    low, high = law.cumulative(bits)
+    finer_low, finer_high = law.cumulative(bits + 200)
+    assert low[-1] == high[-1] == 1 << bits
+    assert list(low) == sorted(low)
+    assert list(high) == sorted(high)
+    for coarse, fine in ((low, finer_low), (high, finer_high)):
+        assert max(abs((a << 200) - b) for a, b in zip(coarse, fine, strict=True)) <= 2 << 200
+    assert all(a <= b for a, b in zip(low, high, strict=True))
+    assert all((a << 200) <= b for a, b in zip(low, finer_high, strict=True))
+    assert all((a << 200) >= b for a, b in zip(high, finer_low, strict=True))
+
+
+def test_a_table_is_built_once_per_scale() -> None:
+    assert prepare(_sampler(Fraction(10)).guide.law) is _sampler(Fraction(20, 2)).guide
+
+
+REFERENCE: list[tuple[Probability, int]] = [
+    (exp_minus(Fraction(1)), 6786177901268885274),
+    (exp_minus(Fraction(1, 10)), 16691304278825489409),
+    (ExpRatio(Fraction(1), a=1, b=-1, c=1, d=1), 8524556932045589908),  # tanh(1/2)
+    (ExpRatio(Fraction(1), a=1, b=0, c=1, d=3), 8768971294881393556),  # e / (e + 3)
+    (ExpRatio(Fraction(1, 10), a=1, b=-1, c=1, d=1), 921569357186432047),  # tanh(1/20)
+    (ExpRatio(Fraction(1, 1000), a=1, b=-1, c=1, d=1), 9223371268240516),  # tanh(1/2000)
+    (logistic(Fraction(1, 10)), 8762587358261559784),
+    (logistic(Fraction(512, 1000)), 6912452409901858045),
+]
+
+
+@pytest.mark.parametrize(("probability", "threshold"), REFERENCE, ids=repr)
+def test_the_reference_thresholds(probability: Probability, threshold: int) -> None:
+    assert probability.bounds(64) == (threshold, threshold + 1)
+
+
+def test_the_reference_threshold_at_128_bits() -> None:
+    assert exp_minus(Fraction(1)).bounds(128)[0] == 125182886983370532117250726298150828301
+
+
+def random_exponents(count: int) -> list[Fraction]:
+    random = Random("exponents")
+    sizes = [(random.randint(1, 70), random.randint(1, 70)) for _ in range(count)]
+    drawn = [Fraction(random.getrandbits(a) + 1, random.getrandbits(b) + 1) for a, b in sizes]
+    return [*drawn, Fraction(1, 10**100), Fraction(1), Fraction(64), Fraction(65), Fraction(66), Fraction(10**9)]
+
+
+@pytest.mark.parametrize("bits", [0, 1, 16, 32, 64, 112, 500])
+def test_exp_minus_is_enclosed_by_neighbours_that_decimal_and_mpmath_agree_on(bits: int) -> None:
+    context = Context(prec=400, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    with mp.workdps(400):
+        for exponent in random_exponents(60):
+            low, high = exp_minus_bounds(exponent, bits)
+            assert low <= high <= low + 1
+            if exponent < 2000:
+                inverse = context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
+                assert low <= Fraction(context.exp(context.minus(inverse))) * (1 << bits) <= high
+            assert low == int(mpmath.floor(mpmath.ldexp(mpmath.exp(-real(exponent)), bits)))
+
+
+def test_exp_minus_is_one_at_zero_only() -> None:
+    assert exp_minus_bounds(Fraction(0), 64) == (1 << 64, 1 << 64)
+    assert exp_minus_bounds(Fraction(1, 10**4000), 64) == ((1 << 64) - 1, 1 << 64)
+
+
+def test_exp_minus_holds_for_ten_thousand_bits() -> None:
+    with mp.workprec(10_100):
+        for exponent in (Fraction(1, 3), Fraction(7), Fraction(10**4)):
+            assert exp_minus_bounds(exponent, 10_000)[0] == int(
+                mpmath.floor(mpmath.ldexp(mpmath.exp(-real(exponent)), 10_000))
+            )
+
+
+@pytest.mark.parametrize("bits", [1, 10, 64, 333, 5000])
+def test_pi_and_square_roots_are_enclosed(bits: int) -> None:
+    with mp.workprec(bits + 100):
+        low, high = pi_bounds(bits)
+        assert low <= mpmath.ldexp(mp.pi, bits) <= high <= low + 2
+        root_low, root_high = square_root_bounds(low, high, bits)
+        assert root_low <= mpmath.ldexp(mpmath.sqrt(mp.pi), bits) <= root_high <= root_low + 3

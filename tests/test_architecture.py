@@ -1,0 +1,297 @@
+"""The house has rooms, and imports flow one way: every law runs on the source and on a planted violation of it."""
+
+import ast
+from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGE = REPOSITORY / "src" / "sfumato"
+
+MATHEMATICS = ("errors", "exact", "randomness", "accounting", "sensitivity", "mechanisms")
+PATH = ("policy", "query", "analysis", "planning", "engines", "ledger", "release", "database")
+WAYS_IN = ("server", "demo", "cli")
+WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
+ROOMS = (*MATHEMATICS, *PATH, *WAYS_IN, *WORKSHOPS)
+"""From the ground up: a room imports only rooms named before it. Rooms that are not built yet have their place."""
+
+LAZY = frozenset({"cli"})
+"""A verb of the command line imports what it runs when it runs, so that `--help` answers at once."""
+NAMELESS = frozenset(
+    {"util", "utils", "helper", "helpers", "common", "core", "base", "misc"}
+    | {"manager", "managers", "handler", "handlers", "registry"}
+)
+LONGEST = 500
+
+Law = Callable[[Path], list[str]]
+
+
+def _files(package: Path) -> list[Path]:
+    return sorted(package.rglob("*.py"))
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def _room(path: Path, package: Path) -> str:
+    """Return the room of a file: its folder below the package, or its own name."""
+    return path.relative_to(package).parts[0].removesuffix(".py")
+
+
+def _module(path: Path, package: Path) -> str:
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
+    """Give every imported dotted name; of `from a import b` it is a.b, which may be a module or a name in one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = "." * node.level + (node.module or "")
+            yield from ((node, f"{origin}.{alias.name}") for alias in node.names)
+
+
+def _ours(tree: ast.Module) -> Iterator[tuple[ast.stmt, list[str]]]:
+    """Give what is imported from the package, as the parts after `sfumato`."""
+    for node, name in _imported(tree):
+        first, *rest = name.split(".")
+        if first == "sfumato":
+            yield node, rest
+
+
+def rooms_are_known(package: Path) -> list[str]:
+    found = {_room(path, package) for path in _files(package)} - {"__init__", "__main__"}
+    return [f"{room}: has no place in ROOMS" for room in sorted(found - set(ROOMS))]
+
+
+def imports_go_up(package: Path) -> list[str]:
+    broken = []
+    for path in _files(package):
+        room = _room(path, package)
+        if room == "__init__":
+            continue  # public names: see the_package_root_holds_public_names
+        for node, rest in _ours(_tree(path)):
+            target = rest[0] if rest else ""
+            if target != room and target not in _above(room):
+                broken.append(f"{_module(path, package)}:{node.lineno} imports {'.'.join(['sfumato', *rest])}")
+    return broken
+
+
+def _above(room: str) -> tuple[str, ...]:
+    if room == "__main__":
+        return ("cli",)
+    if room in WORKSHOPS:
+        return tuple(other for other in ROOMS if other not in WORKSHOPS)  # workshops never import each other
+    return ROOMS[: ROOMS.index(room)] if room in ROOMS else ()
+
+
+def files_of_a_room_form_no_cycle(package: Path) -> list[str]:
+    modules = {_module(path, package): path for path in _files(package)}
+    graph = {}
+    for module, path in modules.items():
+        named = [".".join(["sfumato", *rest]) for _, rest in _ours(_tree(path))]
+        graph[module] = {name if name in modules else name.rpartition(".")[0] for name in named} - {module}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [" → ".join(error.args[1])]
+    return []
+
+
+def imports_are_absolute_and_come_first(package: Path) -> list[str]:
+    broken = []
+    for path in _files(package):
+        tree = _tree(path)
+        first = [node for node, rest in _leading(tree) if rest]
+        for node in ast.walk(tree):
+            where = f"{_module(path, package)}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.ImportFrom) and node.level:
+                broken.append(f"{where} is a relative import")
+            if isinstance(node, ast.Import | ast.ImportFrom) and node not in first:
+                if _room(path, package) in LAZY and node not in tree.body:
+                    continue
+                broken.append(f"{where} imports below the top of the file")
+    return broken
+
+
+def _leading(tree: ast.Module) -> Iterator[tuple[ast.stmt, bool]]:
+    """Give the docstring and the imports at the top, until anything else comes."""
+    for node in tree.body:
+        importing = isinstance(node, ast.Import | ast.ImportFrom)
+        if not importing and not _is_docstring(node):
+            return
+        yield node, importing
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def a_room_opens_with_one_sentence(package: Path) -> list[str]:
+    broken = []
+    for path in _files(package):
+        if path.name != "__init__.py" or path.parent == package:
+            continue
+        tree = _tree(path)
+        text = ast.get_docstring(tree) or ""
+        if len(tree.body) != 1 or "\n" in text or not text.endswith(".") or ". " in text:
+            broken.append(f"{_module(path, package)}: its __init__.py is more or less than one sentence")
+    return broken
+
+
+def the_package_root_holds_public_names(package: Path) -> list[str]:
+    tree = _tree(package / "__init__.py")
+    broken, imported, public = [], [], []
+    for node in tree.body:
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("sfumato."):
+                imported += [alias.asname or alias.name for alias in names]
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                public = ast.literal_eval(value)
+            case ast.Assign(targets=[ast.Name(id="__version__")]):
+                pass
+            case _ if not _is_docstring(node):
+                broken.append(f"sfumato/__init__.py:{node.lineno} is not a public name")
+    return broken + [f"sfumato/__init__.py: {name} is imported and not public" for name in {*imported} - {*public}]
+
+
+def names_say_what_they_hold(package: Path) -> list[str]:
+    paths = [path for path in sorted(package.rglob("*")) if path.suffix == ".py" or path.is_dir()]
+    return [
+        f"{path.relative_to(package.parent)}: this name says nothing"
+        for path in paths
+        if NAMELESS & set(path.relative_to(package).with_suffix("").name.split("_"))
+    ]
+
+
+def files_stay_short(package: Path) -> list[str]:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in _files(package)}
+    return [f"{path.name}: {length} lines" for path, length in lengths.items() if length > LONGEST]
+
+
+def mathematics_knows_no_database(package: Path) -> list[str]:
+    """No SQL, no terminal, no network and no files where the theorems are."""
+    outside = {"click", "duckdb", "http", "pathlib", "pyarrow", "rich", "shutil", "socket", "sqlglot", "sqlite3"}
+    return [
+        f"{_module(path, package)}:{node.lineno} imports {name}"
+        for path in _files(package)
+        if _room(path, package) in MATHEMATICS
+        for node, name in _imported(_tree(path))
+        if name.split(".")[0] in outside
+    ]
+
+
+def noise_has_one_source(package: Path) -> list[str]:
+    """No generator but the one of randomness/source.py: a seed somewhere is noise that somebody can subtract."""
+    broken = []
+    for path in _files(package):
+        module, tree = _module(path, package), _tree(path)
+        if module == "sfumato.randomness.source":
+            continue
+        names = [(node.lineno, name) for node, name in _imported(tree)]
+        names += [
+            (node.lineno, f"{node.value.id}.{node.attr}")
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        ]
+        broken += [f"{module}:{line} uses {name}" for line, name in names if _is_generator(name)]
+    return broken
+
+
+def _is_generator(name: str) -> bool:
+    first, _, rest = name.partition(".")
+    return (
+        first in {"random", "secrets"}
+        or (first in {"np", "numpy", "scipy"} and rest.split(".")[0] in {"random", "stats"})
+        or name in {"os.urandom", "os.getrandom"}
+    )
+
+
+LAWS: tuple[Law, ...] = (
+    rooms_are_known,
+    imports_go_up,
+    files_of_a_room_form_no_cycle,
+    imports_are_absolute_and_come_first,
+    a_room_opens_with_one_sentence,
+    the_package_root_holds_public_names,
+    names_say_what_they_hold,
+    files_stay_short,
+    mathematics_knows_no_database,
+    noise_has_one_source,
+)
+
+PLANTED: tuple[tuple[Law, dict[str, str]], ...] = (
+    (rooms_are_known, {"cellar.py": ""}),
+    (imports_go_up, {"exact.py": "from sfumato.mechanisms.laplace import Laplace\n"}),
+    (imports_go_up, {"accounting/pure.py": "def f() -> None:\n    from sfumato.mechanisms import laplace\n"}),
+    (imports_go_up, {"lab/attack.py": "import sfumato.learn.descent\n"}),
+    (imports_go_up, {"ledger/chain.py": "import sfumato.lab.attack\n"}),
+    (imports_go_up, {"exact.py": "from sfumato import Refusal\n"}),
+    (imports_go_up, {"exact.py": "import sfumato\n"}),
+    (imports_go_up, {"__main__.py": "from sfumato.database import Database\n"}),
+    (files_of_a_room_form_no_cycle, {"exact.py": "import sfumato.errors\n", "errors.py": "import sfumato.exact\n"}),
+    (
+        files_of_a_room_form_no_cycle,
+        {"query/a.py": "from sfumato.query.b import f\n", "query/b.py": "from sfumato.query import a\n"},
+    ),
+    (imports_are_absolute_and_come_first, {"query/a.py": "from .b import f\n"}),
+    (imports_are_absolute_and_come_first, {"exact.py": "def f() -> None:\n    import json\n"}),
+    (imports_are_absolute_and_come_first, {"exact.py": "ONE = 1\nimport json\n"}),
+    (imports_are_absolute_and_come_first, {"exact.py": "try:\n    import json\nexcept ImportError:\n    pass\n"}),
+    (imports_are_absolute_and_come_first, {"cli.py": "ONE = 1\nimport json\n"}),
+    (a_room_opens_with_one_sentence, {"query/__init__.py": ""}),
+    (a_room_opens_with_one_sentence, {"query/__init__.py": '"""One. Two."""\n'}),
+    (a_room_opens_with_one_sentence, {"query/__init__.py": '"""One."""\nfrom sfumato.query.a import f\n'}),
+    (the_package_root_holds_public_names, {"__init__.py": "def open() -> None: ...\n"}),
+    (the_package_root_holds_public_names, {"__init__.py": "import os\n"}),
+    (the_package_root_holds_public_names, {"__init__.py": "from sfumato.errors import Refusal\n__all__ = []\n"}),
+    (names_say_what_they_hold, {"utils.py": ""}),
+    (names_say_what_they_hold, {"query/sql_helpers.py": ""}),
+    (names_say_what_they_hold, {"core/noise.py": ""}),
+    (files_stay_short, {"exact.py": "\n" * (LONGEST + 1)}),
+    (mathematics_knows_no_database, {"accounting/stored.py": "import sqlite3\n"}),
+    (noise_has_one_source, {"release/a.py": "import random\n"}),
+    (noise_has_one_source, {"release/a.py": "import numpy as np\n\nNOISE = np.random.default_rng()\n"}),
+    (noise_has_one_source, {"release/a.py": "from numpy.random import default_rng\n"}),
+    (noise_has_one_source, {"release/a.py": "import os\n\nBITS = os.urandom(8)\n"}),
+)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_the_source_obeys(law: Law) -> None:
+    assert _files(PACKAGE)
+    assert law(PACKAGE) == []
+
+
+@pytest.mark.parametrize(("law", "files"), PLANTED, ids=lambda value: getattr(value, "__name__", None))
+def test_a_planted_violation_is_caught(law: Law, files: dict[str, str], tmp_path: Path) -> None:
+    package = tmp_path / "sfumato"
+    package.mkdir()
+    (package / "__init__.py").write_text('"""A house."""\n', encoding="utf-8")
+    assert law(package) == []
+    for name, text in files.items():
+        path = package / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert law(package) != []
+
+
+def test_every_law_has_a_planted_violation() -> None:
+    assert {law for law, _ in PLANTED} == set(LAWS)
+
+
+@pytest.mark.parametrize("folder", ["tests", "examples", "benchmarks"])
+def test_the_other_folders_keep_names_and_lengths_too(folder: str) -> None:
+    assert names_say_what_they_hold(REPOSITORY / folder) + files_stay_short(REPOSITORY / folder) == []
+
+
+def test_a_verb_of_the_command_line_may_import_late(tmp_path: Path) -> None:
+    package = tmp_path / "sfumato"
+    package.mkdir()
+    (package / "cli.py").write_text("def demo() -> None:\n    from sfumato.demo import tour\n", encoding="utf-8")
+    assert imports_are_absolute_and_come_first(package) + imports_go_up(package) == []

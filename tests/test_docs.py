@@ -1,0 +1,357 @@
+"""What the documentation shows, runs; what it names, exists; and every theorem in use has its page."""
+
+import ast
+import contextlib
+import doctest
+import io
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.sources import HashSource
+
+from sfumato.demo import tour
+from sfumato.errors import REFUSALS
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SECTIONS = ("Claim", "Assumes", "Proof", "Code it licenses")
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+LONGEST_EXAMPLE = 60
+
+Law = Callable[[Path], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: its language, its text, and the text block right behind it, if there is one."""
+
+    language: str
+    text: str
+    line: int
+    shown: str | None
+
+
+def _blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    fences = list(re.finditer(r"(?ms)^```(\w*)\n(.*?)^```[ ]*$", text))
+    blocks = []
+    for fence, after in zip(fences, [*fences[1:], None][: len(fences)], strict=True):
+        next_to = after if after and after[1] == "text" and not text[fence.end() : after.start()].strip() else None
+        line = text.count("\n", 0, fence.start()) + 1
+        blocks.append(Block(fence[1], fence[2], line, next_to[2] if next_to else None))
+    return blocks
+
+
+def _pages(root: Path) -> list[Path]:
+    return [page for page in [root / "README.md", *sorted((root / "docs").rglob("*.md"))] if page.exists()]
+
+
+def _markdown(root: Path) -> list[Path]:
+    return [
+        *sorted(root.glob("*.md")),
+        *sorted((root / "docs").rglob("*.md")),
+        *sorted((root / "proofs").rglob("*.md")),
+    ]
+
+
+def _sources(root: Path) -> list[Path]:
+    return sorted((root / "src").rglob("*.py"))
+
+
+# --- what is shown, runs ---
+
+
+def python_blocks_run(root: Path) -> list[str]:
+    """Run the blocks of a page one after another, in one namespace: prompts are doctests, the rest is a script."""
+    broken = []
+    for page in _pages(root):
+        names: dict[str, object] = {"__name__": "__main__"}
+        for block in _blocks(page):
+            if block.language == "python":
+                found = _doctest(block, names, page) if ">>> " in block.text else _script(block, names, page)
+                broken += [f"{page.relative_to(root)}:{block.line} {found}"] if found else []
+    return broken
+
+
+def _doctest(block: Block, names: dict[str, object], page: Path) -> str:
+    test = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line)
+    test.globs = names  # a page is one story: later blocks use what earlier ones made
+    said = io.StringIO()
+    doctest.DocTestRunner(verbose=False, optionflags=FLAGS).run(test, out=said.write, clear_globs=False)
+    return said.getvalue()
+
+
+def _script(block: Block, names: dict[str, object], page: Path) -> str:
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            exec(compile(block.text, str(page), "exec"), names)  # noqa: S102  (our own pages)
+    except Exception as error:
+        return f"raised {type(error).__name__}: {error}"
+    return "" if block.shown is None else _difference(block.shown, said.getvalue())
+
+
+def commands_run(root: Path) -> list[str]:
+    broken = []
+    for page in _pages(root):
+        for block in _blocks(page):
+            if block.language not in {"console", "sh"}:
+                continue
+            for command, shown in _commands(block.text):
+                found = _command(command, shown, root)
+                broken += [f"{page.relative_to(root)}:{block.line} $ {command}\n{found}"] if found else []
+    return broken
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    for part in re.split(r"(?m)^\$ ", text)[1:]:
+        command, _, shown = part.partition("\n")
+        yield command.partition("  #")[0].strip(), shown
+
+
+def _command(command: str, shown: str, root: Path) -> str:
+    first, *rest = shlex.split(command)
+    if first == "make":  # this is what runs the tests: a target must exist, and is not run again inside itself
+        makefile = (root / "Makefile").read_text(encoding="utf-8")
+        missing = [target for target in rest if not re.search(rf"(?m)^{re.escape(target)}:", makefile)]
+        return f"the Makefile has no {missing}" if missing else ""
+    programs = {"sfumato": [sys.executable, "-m", "sfumato"], "python": [sys.executable]}
+    if first not in programs:
+        return "is no command that this test knows"
+    run = subprocess.run(
+        [*programs[first], *rest], capture_output=True, encoding="utf-8", cwd=root, check=False, timeout=60
+    )
+    if run.returncode not in {0, 2} or "Traceback" in run.stderr:
+        return f"exits with {run.returncode}: {run.stderr}"
+    return _difference(shown, run.stdout + run.stderr) if shown.strip() else ""
+
+
+def _difference(shown: str, said: str) -> str:
+    checker = doctest.OutputChecker()
+    if checker.check_output(shown, said, FLAGS):
+        return ""
+    return checker.output_difference(doctest.Example("", shown), said, doctest.REPORT_NDIFF)
+
+
+# --- what is named, exists ---
+
+
+def links_lead_somewhere(root: Path) -> list[str]:
+    broken = []
+    for page in _markdown(root):
+        prose = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
+        for target in re.findall(r"\[[^\]\n]*\]\(([^)\s]+)\)", prose):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            if not file.exists():
+                broken.append(f"{page.relative_to(root)}: {target} is no file")
+            elif anchor and anchor not in _anchors(file):
+                broken.append(f"{page.relative_to(root)}: {target} is no heading")
+    return broken
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"(?m)^#+ (.*)$", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def files_named_in_prose_exist(root: Path) -> list[str]:
+    folders = "benchmarks|docs|examples|proofs|src|tests"
+    return [
+        f"{page.relative_to(root)}: `{name}` does not exist"
+        for page in _markdown(root)
+        if page.parent.name != "proofs"
+        for name in re.findall(rf"`((?:{folders})/[\w/.-]*)`", page.read_text(encoding="utf-8"))
+        if not (root / name).exists()
+    ]
+
+
+def proofs_named_in_the_source_exist(root: Path) -> list[str]:
+    return [
+        f"{path.relative_to(root)}: {name} does not exist"
+        for path in _sources(root)
+        for name in sorted(set(re.findall(r"proofs/[\w/-]+\.md", path.read_text(encoding="utf-8"))))
+        if not (root / name).exists()
+    ]
+
+
+def proofs_are_whole(root: Path) -> list[str]:
+    broken = []
+    for page in sorted((root / "proofs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        places = [re.search(rf"(?m)^(#+ |\*\*){section}\b", text) for section in SECTIONS]
+        broken += [
+            f"{page.name}: has no section “{section}”"
+            for section, place in zip(SECTIONS, places, strict=True)
+            if not place
+        ]
+        if places[-1]:
+            broken += [f"{page.name}: {found}" for found in _unlicensed(root, text[places[-1].start() :])]
+    return broken
+
+
+def _unlicensed(root: Path, section: str) -> list[str]:
+    """Look for the files that a section names: by their path, or by their name beside one named before."""
+    names = re.findall(r"[\w/]+\.py\b", section)
+    folders = [root, root / "src", root / "src" / "sfumato"]
+    broken = [] if names else ["“Code it licenses” names no file"]
+    for name in names:
+        found = [folder / name for folder in folders if (folder / name).is_file()]
+        folders += [path.parent for path in found]
+        broken += [] if found else [f"licenses {name}, which does not exist"]
+    return broken
+
+
+def a_proof_relies_on_tests_that_exist(root: Path) -> list[str]:
+    return [
+        f"{page.name}: relies on {name}, which does not exist"
+        for page in sorted((root / "proofs").rglob("*.md"))
+        for name in sorted(set(re.findall(r"tests/[\w/]+\.py\b", page.read_text(encoding="utf-8"))))
+        if not (root / name).is_file()
+    ]
+
+
+def proofs_are_used(root: Path) -> list[str]:
+    named = {name for path in _sources(root) for name in re.findall(r"proofs/[\w/-]+\.md", path.read_text("utf-8"))}
+    pages = {str(page.relative_to(root)) for page in (root / "proofs").rglob("*.md")}
+    return [f"{page}: no source file names it" for page in sorted(pages - named)]
+
+
+def mechanisms_name_their_proof(root: Path) -> list[str]:
+    """A public frozen dataclass with `release` is a mechanism; without a written proof it does not ship (P20)."""
+    broken = []
+    for path in sorted((root / "src" / "sfumato" / "mechanisms").glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and _is_mechanism(node):
+                named = re.findall(r"proofs/[\w/-]+\.md", ast.get_docstring(node) or "")
+                if not any((root / name).is_file() for name in named):
+                    broken.append(f"{path.name}: {node.name} names no proof that exists")
+    return broken
+
+
+def _is_mechanism(node: ast.ClassDef) -> bool:
+    frozen = any("frozen=True" in ast.unparse(decorator) for decorator in node.decorator_list)
+    releases = any(isinstance(part, ast.FunctionDef) and part.name == "release" for part in node.body)
+    return frozen and releases and not node.name.startswith("_")
+
+
+def refusals_are_documented(root: Path) -> list[str]:
+    page = root / "docs" / "refusals.md"
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    sections = dict(re.findall(r"(?ms)^## `(\w+)`\n(.*?)(?=^## |\Z)", text))
+    codes = {kind.code for kind in REFUSALS}
+    broken = [f"{code}: is not in docs/refusals.md" for code in sorted(codes - set(sections))]
+    broken += [f"{code}: is in docs/refusals.md and nowhere else" for code in sorted(set(sections) - codes)]
+    for code, section in sections.items():
+        if "```python" not in section or "**What to do.**" not in section:
+            broken.append(f"{code}: docs/refusals.md shows no example or no remedy")
+    return broken
+
+
+LAWS: tuple[Law, ...] = (
+    python_blocks_run,
+    commands_run,
+    links_lead_somewhere,
+    files_named_in_prose_exist,
+    proofs_named_in_the_source_exist,
+    proofs_are_whole,
+    a_proof_relies_on_tests_that_exist,
+    proofs_are_used,
+    mechanisms_name_their_proof,
+    refusals_are_documented,
+)
+
+_PROOF = "# A\n\n**Claim.** c\n\n**Assumes.** a\n\n**Proof.** p\n\n**Code it licenses.** `exact.py`\n"
+_MECHANISM = "@dataclass(frozen=True, slots=True)\nclass Loud:\n    def release(self) -> None: ...\n"
+PLANTED: tuple[tuple[Law, str, str], ...] = (
+    (python_blocks_run, "README.md", "```python\nraise ValueError\n```\n"),
+    (python_blocks_run, "README.md", "```python\nprint(1)\n```\n\n```text\n2\n```\n"),
+    (python_blocks_run, "docs/deep/a.md", "```python\n>>> 1 + 1\n3\n```\n"),
+    (commands_run, "README.md", "```console\n$ sfumato paint\nUsage: nothing\n```\n"),
+    (commands_run, "README.md", "```sh\n$ make coffee\n```\n"),
+    (commands_run, "README.md", "```console\n$ rm -rf nothing\n```\n"),
+    (commands_run, "README.md", '```console\n$ python -c "print(1)"\n2\n```\n'),
+    (links_lead_somewhere, "README.md", "[a](docs/missing.md)\n"),
+    (links_lead_somewhere, "README.md", "# One\n\n[a](#two)\n"),
+    (files_named_in_prose_exist, "SECURITY.md", "held by `tests/test_missing.py`\n"),
+    (proofs_named_in_the_source_exist, "src/sfumato/exact.py", "# proofs/missing.md\n"),
+    (proofs_are_whole, "proofs/a.md", _PROOF.replace("Assumes", "Hopes")),
+    (proofs_are_whole, "proofs/a.md", _PROOF.replace("exact.py", "missing.py")),
+    (proofs_are_whole, "proofs/a.md", _PROOF.replace("exact.py", "exact")),
+    (a_proof_relies_on_tests_that_exist, "proofs/a.md", _PROOF + "tests/test_missing.py\n"),
+    (proofs_are_used, "proofs/b.md", _PROOF),
+    (mechanisms_name_their_proof, "src/sfumato/mechanisms/loud.py", _MECHANISM),
+    (refusals_are_documented, "docs/refusals.md", "## `no_such_code`\n"),
+    (refusals_are_documented, "docs/refusals.md", ""),
+)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_the_documentation_obeys(law: Law) -> None:
+    assert law(REPOSITORY) == []
+
+
+@pytest.mark.parametrize(("law", "name", "text"), PLANTED, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_planted_violation_is_caught(law: Law, name: str, text: str, tmp_path: Path) -> None:
+    refusals = "".join(f"## `{kind.code}`\n```python\n```\n**What to do.** This.\n" for kind in REFUSALS)
+    sound = {
+        "Makefile": "tea:\n",
+        "README.md": "```python\n>>> 1 + 1\n2\n```\n\n```sh\n$ make tea\n```\n[a](docs/refusals.md)\n",
+        "docs/refusals.md": refusals,
+        "proofs/a.md": _PROOF,
+        "src/sfumato/exact.py": "# proofs/a.md\n",
+        "src/sfumato/mechanisms/quiet.py": _MECHANISM.replace(":\n    def", ':\n    """proofs/a.md"""\n    def'),
+    }
+    for path, content in sound.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content, encoding="utf-8")
+    assert law(tmp_path) == []
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert law(tmp_path) != []
+
+
+def test_every_law_has_a_planted_violation() -> None:
+    assert {law for law, *_ in PLANTED} == set(LAWS)
+
+
+EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_short_and_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < LONGEST_EXAMPLE
+    assert ast.get_docstring(ast.parse(text))
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+def test_there_are_examples_and_the_index_names_each() -> None:
+    index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    assert EXAMPLES
+    assert [path.name for path in EXAMPLES if path.name not in index] == []
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = [page.relative_to(REPOSITORY / "docs") for page in (REPOSITORY / "docs").rglob("*.md")]
+    assert [str(page) for page in pages if page.name != "index.md" and f"({page})" not in index] == []
+
+
+def test_the_screen_in_the_readme_is_a_screen_of_the_tour() -> None:
+    shown = io.StringIO()
+    tour(Console(file=shown, width=80, highlight=False), HashSource("readme"))
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    titles = re.findall(r"(?m)^\d  .*$", shown.getvalue())
+    assert len(titles) >= 6
+    assert [title for title in titles if title not in readme] == []
