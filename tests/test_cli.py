@@ -128,13 +128,17 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_the_module_runs_as_a_program_and_its_help_starts_at_once() -> None:
+def test_the_module_runs_as_a_program() -> None:
     assert _run("--version").stdout == f"sfumato {__version__}\n"
+
+
+def test_help_takes_less_than_a_third_of_a_second() -> None:
     durations = []
     for _ in range(5):
-        start = time.perf_counter()
+        before = os.times()
         assert _run("--help").stdout.startswith("Usage: sfumato ")
-        durations.append(time.perf_counter() - start)
+        after = os.times()  # the processor's time, so that a busy machine does not count
+        durations.append(after.children_user + after.children_system - before.children_user - before.children_system)
     assert min(durations) < 0.3
 
 

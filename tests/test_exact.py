@@ -47,6 +47,8 @@ HOSTILE: tuple[object, ...] = (
         "1e999999999",
         "1e-999999999",
         "1E+99999",
+        "1e9999",
+        "1e-2000",
         "-1e999999999999999999999",
         "0e999999999",
         "9" * 3000,
@@ -91,7 +93,7 @@ def test_a_refusal_stays_short_however_long_the_value(door: Door, value: object)
         ("-2", Fraction(-2)),
         ("1e-9", Fraction(1, 10**9)),
         ("1E3", Fraction(1000)),
-        ("1e9999", Fraction(10**9999)),
+        ("1e999", Fraction(10**999)),
         ("007/010", Fraction(7, 10)),
         (Decimal("0.1"), Fraction(1, 10)),
         (np.int8(-3), Fraction(-3)),
@@ -173,7 +175,7 @@ def test_a_probability_is_strictly_between_0_and_1(value: object) -> None:
 
 
 def test_a_probability_may_be_as_near_to_its_ends_as_one_likes() -> None:
-    assert probability("1e-2000", "delta") == Fraction(1, 10**2000)
+    assert probability("1e-999", "delta") == Fraction(1, 10**999)
     assert probability(5e-324, "delta") == Fraction(5, 10**324)
     assert probability(1 - Fraction(1, 10**500), "delta") < 1
 

@@ -2,4 +2,5 @@
 
 from sfumato.cli import main
 
-main(prog_name="sfumato")
+if __name__ == "__main__":
+    main(prog_name="sfumato")

@@ -19,6 +19,9 @@ Number = int | Fraction | Decimal | str
 # Four digits of exponent are more than any parameter needs and keep 1e999999999 from filling the memory.
 _TEXT = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
 _LONGEST = 2000
+_QUOTED = 60
+# No parameter of privacy needs more than twelve hundred digits, and Python refuses to print more than 4300.
+_BITS = 4096
 
 
 def rational(value: object, name: str) -> Fraction:
@@ -27,18 +30,20 @@ def rational(value: object, name: str) -> Fraction:
     >>> rational("0.1", "epsilon"), rational(3, "epsilon")
     (Fraction(1, 10), Fraction(3, 1))
     """
-    if isinstance(value, Rational) and not isinstance(value, bool):
-        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, Fraction):
+        return value  # sums of fractions are kept exact inside the house, however long they grow
+    if isinstance(value, Rational) and _counts(value):
+        return _sized(Fraction(int(value.numerator), int(value.denominator)), name)
     if isinstance(value, Decimal | str):
         return _from_text(value, name)
     if _is_float(value):
         raise BadParameter(
-            f"{name} = {value!r} is a binary floating-point number.",
+            f"{name} = {shown(value)} is a binary floating-point number.",
             "It is not the decimal that was typed, and privacy is decided by exact numbers only.",
             f"Write a fraction or decimal text, for example Fraction({_example(value)!r}).",
         )
     raise BadParameter(
-        f"{name} = {value!r} is not a number.",
+        f"{name} = {shown(value)} is not a number.",
         f"{name} takes an integer, a Fraction, a Decimal or decimal text.",
         "Write for example Fraction(1, 10) or '0.1'.",
     )
@@ -60,7 +65,7 @@ def positive(value: Fraction, name: str) -> Fraction:
     if value > 0:
         return value
     raise BadParameter(
-        f"{name} = {value} is not positive.",
+        f"{name} = {shown(value)} is not positive.",
         "Zero or less has no meaning here.",
         f"Give {name} > 0.",
     )
@@ -73,21 +78,21 @@ def positive_rational(value: object, name: str) -> Fraction:
 
 def integer(value: object, name: str, least: int | None) -> int:
     """Read an integer that is at least `least`, if there is a least; booleans and floats are refused."""
-    if type(value) is int and (least is None or value >= least):
+    if type(value) is int and (least is None or value >= least) and value.bit_length() <= _BITS:
         return value
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        number = index(value)
+    if isinstance(value, Integral) and _counts(value):
+        number = _sized(Fraction(index(value)), name).numerator
     elif isinstance(value, Fraction) and value.denominator == 1:
         number = value.numerator
     else:
         raise BadParameter(
-            f"{name} = {value!r} is not an integer.",
+            f"{name} = {shown(value)} is not an integer.",
             f"{name} is counted in whole units of a public grid.",
             "Give an integer." if least is None else f"Give an integer of at least {least}.",
         )
     if least is not None and number < least:
         raise BadParameter(
-            f"{name} = {number} is below {least}.",
+            f"{name} = {shown(number)} is below {least}.",
             "Anything smaller has no meaning here.",
             f"Give an integer of at least {least}.",
         )
@@ -100,10 +105,34 @@ def probability(value: object, name: str) -> Fraction:
     if 0 < number < 1:
         return number
     raise BadParameter(
-        f"{name} = {value} is not between 0 and 1.",
+        f"{name} = {shown(value)} is not between 0 and 1.",
         f"{name} is a probability; 0 and 1 themselves are not allowed.",
         f"Give a {name} such as {'1e-6' if name == 'delta' else '0.95'}.",
     )
+
+
+def shown(value: object) -> str:
+    """Quote what was typed, cut to what a person reads."""
+    try:
+        text = str(value) if isinstance(value, Fraction) else repr(value)
+    except ValueError:  # Python refuses to write an integer of more than 4300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
+
+
+def _sized(number: Fraction, name: str) -> Fraction:
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) <= _BITS:
+        return number
+    raise BadParameter(
+        f"{name} is a number of more than {_BITS} bits.",
+        "No parameter needs so many digits, and work on them would take long.",
+        f"Give {name} with fewer digits.",
+    )
+
+
+def _counts(value: object) -> bool:
+    # to Python, True is 1 and numpy's durations are integers; to a person neither is a number
+    return not isinstance(value, bool) and type(value).__name__ != "timedelta64"
 
 
 def _is_float(value: object) -> bool:
@@ -119,9 +148,9 @@ def _example(value: object) -> str:
 def _from_text(value: Decimal | str, name: str) -> Fraction:
     text = str(value).strip()
     if len(text) <= _LONGEST and _TEXT.fullmatch(text) and not re.search(r"/0+$", text):
-        return Fraction(text)
+        return _sized(Fraction(text), name)
     raise BadParameter(
-        f"{name} = {text[:60]!r} is not a finite number.",
+        f"{name} = {shown(text)} is not a finite number.",
         f"{name} is a decimal or a fraction of two integers; NaN and infinities mean nothing here.",
         "Write for example 0.1 or 1/10.",
     )

@@ -81,7 +81,7 @@ def test_the_not_zero_coin_the_sign_and_the_size_are_put_together_as_stated(scal
             octets = words(not_zero, negative, *[digit] * digits, cell)
             size = 1 + ((1 << digits) - 1 if digit == 0 else 0)
             expected = 0 if not_zero else (-size if negative == 0 else size)
-            assert DiscreteLaplace(scale).draw(1, ScriptedSource(octets)).tolist() == [expected]
+            assert DiscreteLaplace(scale).draw(1, ScriptedSource(octets, after=b"\xff")).tolist() == [expected]
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Union, get_args, get_type_hints
 
 from sfumato.errors import BadParameter, MalformedEvent, MixedNeighbours
-from sfumato.exact import integer, positive_rational, probability
+from sfumato.exact import integer, positive_rational, probability, shown
 
 
 class Neighbours(StrEnum):
@@ -176,7 +176,7 @@ class PoissonSampled:
     def __post_init__(self) -> None:
         _read_fields(self)
         if self.rate > 1:
-            raise BadParameter(f"rate = {self.rate} is above 1.", "It is a probability.", "Give a rate of at most 1.")
+            raise BadParameter(f"rate = {shown(self.rate)} is above 1.", "It is a probability.", "Give at most 1.")
         _only_add_remove(self.event.neighbours, "PoissonSampled", "the number of sampled units is not public")
 
     @property
@@ -258,7 +258,7 @@ def as_neighbours(value: object, _: str = "neighbours") -> Neighbours:
         return Neighbours(value)  # type: ignore[arg-type]
     except ValueError:
         raise BadParameter(
-            f"neighbours = {value!r} is not a neighbour relation.",
+            f"neighbours = {shown(value)} is not a neighbour relation.",
             "A sensitivity without the relation it was derived for means nothing.",
             "Write 'add-remove' or 'replace'.",
         ) from None
@@ -311,7 +311,7 @@ def _event(value: object, _: str = "event") -> Event:
             )
         return value
     raise BadParameter(
-        f"{value!r} is not an event.",
+        f"{shown(value)} is not an event.",
         "A loss is derived from events whose meaning is fixed, and from nothing else.",
         f"Use one of {', '.join(event.__name__ for event in EVENTS)}.",
     )
@@ -320,7 +320,7 @@ def _event(value: object, _: str = "event") -> Event:
 def _events(values: object, _: str) -> tuple[Event, ...]:
     if not isinstance(values, tuple | list):
         raise BadParameter(
-            f"events = {values!r} is not a tuple.", "Composition takes several events.", "Write (event, …)."
+            f"events = {shown(values)} is not a tuple.", "Composition takes several events.", "Write (event, …)."
         )
     events = tuple(_event(value) for value in values)
     shared_neighbours(events)

@@ -20,6 +20,7 @@ from sfumato.exact import decimal_rational, integer, positive
 UNIT = 1 << 64
 """Rényi losses are kept as integers, in units of 2^-64."""
 LARGEST_ORDER = 4096
+_HUGE = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,8 @@ def _best_order(epsilon: Fraction, delta: Fraction) -> int:
     """
     log_half = log(delta.numerator) - log(delta.denominator) - log(2)
     size = float_above(epsilon)
+    if size > _HUGE:
+        return 2  # R(α)/α is nearly ε/α there
 
     def _room(order: int) -> float:
         return (size + (log(order) + log_half) / (order - 1) - log1p(-1 / order)) / order

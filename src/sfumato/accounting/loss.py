@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from sfumato.accounting.event import Event, Neighbours, NonPrivate, shared_neighbours
 from sfumato.errors import BadParameter
-from sfumato.exact import decimal_rational, integer
+from sfumato.exact import decimal_rational, integer, shown
 
 _SHOWN = 4
 
@@ -60,7 +60,7 @@ def not_negative(value: Fraction, name: str) -> Fraction:
     """Return `value` if it is not below zero."""
     if value >= 0:
         return value
-    raise BadParameter(f"{name} = {value} is negative.", "Nothing is ever given back.", f"Give {name} ≥ 0.")
+    raise BadParameter(f"{name} = {shown(value)} is negative.", "Nothing is ever given back.", f"Give {name} ≥ 0.")
 
 
 def delta_or_zero(value: object) -> Fraction:
@@ -68,7 +68,9 @@ def delta_or_zero(value: object) -> Fraction:
     delta = decimal_rational(value, "delta")
     if 0 <= delta <= 1:
         return delta
-    raise BadParameter(f"delta = {value} is not between 0 and 1.", "It is a probability.", "Give a delta such as 1e-6.")
+    raise BadParameter(
+        f"delta = {shown(value)} is not between 0 and 1.", "It is a probability.", "Give a delta such as 1e-6."
+    )
 
 
 def one_relation(known: Neighbours | None, event: Event) -> Neighbours | None:

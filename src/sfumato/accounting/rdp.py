@@ -33,7 +33,7 @@ from sfumato.accounting.loss import one_relation
 from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
 from sfumato.accounting.sampled_gaussian import sampled_gaussian_loss
 from sfumato.errors import BadParameter, UnsupportedEvent
-from sfumato.exact import decimal_rational, probability
+from sfumato.exact import decimal_rational, probability, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _order(value: object) -> Fraction:
     order = decimal_rational(value, "order")
     if order > 1:
         return order
-    raise BadParameter(f"order = {value} is not above 1.", "Rényi orders begin above 1.", "Give for example order = 2.")
+    raise BadParameter(f"order = {shown(value)} is not above 1.", "Rényi orders begin there.", "Give for example 2.")
 
 
 def _pure(bound: Enclosure, order: Fraction) -> Enclosure:

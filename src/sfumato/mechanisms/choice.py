@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.errors import BadParameter
-from sfumato.exact import integer, positive_rational, probability
+from sfumato.exact import integer, positive_rational, probability, shown
 from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.randomness.selection import Integers
 
@@ -17,7 +17,7 @@ def rate_of(epsilon: Fraction, sensitivity: int, monotone: bool) -> Fraction:
     """Return epsilon / (2 * sensitivity), or epsilon / sensitivity for scores that all move the same way."""
     if not isinstance(monotone, bool):
         raise BadParameter(
-            f"monotone = {monotone!r} is not a yes or no.",
+            f"monotone = {shown(monotone)} is not a yes or no.",
             "It claims that one unit moves all scores up or all of them down, which halves the noise.",
             "Write monotone=True only if that is proved; otherwise leave it out.",
         )

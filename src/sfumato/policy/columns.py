@@ -223,11 +223,16 @@ def _date(entry: Entry) -> Value:
 
 
 def _timestamp(entry: Entry) -> Value:
-    # The column's clock is the source's; an offset here would claim to know it.
-    if type(entry.value) is datetime and entry.value.tzinfo is None:
-        return entry.value.replace(fold=0)
-    example = "2024-02-29T12:00:00"
-    raise _wrong(entry, ColumnType.TIMESTAMP, f"a TOML date and time without quotes or offset, for example {example}")
+    if type(entry.value) is not datetime:
+        raise _wrong(entry, ColumnType.TIMESTAMP, "a TOML date and time without quotes, such as 2024-02-29T12:00:00")
+    if entry.value.tzinfo is not None:
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}, with an offset.",
+            "The column's clock is the source's own, which is not known here.",
+            "Write what that clock shows, without an offset, such as 2024-02-29T12:00:00.",
+        )
+    return entry.value.replace(fold=0)
 
 
 def _text(entry: Entry) -> Value:

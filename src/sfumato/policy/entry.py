@@ -83,7 +83,7 @@ def named(entry: Entry, what: str, most: int) -> dict[str, Entry]:
                 child,
                 f"is the same name as {shown(folded[fold(name)])}.",
                 "Names match whatever their case, as in PostgreSQL.",
-                f"Rename one {what}, here and in the source.",
+                f"Rename one {what}." if what == "analyst" else f"Rename one {what}, here and in the source.",
             )
         folded[fold(name)] = name
     return found
@@ -94,7 +94,7 @@ def check_name(entry: Entry, name: str, what: str) -> None:
     if not name or len(name) > LONGEST_NAME:
         raise refuse(
             entry,
-            f"has a name of {len(name)} characters.",
+            f"is a name of {len(name)} characters.",
             f"The name of a {what} has 1 to {LONGEST_NAME} characters.",
             f"Rename the {what}.",
         )

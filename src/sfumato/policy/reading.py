@@ -3,6 +3,7 @@
 Numbers are exact: a decimal is read as its text, so 0.1 is one tenth. Nothing but the policy file is opened.
 """
 
+import re
 import tomllib
 from decimal import Decimal
 from fractions import Fraction
@@ -39,6 +40,8 @@ _REQUIRED = (
     ("tables", "A policy without tables answers nothing.", "Add [tables.NAME] with its unit and columns."),
 )
 _SYNONYMS = {"bounded": "replace", "unbounded": "add-remove", "substitute": "replace", "swap": "replace"}
+_DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
+"""tomllib takes time in the square of a key's depth: minutes for one line of a megabyte."""
 _QUERIES = 1000
 """A query's share of delta where the policy names none."""
 
@@ -98,6 +101,14 @@ def _text(file: str | Path) -> str:
 
 def _toml(content: str, file: str | Path) -> dict[str, object]:
     typed = shown(str(file))
+    deep = _DEEP_KEY.search(content)
+    if deep:
+        line = content.count("\n", 0, deep.start()) + 1
+        raise BadPolicy(
+            f"The policy file {typed} has dozens of names joined by dots in line {line}.",
+            "No key is that deep.",
+            "Write the keys that docs/policy.md lists.",
+        )
     try:
         return tomllib.loads(content, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:

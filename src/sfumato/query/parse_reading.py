@@ -20,9 +20,10 @@ MOST_NODES = 20_000
 class Reading:
     """The text, the catalog, and what has been used up so far."""
 
-    def __init__(self, text: str, catalog: Catalog) -> None:
+    def __init__(self, text: str, catalog: Catalog, used: set[int] | None = None) -> None:
         self.text = text
         self.catalog = catalog
+        self.used = set() if used is None else used  # the WITH definitions that have been read
         self._labels: set[str] = set()
         self._joins = 0
         self._nodes = 0

@@ -52,7 +52,9 @@ def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
         condition = read_condition(node.args["where"].this, replace(frame, measures=None, clause="WHERE"))
         pending = (*pending, condition)
     items = _items(node, frame)
-    return _grouped(node, Block(source.relation, pending, ()), items, frame)
+    block = _grouped(node, Block(source.relation, pending, ()), items, frame)
+    _check_unused(node, reading, known)
+    return block
 
 
 def _definitions(node: exp.Expr, reading: Reading, known: _Known) -> _Known:
@@ -73,10 +75,17 @@ def _definitions(node: exp.Expr, reading: Reading, known: _Known) -> _Known:
                 f"WITH defines {name} twice.", "One of them would be ignored.", "Rename one."
             )
         own.add(name)
-        # every definition is checked once by itself, so that one that is never used is not accepted unread
-        read_query(definition.this, Reading(reading.text, reading.catalog), known)
         known = {**known, name: Definition(definition, known)}
     return known
+
+
+def _check_unused(node: exp.Expr, reading: Reading, known: _Known) -> None:
+    """A definition that is never used is read too, apart from the rest: nothing is accepted unread."""
+    clause = node.args.get("with_")
+    for definition in reversed(clause.expressions if clause is not None else []):
+        if id(definition) not in reading.used:
+            apart = Reading(reading.text, reading.catalog, reading.used)
+            read_query(definition.this, apart, known[str(name_of(definition.args["alias"].this))].known)
 
 
 def _items(node: exp.Select, frame: Frame) -> list[Item]:

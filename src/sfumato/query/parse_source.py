@@ -152,6 +152,7 @@ def _table(node: exp.Expr, reader: Reader) -> Source:
     schema = node.args.get("db")
     definition = reader.known.get(str(name)) if schema is None else None
     if definition is not None:
+        reading.used.add(id(definition.node))
         block = _unordered(reader.read_query(definition.node.this, reading, definition.known))
         given = _alias(definition.node, reading)[1]
         names = [entry.name for entry in _named(block, None, given, where).scope.entries]

@@ -4,6 +4,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -21,6 +22,7 @@ DEEPEST = 60
 
 # sqlglot descends about 25 Python frames per bracket; whether a text is accepted may not depend on its caller's stack
 _FRAMES = 8_000
+_NESTED_JOINS = 6
 
 _STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
@@ -64,6 +66,8 @@ class _Parser(PostgresParser):
     FUNCTION_PARSERS = {name: PostgresParser.FUNCTION_PARSERS[name] for name in _SYNTAX}  # noqa: RUF012
     EXPONENT = {**PostgresParser.EXPONENT, TokenType.DSTAR: exp.Pow}  # noqa: RUF012
 
+    _joining = 0
+
     def expression(self, instance, token=None, comments=None):  # type: ignore[no-untyped-def]
         made = super().expression(instance, token, comments)
         here = token or self._prev
@@ -91,7 +95,14 @@ class _Parser(PostgresParser):
 
     def _parse_join(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         opening = self._curr
-        made = super()._parse_join(*args, **kwargs)
+        # JOIN without ON makes sqlglot try every bracketing of what follows: exponential, so only a few levels of it
+        if self._joining >= _NESTED_JOINS:
+            return self.raise_error("JOIN needs ON")
+        self._joining += 1
+        try:
+            made = super()._parse_join(*args, **kwargs)
+        finally:
+            self._joining -= 1
         if made is not None and opening is not None:
             made.meta["comma"] = opening.token_type is TokenType.COMMA
         return made
@@ -155,21 +166,28 @@ def _check_tokens(tokens: list[Token], text: str) -> list[Token]:
             "Write SELECT … FROM …, or WITH … SELECT ….",
         )
     depth = 0
-    for token in tokens:
-        where = place(text, token.start, token.end + 1)
+    for before, token in pairwise([tokens[-1], *tokens]):
+        if token.start == before.end + 1 and before.token_type is TokenType.NUMBER and token.text[:1].isidentifier():
+            raise place(text, before.start, token.end + 1).bad(
+                "letters follow a number.", "It would be read as a number and a name.", "Put a space between."
+            )
+        if token.token_type is before.token_type is TokenType.COMMA and token is not before:
+            raise place(text, before.start, token.end + 1).bad(
+                "one comma follows another.", "Nothing stands between them.", "Remove one."
+            )
         if token.token_type is TokenType.SEMICOLON:
             raise place(text, token.start, len(text)).unsupported(
                 "a second statement follows.", "One call asks one question.", "Ask them one after the other."
             )
         if token.token_type in _FOREIGN:
-            raise where.unsupported(
+            raise place(text, token.start, token.end + 1).unsupported(
                 f"{_FOREIGN[token.token_type]} stands here.",
                 "A query is complete in its text, and its values are numbers, text, dates and booleans.",
                 "Write the value itself: 12.5, 'text', DATE '2024-12-31'.",
             )
         depth = _depth_after(token, depth)
         if depth > DEEPEST:
-            raise where.too_large(
+            raise place(text, token.start, token.end + 1).too_large(
                 f"the text is nested more than {DEEPEST} deep.",
                 "Brackets, CASE and NOT count.",
                 "Use a WITH clause or fewer brackets.",

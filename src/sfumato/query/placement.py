@@ -7,7 +7,7 @@ Moving is sound because expressions are total: a condition that is never true of
 from dataclasses import replace
 
 from sfumato.query.expression import Expression, conjunction, conjuncts, sources
-from sfumato.query.relation import Filter, Join, JoinKind, Relation
+from sfumato.query.relation import Aggregate, Filter, Join, JoinKind, Limit, Project, Relation, Scan, Sort, Values
 
 
 def filtered(relation: Relation, conditions: tuple[Expression, ...]) -> Relation:
@@ -27,18 +27,25 @@ def _place(relation: Relation, condition: Expression, used: frozenset[str]) -> R
     """Return the relation with the condition in a join that needs it, or None if none does."""
     if not isinstance(relation, Join) or not used:
         return None
-    if used <= labels(relation.left):
+    right = labels(relation.right)
+    if not used & right:
         left = _place(relation.left, condition, used)
         return None if left is None else replace(relation, left=left)
     if relation.kind is JoinKind.LEFT:
         return None  # a condition on rows that were kept for want of a partner comes after the join
-    if used <= labels(relation.right):
-        right = _place(relation.right, condition, used)
-        return None if right is None else replace(relation, right=right)
+    if used <= right:
+        below = _place(relation.right, condition, used)
+        return None if below is None else replace(relation, right=below)
     both = (condition,) if relation.condition is None else (relation.condition, condition)
     return replace(relation, condition=conjunction(both))
 
 
 def labels(relation: Relation) -> frozenset[str]:
     """Return the labels whose columns the relation offers."""
-    return frozenset(column.of for column in relation.columns)
+    match relation:
+        case Join(_, left, right):
+            return labels(left) | labels(right)
+        case Filter(source) | Sort(source) | Limit(source):
+            return labels(source)
+        case Scan() | Values() | Aggregate() | Project():
+            return frozenset({relation.label})

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadParameter
-from sfumato.exact import integer, rational
+from sfumato.exact import integer, rational, shown
 from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.randomness.source import Source, broken_source, read_exactly
 
 WORD = 16
 """Bits of U that are drawn for every toss."""
-LONGEST = 1 << 16
-"""A comparison that half as many bits leave open (P < e^-22000) is not chance but a broken source."""
+LONGEST = 24_000
+"""A comparison that so many bits leave open (P < e^-16384) is not chance but a broken source."""
 
 
 class Probability(Protocol):
@@ -134,16 +134,17 @@ class Coins:
 
 def refine(probability: Probability, known: int, bits: int, source: Source) -> bool:
     """Decide U < p where the first `bits` bits of U are `known` and the rest is still to be drawn."""
-    while bits < LONGEST:
+    while True:
         low, high = cached_bounds(probability, bits)
         if known < low:
             return True  # U < (known + 1) / 2^bits <= p
         if known >= high:
             return False  # U >= known / 2^bits >= p
+        if bits >= LONGEST:
+            raise broken_source()
         more = max(64, bits)
         known = (known << more) | int.from_bytes(read_exactly(source, more // 8), "big")
         bits += more
-    raise broken_source()
 
 
 def cached_bounds(probability: Probability, bits: int) -> tuple[int, int]:
@@ -161,12 +162,14 @@ def _remembered(probability: Rational | ExpRatio, bits: int) -> tuple[int, int]:
 def _nonnegative(exponent: Fraction) -> None:
     if exponent < 0:
         raise BadParameter(
-            f"exponent = {exponent} is negative.", "e^-exponent would be above 1.", "Give an exponent of at least 0."
+            f"exponent = {shown(exponent)} is negative.",
+            "e^-exponent would be above 1.",
+            "Give an exponent of at least 0.",
         )
 
 
 def _within_unit(value: object, within: bool) -> None:
     if not within:
         raise BadParameter(
-            f"probability = {value} is not in [0, 1].", "No coin has it.", "Give a probability from 0 to 1."
+            f"probability = {shown(value)} is not in [0, 1].", "No coin has it.", "Give a probability from 0 to 1."
         )

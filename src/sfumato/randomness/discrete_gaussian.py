@@ -111,6 +111,7 @@ class _Sampler:
     guide: Guide
     digits: int  # the stride is 2^digits
     step: Fraction  # stride² / 2σ²
+    rate: float  # the same, for the filter
     wide: bool
 
 
@@ -122,7 +123,8 @@ def _prepare(sigma_squared: Fraction) -> _Sampler:
     stride = 1 << digits
     cells = terms_until(sigma_squared, stride, _TABLE_TAIL)
     guide = prepare(_Strips(sigma_squared, stride, cells, folded=digits == 0))
-    return _Sampler(guide, digits, Fraction(stride * stride) / (2 * sigma_squared), sigma_squared > WIDEST**2)
+    step = Fraction(stride * stride) / (2 * sigma_squared)
+    return _Sampler(guide, digits, step, float(step) if digits else 0.0, sigma_squared > WIDEST**2)
 
 
 def _draw_pass(sampler: _Sampler, count: int, source: Source) -> Integers:
@@ -172,10 +174,10 @@ def _accept(
     words = ~np.frombuffer(read_exactly(source, 4 * len(strips)), dtype="<u4")
     unseen = max(sampler.digits - 60, 0)  # a float sees no more of a place than its first 60 bits
     share = (places >> unseen).astype(np.float64) * 0.5 ** (sampler.digits - unseen)
-    estimate = np.exp(-float(sampler.step) * share * (2.0 * strips + share))
+    estimate = np.exp(-sampler.rate * share * (2.0 * strips + share))
     drawn = words * 2.0**-32
     accepted = drawn + 2.0**-32 <= estimate - _FILTER
-    for place in np.flatnonzero(~accepted & (drawn < estimate + _FILTER)):
+    for place in (~accepted & (drawn < estimate + _FILTER)).nonzero()[0]:
         part = Fraction(int(places[place]), 1 << sampler.digits)
         chance = exp_minus(sampler.step * part * (2 * int(strips[place]) + part))
         accepted[place] = refine(chance, int(words[place]), 32, source)

@@ -128,7 +128,7 @@ def _derivative_factor(order: int, at: Fraction, sigma_squared: Fraction) -> Fra
 
 
 def _enough_terms(sigma_squared: Fraction, bits: int) -> int:
-    """Return the smallest order whose remainder is at most 2^-bits; below 4 + bits/8 while bits <= σ²/2."""
+    """Return the smallest order whose remainder is at most 2^-bits; for bits <= σ²/2 there is one."""
     whole = 39 * floor(sigma_squared)
     order = 1
     while whole**order < (16 * ceil(sigma_squared) * (2 * order) ** order) << bits:

@@ -91,7 +91,7 @@ def _rounded(law: FiniteLaw, bits: int) -> tuple[npt.NDArray[np.int64], npt.NDAr
 
 def _refine(law: FiniteLaw, known: int, bits: int, source: Source) -> int:
     """Find the outcome whose stretch holds U, of which the first `bits` bits are `known`."""
-    while bits < LONGEST // 2:
+    while bits < LONGEST:
         more = max(64, bits)
         known = (known << more) | int.from_bytes(read_exactly(source, more // 8), "big")
         bits += more
