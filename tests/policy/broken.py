@@ -98,7 +98,7 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
     # words and shapes
     ("name not text", ('name = "clinic"', "name = 7"), ("name (line 1) is 7", "in quotes")),
     ("name of a path", ('name = "clinic"', 'name = "../clinic"'), ("name (line 1) is not a name", "Rename")),
-    ("name empty", ('name = "clinic"', 'name = ""'), ("name (line 1) has a name of 0 characters",)),
+    ("name empty", ('name = "clinic"', 'name = ""'), ("name (line 1) is a name of 0 characters",)),
     ("neighbours unknown", ('"add-remove"', '"add_remove"'), ("neighbours (line 4)", "Did you mean add-remove?")),
     ("neighbours bounded", ('"add-remove"', '"bounded"'), ("neighbours (line 4)", 'Did you mean "replace"?')),
     ("budget not a table", (_BUDGET, "budget = 3\n"), ("budget (line 6) is 3", "TOML table")),
@@ -200,7 +200,7 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
     (
         "an offset",
         _age('{ type = "timestamp", bounds = [2024-01-01T00:00:00Z, 2024-01-02T00:00:00Z] }'),
-        ("or offset",),
+        ("with an offset", "without an offset"),
     ),
     (
         "bounds off the grid",

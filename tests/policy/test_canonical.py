@@ -114,13 +114,21 @@ def test_another_meaning_has_another_hash(name: str) -> None:
     assert (tables_hash(after) == tables_hash(before)) == (name in BESIDE_THE_TABLES)
 
 
+@pytest.mark.parametrize(
+    "value", ['"', "\\", "\n", "\r", "\t", "\x7f", "\x85", "\u2028", "\ufeff", "", '", unique = true']
+)
+def test_a_value_that_toml_must_escape_is_read_back(value: str) -> None:
+    policy = read_policy(changed(_column("l_mode", values=[value])))
+    assert policy_hash(_again(policy)) == policy_hash(policy)
+
+
 _NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(
     lambda name: name.isprintable() and name == name.strip() and not set('"./\\') & set(name)
 )
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60, deadline=None)
 @given(
     name=_NAMES,
     table=_NAMES,

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policy.examples import EVERYTHING
 
@@ -51,6 +51,7 @@ def test_names_are_found_in_any_case_and_keep_their_spelling(policy: Policy) -> 
     assert policy.tables[0].column("absent") is None
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_folding_touches_ascii_letters_only(name: str) -> None:
     expected = "".join(character.lower() if character.isascii() else character for character in name)
@@ -100,11 +101,13 @@ def test_what_nothing_bounds_has_no_grid(policy: Policy) -> None:
     assert _column(policy, "orders", "o_orderkey").grid is None
 
 
+@settings(deadline=None)
 @given(st.datetimes(), st.datetimes())
 def test_positions_keep_the_order_and_distance_of_timestamps(one: datetime, other: datetime) -> None:
     assert other + timedelta(microseconds=int(position(one) - position(other))) == one
 
 
+@settings(deadline=None)
 @given(st.dates())
 def test_positions_of_dates_count_days(day: date) -> None:
     assert position(day) == day.toordinal() - date(1970, 1, 1).toordinal()

@@ -34,12 +34,12 @@ def test_the_example_of_the_contract_is_read(tmp_path: Path) -> None:
     assert (policy.source.scheme, policy.source.path) == ("parquet", tmp_path / "data")
     assert (policy.ledger.scheme, policy.ledger.path) == ("sqlite", tmp_path / "clinic.ledger")
     assert policy.neighbours is Neighbours.ADD_REMOVE
-    assert (policy.budget.epsilon, policy.budget.delta) == (3, Fraction(1, 10**6))
+    assert (policy.budget.epsilon, policy.budget.delta) == (Fraction(3), Fraction(1, 10**6))
     assert policy.budget.query_delta == Fraction(1, 10**9)
     assert [table.name for table in policy.tables] == ["visits", "staff"]
     assert [column.name for column in policy.tables[0].columns] == ["patient_id", "age", "dept", "cost"]
     assert [(analyst.name, analyst.epsilon, analyst.delta) for analyst in policy.analysts] == [
-        ("research", 1, Fraction(1, 10**6))
+        ("research", Fraction(1), Fraction(1, 10**6))
     ]
 
 
@@ -49,18 +49,17 @@ def test_text_and_path_and_dict_read_the_same(tmp_path: Path) -> None:
     assert read_policy(path) == read_policy(str(path)) == read_policy(document)
 
 
-@pytest.mark.parametrize("spelling", [0.1, "0.1", "1/10", Decimal("0.10"), Fraction(1, 10), 1e-1])
+@pytest.mark.parametrize("spelling", [0.1, "0.1", "1/10", Decimal("0.10"), Fraction(1, 10)])
 def test_a_decimal_is_the_number_that_was_typed(spelling: object) -> None:
     assert read_policy(changed(lambda p: p["budget"].update(epsilon=spelling))).budget.epsilon == Fraction(1, 10)
 
 
-@given(st.decimals(min_value="1e-15", max_value=10**15, allow_nan=False, allow_infinity=False).filter(lambda d: d > 0))
-def test_every_decimal_in_a_file_is_exact(tmp_path_factory: Any, number: Decimal) -> None:
-    folder = tmp_path_factory.mktemp("exact")
-    spelling = f"{number:f}"
-    text = CLINIC.replace("epsilon = 3", f"epsilon = {spelling if '.' in spelling else spelling + '.0'}")
-    if Fraction(number).denominator <= 10**40:
-        assert _read(text, folder).budget.epsilon == Fraction(number)
+@settings(deadline=None)
+@given(st.integers(1, 10**40 - 1), st.integers(1, 40))
+def test_every_decimal_in_a_file_is_exact(tmp_path_factory: Any, digits: int, places: int) -> None:
+    spelling = f"{digits // 10**places}.{digits % 10**places:0{places}d}"
+    text = CLINIC.replace("epsilon = 3", f"epsilon = {spelling}")
+    assert _read(text, tmp_path_factory.mktemp("exact")).budget.epsilon == Fraction(digits, 10**places)
 
 
 def test_what_may_be_left_out_has_the_documented_default(tmp_path: Path) -> None:
@@ -88,7 +87,7 @@ def _people(column: dict[str, object]) -> dict[str, object]:
 
 def test_delta_zero_is_allowed_and_an_analyst_may_be_promised_more_than_the_cap() -> None:
     policy = read_policy(changed(lambda p: p.update(budget={"epsilon": 1, "delta": 0})))
-    assert (policy.budget.delta, policy.budget.query_delta) == (0, 0)
+    assert policy.budget.delta == policy.budget.query_delta == 0
     press = policy.analyst("press")
     assert press is not None
     assert press.epsilon > policy.budget.epsilon
@@ -113,13 +112,20 @@ def test_a_public_table_without_columns_may_be_referred_to() -> None:
     read_policy(changed(lambda p: p["tables"].update(modes={"public": True})))
 
 
-@pytest.mark.parametrize("source", ["postgresql://h/db", "postgres://h/db", "spark:catalog.sales", "csv:/x"])
-def test_every_scheme_is_read_without_being_opened(source: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "scheme", "path"),
+    [
+        ("postgresql://h/db", "postgresql", None),
+        ("postgres://h/db", "postgresql", None),
+        ("spark:catalog.sales", "spark", None),
+        ("csv:/x", "csv", "/x"),
+        ("PARQUET:/x", "parquet", "/x"),
+        ("duckdb:/x", "duckdb", "/x"),
+    ],
+)
+def test_every_scheme_is_read_without_being_opened(source: str, scheme: str, path: str | None) -> None:
     location = read_policy({**EVERYTHING, "source": source}).source
-    assert location.scheme == source.partition(":")[0].replace("postgres:", "postgresql:").replace(
-        "postgres", "postgresql"
-    ).replace("postgresqlql", "postgresql")
-    assert (location.path is None) == (location.scheme in {"postgresql", "spark"})
+    assert (location.scheme, location.path) == (scheme, path and Path(path))
 
 
 @pytest.mark.parametrize(
@@ -227,6 +233,12 @@ def test_a_file_over_the_limit_is_refused(tmp_path: Path) -> None:
     _read(CLINIC + "#" * (LARGEST_FILE - len(CLINIC)), tmp_path)
 
 
+@pytest.mark.parametrize("key", ["a" + ".a" * 400_000, "[" + "'b'. " * 200_000 + "b]"], ids=["key", "header"])
+def test_a_key_of_a_megabyte_is_refused_at_once(key: str, tmp_path: Path) -> None:
+    with pytest.raises(BadPolicy, match="joined by dots in line 2"):
+        _read(f"# first\n{key} = 1\n", tmp_path)
+
+
 def test_a_file_that_is_not_utf8_is_refused_by_line(tmp_path: Path) -> None:
     path = tmp_path / "clinic.toml"
     path.write_bytes(b'name = "x"\nsource = "\xff"\n')
@@ -276,13 +288,13 @@ _GARBAGE = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100, deadline=None)
 @given(st.dictionaries(_WORDS, _GARBAGE, max_size=8))
 def test_garbage_is_a_refusal_and_nothing_else(document: dict[str, Any]) -> None:
     _only_refusals(document)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_garbage_anywhere_in_a_good_policy_is_read_or_a_refusal(data: st.DataObject) -> None:
     def spoil(node: dict[str, Any]) -> None:
@@ -295,24 +307,27 @@ def test_garbage_anywhere_in_a_good_policy_is_read_or_a_refusal(data: st.DataObj
     _only_refusals(changed(spoil))
 
 
-def _only_refusals(document: dict[str, Any]) -> None:
+def _refusal_of(document: dict[str, Any] | Path) -> Refusal | None:
+    """Return the refusal, or None if the policy is read; anything else that is raised fails the test."""
     try:
-        policy = read_policy(document)
+        hash(read_policy(document))
     except Refusal as refusal:
+        return refusal
+    return None
+
+
+def _only_refusals(document: dict[str, Any] | Path) -> None:
+    refusal = _refusal_of(document)
+    if refusal is not None:
         assert refusal.code == "bad_policy"
-        str(refusal).encode()
-    else:
-        hash(policy)
+        assert str(refusal).encode()  # a terminal can print it
 
 
-@settings(max_examples=150)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, len(CLINIC)), st.text(max_size=3), st.integers(0, 6))
 def test_a_damaged_file_is_read_or_a_refusal(tmp_path_factory: Any, place: int, new: str, cut: int) -> None:
     folder = tmp_path_factory.mktemp("damaged")
-    try:
-        _read(CLINIC[:place] + new + CLINIC[place + cut :], folder)
-    except Refusal as refusal:
-        assert refusal.code == "bad_policy"
+    _only_refusals(written(CLINIC[:place] + new + CLINIC[place + cut :], folder))
 
 
 def test_every_key_is_documented_and_every_documented_key_is_read() -> None:
