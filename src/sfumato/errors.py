@@ -34,6 +34,26 @@ class BadPolicy(Refusal):
     code = "bad_policy"
 
 
+class BadSource(Refusal):
+    """The data does not lie where the policy says, or its columns cannot hold what the policy declares."""
+
+    code = "bad_source"
+
+
+class EngineFailed(Refusal):
+    """The engine stopped. What it said is not repeated, because its words may hold a value."""
+
+    code = "engine_failed"
+
+    def __init__(
+        self,
+        what: str = "The engine could not finish.",
+        why: str = "What it said is not repeated: it may hold a value.",
+        remedy: str = "Nothing was released. Check that the machine has disk and memory, and try again.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
 class EntropyFailed(Refusal):
     """The operating system gave no random bits, or bits that no working generator gives. Nothing was released."""
 
@@ -103,8 +123,10 @@ class UnsupportedSql(Refusal):
 REFUSALS: tuple[type[Refusal], ...] = (
     BadParameter,
     BadPolicy,
+    BadSource,
     BadSql,
     BudgetExhausted,
+    EngineFailed,
     EntropyFailed,
     MalformedEvent,
     MixedNeighbours,

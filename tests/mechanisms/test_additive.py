@@ -81,6 +81,27 @@ def test_python_integers_beyond_64_bits_are_answers_too() -> None:
     assert any(abs(int(value)) > 2**58 for value in wide)
 
 
+@pytest.mark.parametrize("values", [[-1, 2**63], [1, 2**63], [2**63, 2**64], [[0, 2**63], [-1, 5]]], ids=repr)
+def test_whether_a_list_is_accepted_does_not_depend_on_how_large_its_integers_are(values: list[Any]) -> None:
+    exact = np.array(values, dtype=object)
+    for mechanism in (LAPLACE, Gaussian(1, Fraction(100), ADD)):
+        released = mechanism.release(values, HashSource("size"))
+        assert released.shape == exact.shape
+        assert max(abs(int(noise)) for noise in (released.astype(object) - exact).flat) < 1000
+
+
+@pytest.mark.parametrize("value", [5, 2**63 - 1, 2**70, np.array(2**63 - 1)], ids=repr)
+@pytest.mark.parametrize("scale", [Fraction(10), Fraction(2) ** 60], ids=str)
+def test_a_single_number_keeps_its_shape_and_does_not_wrap(value: Any, scale: Fraction) -> None:
+    plain = Laplace(1, scale, ADD)
+    clamped = TruncatedGeometric(1, scale, 0, 2**80, ADD)
+    for seed in range(8):
+        released = plain.release(value, HashSource(seed))
+        assert released.shape == ()
+        assert abs(int(released) - int(value)) < 100 * scale
+        assert clamped.release(value, HashSource(seed)).shape == ()
+
+
 @pytest.mark.parametrize(
     "values",
     [[1.0, 2.0], 0.5, [True, False], ["1"], [None], [[1], [2, 3]], [float("nan")], [1, 2.5], {"a": 1}, "12"],

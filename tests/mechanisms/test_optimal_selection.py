@@ -16,6 +16,7 @@ from sfumato.accounting.event import Approximate, Neighbours, Pure, Repeated
 from sfumato.errors import BadParameter
 from sfumato.mechanisms.optimal_selection import KeepProbability, OptimalSelection, _thresholds, _turns
 from sfumato.mechanisms.threshold import Threshold
+from sfumato.randomness.certified import exp_minus_bounds
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 CASES = optimal_cases()
@@ -134,6 +135,15 @@ def test_a_word_below_the_threshold_keeps_a_word_above_drops_and_the_word_itself
     assert kept(word, (rest - 1).to_bytes(8, "big"))
     assert not kept(word, (rest + 1).to_bytes(8, "big"))
     assert high - low == 1
+
+
+def test_a_draw_that_needs_more_bits_leaves_no_trace_of_the_number_of_units() -> None:
+    mechanism = OptimalSelection(Fraction(1), Fraction(1, 10**6), 1, ADD)
+    word = mechanism.keep(9).bounds(64)[0]
+    mechanism.release([9], HashSource("warm"))  # the table, which is public
+    before = exp_minus_bounds.cache_info()
+    mechanism.release([9], ScriptedSource(word.to_bytes(8, "little") + bytes(8)))
+    assert exp_minus_bounds.cache_info() == before
 
 
 def test_absent_keys_never_appear_sure_keys_always_and_each_draws_one_word() -> None:

@@ -117,6 +117,12 @@ def test_no_values_are_no_refusal_but_a_uniform_point() -> None:
     assert set(found) == {5, 6, 7, 8}
 
 
+@pytest.mark.parametrize("values", [[], [3], [3] * 40], ids=len)
+def test_a_level_beyond_64_bits_is_answered_whatever_the_number_of_values(values: list[int]) -> None:
+    for level in (Fraction(1, 2**70), Fraction(2**63 - 1, 2**63), Fraction(1, 2**62 - 1)):
+        assert 0 <= int(Quantile((level,), 0, 10, 1, ONE, ADD).release(values, HashSource("long"))[0]) <= 10
+
+
 def test_every_release_reads_the_same_number_of_bits_whatever_the_values_are() -> None:
     mechanism, given = Quantile((HALF, Fraction(1, 3)), 0, 2**40, 1, ONE, ADD), set()
     for values in ([], [1, 2, 3], list(range(0, 10**6, 9999)), [2**40] * 7):

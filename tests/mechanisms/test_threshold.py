@@ -129,12 +129,24 @@ def test_a_share_of_delta_is_rounded_down_and_its_sum_up(delta: Fraction, times:
     assert 0 <= stated - (1 - (1 - share) ** times) < stated / 2**60
 
 
+def test_a_delta_that_no_threshold_can_promise_is_refused_and_not_sought_for_ever() -> None:
+    with pytest.raises(BadParameter, match="promise"):
+        Threshold.by_loss(1, Fraction(1, 2**4095), 1, 4, ADD)
+    assert Threshold.by_loss(1, Fraction(1, 2**4000), 1, 4, ADD).delta <= Fraction(1, 2**4000)
+
+
+def test_the_places_of_shown_keys_are_not_printed() -> None:
+    shown = Threshold(1, 1, Fraction(1, 100), 15, ADD).release([0, 30, 0, 30], HashSource("places"))
+    assert shown.places.tolist() == [1, 3]
+    assert repr(shown) == "Selected(counts=array([30, 30]))"
+
+
 def test_a_source_that_dies_releases_nothing() -> None:
     with pytest.raises(SourceDied):
         Threshold(1, 1, Fraction(3), 12, ADD).release([100, 100], ScriptedSource(b"\x01"))
 
 
-@pytest.mark.parametrize("noise", [2**62 + 1, -(2**62) - 1])
+@pytest.mark.parametrize("noise", [2**62, 2**62 + 1, -(2**62) - 1])
 def test_noise_that_could_wrap_is_a_broken_source(noise: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DiscreteLaplace, "draw", lambda *_: np.array([noise]))
     with pytest.raises(EntropyFailed):

@@ -317,3 +317,11 @@ def test_frequencies_fit_the_exact_law_with_error_rate_one_in_a_million(
     counted = np.bincount([choose(scores, rate, source) for _ in range(draws)], minlength=len(scores))
     expected = np.array([float(share) for share in law(scores, rate).values()])
     assert chisquare(counted, draws * expected / expected.sum()).pvalue > 1e-6
+
+
+def test_no_cache_keeps_the_distance_of_a_secret_score() -> None:
+    before = exp_minus_bounds.cache_info()
+    exponential([0, 10**30], Fraction(1, 10**30), HashSource("cache"))  # beyond floats: enclosures decide
+    permute_and_flip([0, 10**30, 5], Fraction(1, 10**30), HashSource("cache"))
+    exponential(range(0, 10**7, 4000), Fraction(1, 10**160), HashSource("cache"))
+    assert exp_minus_bounds.cache_info() == before

@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import islice
 
 from sfumato.accounting.distribution import bracket, contour
-from sfumato.accounting.distribution.bracket import Bracket
+from sfumato.accounting.distribution.bracket import Bracket, known
 from sfumato.accounting.distribution.inversion import solve
 from sfumato.accounting.distribution.mixture import mixture
 from sfumato.accounting.distribution.reduction import Failures, exact, strip
@@ -114,7 +114,7 @@ class Pld:
             low, _ = replace(self, target=_HARDLY, failures=Failures()).bounds()
             return low, _pure(self.parts) if core is not None else math.inf
         if self.table is not None:
-            low, high = self._solved(Bracket(self.table, 0.0, ((self.table, 0.0),)), core)
+            low, high = self._solved(known(self.table), core)
             if high - low <= _GOOD * high:
                 return low, high
         return self._solved(bracket.at_delta(self.parts, self._guess()), core)

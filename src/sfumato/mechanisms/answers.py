@@ -20,10 +20,10 @@ def integer_answers(values: object) -> Answers:
     array = _array(values)
     if array is not None and array.dtype.kind in "iu":
         return array.astype(object if array.dtype == np.uint64 else np.int64)
+    if array is not None and array.size == 0:
+        return np.zeros(array.shape, dtype=np.int64)
     if array is not None and array.dtype == object and all(type(number) is int for number in array.flat):
         return array
-    if array is not None and array.size == 0:
-        return array.astype(np.int64)
     raise BadParameter(
         "The values are not integers of one shape.",
         "Noise is added on a public grid of integers; floats, booleans and ragged lists have no place on it.",
@@ -36,19 +36,24 @@ def add_noise(values: Answers, noise: Answers) -> Answers:
 
     Which of the two comes out depends on the noisy values alone, so it reveals nothing more than they do.
     """
+    shape, values, noise = values.shape, values.ravel(), noise.ravel()  # a single number is a column of one
     if values.dtype != object and noise.dtype != object:
         total: Answers = values + noise
         wrapped = ((values ^ total) & (noise ^ total)) < 0  # both summands have the other sign than their sum
         if not wrapped.any():
-            return total
+            return total.reshape(shape)
     wide: Answers = values.astype(object) + noise.astype(object)
     if wide.size and wide.min() >= -(1 << 63) and wide.max() < 1 << 63:
-        return wide.astype(np.int64)
-    return wide
+        wide = wide.astype(np.int64)
+    return wide.reshape(shape)
 
 
 def _array(values: object) -> Answers | None:
+    if isinstance(values, np.ndarray):
+        return values
     try:
-        return values if isinstance(values, np.ndarray) else np.array(values)
+        array = np.array(values)
+        # NumPy makes floats of integers beyond 2^63; whether a list is accepted must not depend on their size
+        return array if array.dtype.kind in "iuO" else np.array(values, dtype=object)
     except (ValueError, TypeError, OverflowError):
         return None

@@ -20,7 +20,7 @@ from sfumato.exact import integer, probability
 from sfumato.mechanisms.keys import key_counts, share_of_delta, touched_keys
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.bernoulli import refine
-from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
+from sfumato.randomness.certified import exp_minus_bounds, exp_minus_enclosure, scaled_ceiling, scaled_floor
 from sfumato.randomness.source import Source
 
 _WORD = 64
@@ -201,7 +201,7 @@ def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bit
 
 
 def _power(epsilon: Fraction, times: int, bits: int) -> Enclosure:
-    low, high = exp_minus_bounds(times * epsilon, bits)
+    low, high = exp_minus_enclosure(times * epsilon, bits)  # not cached: `times` may be a secret number of units
     return Fraction(low, 1 << bits), Fraction(min(high, 1 << bits), 1 << bits)
 
 

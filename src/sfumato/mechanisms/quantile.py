@@ -107,7 +107,7 @@ class Quantile:
 
 def _scores(before: Integers, upto: Integers, level: Fraction) -> Integers:
     p, q, size = level.numerator, level.denominator, int(upto[-1])
-    if q * size >= 1 << 62:
+    if q * (size + 1) >= 1 << 62:  # no values at all must not make a long q meet 64 bits
         before, upto = before.astype(object), upto.astype(object)
     scores: Integers = -np.maximum(0, np.maximum(q * before - p * size, p * size - q * upto))
     return scores

@@ -5,7 +5,7 @@ Laplace noise, and only keys whose noisy count reaches the threshold are shown.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -32,7 +32,7 @@ class Selected:
     Show them in an order of their own (by key, by count): how many places lie between two of them is secret.
     """
 
-    places: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64] = field(repr=False)
     counts: npt.NDArray[Any]
 
 
@@ -87,6 +87,12 @@ class Threshold:
         least = integer(min_count, "min_count", 1)
         scale = touched_keys(groups, relation) * most / positive_rational(epsilon, "epsilon")
         allowed = probability(delta, "delta")
+        if allowed < Fraction(2 * groups, 1 << _FINEST):  # no threshold's stated delta would ever be so small
+            raise BadParameter(
+                "delta is below what a threshold can promise.",
+                f"A chance below 2^-{_FINEST} per key is stated as that.",
+                "Give a delta such as 1e-9.",
+            )
         reach = _smallest(lambda reach: _delta(scale, reach, groups) <= allowed)
         return cls(most, groups, scale, reach + most + least - 1, relation, least)
 
@@ -106,7 +112,7 @@ class Threshold:
         """Release the keys that pass, given one true count per key (0 means that the key is absent)."""
         counts = key_counts(values)
         noise = DiscreteLaplace(self.scale).draw(len(counts), source)  # also for keys that cannot pass
-        if noise.dtype != object and len(noise) and int(np.abs(noise).max()) > 2**62:
+        if noise.dtype != object and len(noise) and int(np.abs(noise).max()) >= 2**62:
             raise broken_source()  # the sum could leave the int64: P < e^-16384
         noisy = counts + noise
         places = np.flatnonzero((counts >= self.min_count) & (noisy >= self.threshold).astype(np.bool_))

@@ -53,7 +53,10 @@ class TruncatedGeometric:
     def release(self, values: object, source: Source) -> Answers:
         """Return the noisy values, each clamped to the range."""
         noisy = self.plain.release(values, source)
-        clamped: Answers = np.minimum(np.maximum(noisy.astype(object), self.low), self.high)
+        clamped: Answers = np.array(
+            [min(max(number, self.low), self.high) for number in noisy.ravel().tolist()], dtype=object
+        )
+        clamped = clamped.reshape(noisy.shape)
         fits = self.low >= -(1 << 63) and self.high < 1 << 63
         return clamped.astype(np.int64) if fits else clamped
 

@@ -5,7 +5,7 @@ parsed. Here the operands of what is certainly commutative are put in order. Not
 with one text always have the same answer, two with different texts may still have it.
 """
 
-from sfumato.query.expression import Call, Case, Cast, Expression, call_text, case_text, identifier
+from sfumato.query.expression import Call, Case, Cast, Expression, Literal, call_text, case_text, identifier
 from sfumato.query.functions import Function
 from sfumato.query.relation import (
     Aggregate,
@@ -51,6 +51,8 @@ def expression_text(expression: Expression) -> str:
             return case_text(pairs, expression_text(otherwise))
         case Cast(argument, type):
             return f"cast({expression_text(argument)}, {type})"
+        case Literal(None, type):
+            return f"null:{type}"
         case _:
             return str(expression)
 

@@ -305,11 +305,12 @@ def _extract(node: exp.Expr, frame: Frame) -> Expression:
 
 def _substring(node: exp.Expr, frame: Frame) -> Expression:
     frame.reading.only(node, "this", "start", "length")
-    start = node.args.get("start")
+    start, length = node.args.get("start"), node.args.get("length")
     arguments = [_read(node.this, frame)]
-    arguments.append(_read(start, frame) if start is not None else Literal(1, Type.INTEGER))
-    if node.args.get("length") is not None:
-        arguments.append(_read(node.args["length"], frame))
+    if start is not None or length is not None:
+        arguments.append(_read(start, frame) if start is not None else Literal(1, Type.INTEGER))
+    if length is not None:
+        arguments.append(_read(length, frame))
     return call(FUNCTION_NAMES["substring"], arguments, "substring", _place(node, frame))
 
 

@@ -111,6 +111,7 @@ class _Parser(PostgresParser):
 def read_tree(text: str) -> tuple[exp.Query, Options]:
     """Return the tree of the only statement in `text`, and the options that GoogleSQL lets it carry."""
     _check_text(text)
+    text = _without_comments(text)
     tokens, options = cut_options(_check_tokens(_tokens(text), text), text)
     tree = _parse(tokens, text)
     _locate(tree)
@@ -139,6 +140,34 @@ def _check_text(text: object) -> None:
             "Control characters, and halves of characters, hide what a text says.",
             "Remove it.",
         )
+
+
+_SKIPPED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*")
+_BRACKET = re.compile(r"/\*|\*/")
+
+
+def _without_comments(text: str) -> str:
+    """Return the text with its comments blank, every place kept: GROUP /* … */ BY is two words for sqlglot."""
+    pieces, position = [], 0
+    while (found := _SKIPPED.search(text, position)) is not None:
+        end = found.end()
+        if found.group() == "/*":
+            end = _comment_end(text, found.start())
+        pieces.append(text[position : found.start()])
+        comment = found.group().startswith(("--", "/*"))
+        pieces.append(re.sub(r"[^\n]", " ", text[found.start() : end]) if comment else found.group())
+        position = end
+    return "".join(pieces) + text[position:]
+
+
+def _comment_end(text: str, start: int) -> int:
+    """Return where a comment ends; comments nest, as in PostgreSQL."""
+    depth = 0
+    for bracket in _BRACKET.finditer(text, start):
+        depth += 1 if bracket.group() == "/*" else -1
+        if not depth:
+            return bracket.end()
+    raise place(text, start, len(text)).bad("the comment is not closed.", "It hides the rest.", "Close it with */.")
 
 
 def _tokens(text: str) -> list[Token]:

@@ -21,6 +21,11 @@ def scaled_ceiling(value: Fraction, bits: int) -> int:
 
 @lru_cache(maxsize=4096)
 def exp_minus_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
+    """Return `exp_minus_enclosure`, remembered: for public exponents only, because a cache outlives the question."""
+    return exp_minus_enclosure(exponent, bits)
+
+
+def exp_minus_enclosure(exponent: Fraction, bits: int) -> tuple[int, int]:
     """Enclose e^-exponent * 2**bits, for exponent >= 0, between integers that differ by at most 1."""
     if exponent == 0:
         return (1 << bits, 1 << bits)

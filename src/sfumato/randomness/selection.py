@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from sfumato.errors import BadParameter, EntropyFailed
 from sfumato.exact import positive_rational
-from sfumato.randomness.certified import exp_minus_bounds
+from sfumato.randomness.certified import exp_minus_enclosure
 from sfumato.randomness.source import Source
 
 Integers = npt.NDArray[Any]
@@ -200,16 +200,16 @@ def _cell_by_enclosures(distances: Integers, counts: Integers, rate: Fraction, k
 
 
 def _enclosures(distances: list[int], rate: Fraction, bits: int) -> list[tuple[int, int]]:
-    """Enclose exp(-rate * d) * 2**bits for each d; 1 is enclosed exactly."""
+    """Enclose exp(-rate * d) * 2**bits for each d; 1 is enclosed exactly. Nothing is cached: distances are secret."""
     if len(distances) <= _FEW:
-        return [exp_minus_bounds(rate * distance, bits) for distance in distances]
+        return [exp_minus_enclosure(rate * distance, bits) for distance in distances]
     horizon = -(-(bits + 1) * rate.denominator // rate.numerator)  # beyond it the weight is below 2^-bits
     left = [distance for distance in distances if distance <= horizon]
     found = [(1 << bits, 1 << bits)] * len(left)
     step, place = isqrt(isqrt(horizon)) + 1, 1
     while place <= horizon:  # exp(-rate * d) is the product over the digits of d in base `step`: four small tables
         digits = [distance // place % step for distance in left]
-        table = {digit: exp_minus_bounds(rate * digit * place, bits) for digit in set(digits)}
+        table = {digit: exp_minus_enclosure(rate * digit * place, bits) for digit in set(digits)}
         found = [
             (low * table[digit][0] >> bits, -(-high * table[digit][1] >> bits))
             for (low, high), digit in zip(found, digits, strict=True)
@@ -236,7 +236,7 @@ def _below_exp_minus(known: int, exponent: Fraction, source: Source) -> bool:
     """Decide U < e^-exponent where the first 64 bits of U are `known`."""
     bits = WORD
     while bits < LONGEST:
-        low, high = exp_minus_bounds(exponent, bits)
+        low, high = exp_minus_enclosure(exponent, bits)
         if known < low:
             return True  # U < (known + 1) / 2^bits <= p
         if known >= high:

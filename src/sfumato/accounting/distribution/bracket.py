@@ -8,9 +8,17 @@ from typing import Protocol
 from sfumato.accounting.distribution import contour, grid, lattice
 from sfumato.accounting.distribution.closed_form import gaussian_delta, laplace_delta
 from sfumato.accounting.distribution.mixture import mixture, tail
-from sfumato.accounting.distribution.reduction import View, above, below
+from sfumato.accounting.distribution.reduction import (
+    View,
+    above,
+    below,
+    covered,
+    every_vector,
+    listed,
+    repeated_vectors,
+)
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
-from sfumato.accounting.event import Composed, Event, Parallel, PoissonSampled, RealLaplaceNoise
+from sfumato.accounting.event import Event, Parallel, PoissonSampled, RealLaplaceNoise
 from sfumato.errors import UnsupportedEvent
 
 
@@ -24,23 +32,29 @@ class Curve(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """A curve below the truth and curves above it, each with its slack (proofs/pld_integer_gaussian.md)."""
+    """Curves below the truth and curves above it, each with its slack (proofs/pld_integer_gaussian.md)."""
 
-    lower: Curve
-    lower_slack: float
+    lowers: tuple[tuple[Curve, float], ...]
     uppers: tuple[tuple[Curve, float], ...]
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound on delta at epsilon."""
-        if self.uppers == ((self.lower, self.lower_slack),) and not self.lower_slack:
-            return self.lower.delta(epsilon)
-        return self._low(epsilon), min(_high(curve, slack, epsilon) for curve, slack in self.uppers)
+        if self.uppers == self.lowers and len(self.uppers) == 1 and not self.uppers[0][1]:
+            return self.uppers[0][0].delta(epsilon)
+        low = max(_low(curve, slack, epsilon) for curve, slack in self.lowers)
+        return low, min(_high(curve, slack, epsilon) for curve, slack in self.uppers)
 
-    def _low(self, epsilon: float) -> float:
-        if not self.lower_slack:
-            return self.lower.delta(epsilon)[0]
-        low = self.lower.delta((epsilon + 2 * self.lower_slack) * (1 + 4 * ROUNDOFF))[0]
-        return low * math.exp(-min(self.lower_slack, 700.0)) * (1 - 4 * ROUNDOFF)
+
+def known(curve: Curve) -> Bracket:
+    """Return the bracket of a curve that bounds the truth on both sides."""
+    return Bracket(((curve, 0.0),), ((curve, 0.0),))
+
+
+def _low(curve: Curve, slack: float, epsilon: float) -> float:
+    if not slack:
+        return curve.delta(epsilon)[0]
+    low = curve.delta((epsilon + 2 * slack) * (1 + 4 * ROUNDOFF))[0]
+    return low * math.exp(-min(slack, 700.0)) * (1 - 4 * ROUNDOFF)
 
 
 def _high(curve: Curve, slack: float, epsilon: float) -> float:
@@ -91,6 +105,18 @@ class OneLaplace:
 
 
 @dataclass(frozen=True, slots=True)
+class Greatest:
+    """One release, of several that are allowed, whichever loses most at each epsilon."""
+
+    curves: tuple[Curve, ...]
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Return the greatest lower and the greatest upper bound."""
+        pairs = [curve.delta(epsilon) for curve in self.curves]
+        return max(low for low, _ in pairs), max(high for _, high in pairs)
+
+
+@dataclass(frozen=True, slots=True)
 class Gridded:
     """A composition with sampled or parallel events, convolved on a grid of losses."""
 
@@ -113,18 +139,33 @@ def at_epsilon(parts: Mapping[Event, int], epsilon: float) -> Bracket:
 
 def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> Bracket:
     if any(isinstance(event, PoissonSampled | Parallel) for event in parts):
-        gridded = Gridded(grid.prepare(tuple(parts.items()), delta, epsilon))
-        return Bracket(gridded, 0.0, ((gridded, 0.0),))
+        return known(_gridded(parts, delta, epsilon))
     lower = below(parts)
     low = _curve(lower, delta, epsilon)
+    lowers = [(low, lower.slack)]
     uppers = [(low if upper == lower else _curve(upper, delta, epsilon), upper.slack) for upper in above(parts)]
-    return Bracket(low, lower.slack, tuple(uppers))
+    if listed(parts):
+        curves = [_on_lattice(view, delta, epsilon) for view in every_vector(parts)] if len(parts) == 1 else []
+        if curves and None not in curves:
+            return known(Greatest(tuple(curve for curve in curves if curve)))
+        uppers.append((_on_lattice(covered(parts), delta, epsilon) or _gridded(parts, delta, epsilon), 0.0))
+        same = [_on_lattice(view, delta, epsilon) for view in repeated_vectors(parts)]
+        lowers += [(curve, 0.0) for curve in same if curve]
+    return Bracket(tuple(lowers), tuple(uppers))
+
+
+def _gridded(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> Gridded:
+    return Gridded(grid.prepare(tuple(parts.items()), delta, epsilon))
+
+
+def _on_lattice(view: View, delta: float, epsilon: float | None) -> Curve | None:
+    return lattice.convolved(view.parts, delta, epsilon)
 
 
 def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
     losses = mixture(view.parts)
     if losses is None:
-        raise UnsupportedEvent(Composed(tuple(view.parts)), "privacy loss distribution")
+        raise UnsupportedEvent(tuple(view.parts), "privacy loss distribution")
     if view.by_moments:
         return tail(losses)
     if not losses.families:

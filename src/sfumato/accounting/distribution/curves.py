@@ -393,24 +393,20 @@ class Bracketed:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """Any one of these pairs, unknown which: above, the greatest curve; below, one member, far apart at small delta."""
+    """Any one of these pairs, unknown which: above, the greatest curve; below, one member, `chosen`."""
 
     members: tuple[Curve, ...]
+    chosen: Curve
 
     @property
     def infinite(self) -> float:
         """Return the chosen member's."""
-        return self._chosen.infinite
+        return self.chosen.infinite
 
     @property
     def anchors(self) -> Anchors | None:
         """Return the chosen member's."""
-        return self._chosen.anchors
-
-    @property
-    def _chosen(self) -> Curve:
-        scale = np.geomspace(1e-9, 1e6, 300)
-        return max(self.members, key=lambda curve: float(np.minimum(curve.below(scale)[0], 1e-6).sum()))
+        return self.chosen.anchors
 
     def above(self, t: Floats) -> Floats:
         """Return the greatest of the members' upper bounds."""
@@ -418,4 +414,10 @@ class Worst:
 
     def below(self, t: Floats) -> Line:
         """Return the chosen member's line."""
-        return self._chosen.below(t)
+        return self.chosen.below(t)
+
+
+def worst(members: tuple[Curve, ...]) -> Worst:
+    """Return the worst of these pairs; below, the member that costs most at small delta stands for all of them."""
+    scale = np.geomspace(1e-9, 1e6, 300)
+    return Worst(members, max(members, key=lambda curve: float(np.minimum(curve.below(scale)[0], 1e-6).sum())))

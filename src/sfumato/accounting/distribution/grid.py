@@ -12,8 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.accounting.distribution import curves
-from sfumato.accounting.distribution.curves import SPECIAL, Bracketed, Closed, Curve, Failing, Mixed, Scaled, Worst
+from sfumato.accounting.distribution import cells, curves
+from sfumato.accounting.distribution.curves import SPECIAL, Bracketed, Closed, Curve, Failing, Mixed, Scaled, worst
 from sfumato.accounting.distribution.grid_sum import Composition, Summed, composition
 from sfumato.accounting.event import (
     Approximate,
@@ -119,9 +119,9 @@ def _directions(event: Event) -> Directions:
             return _composed(event)
         case Parallel(events):
             members = [_directions(inner) for inner in events]
-            ahead = Worst(tuple(one for one, _ in members))
+            ahead = worst(tuple(one for one, _ in members))
             symmetric = all(one is other for one, other in members)
-            return ahead, ahead if symmetric else Worst(tuple(other for _, other in members))
+            return ahead, ahead if symmetric else worst(tuple(other for _, other in members))
         case _:
             curve = _curve(event)
             return curve, curve
@@ -157,7 +157,7 @@ def _curve(event: Event) -> Curve:
         case LaplaceNoise(sensitivity, scale, _):
             return curves.integer_laplace(sensitivity, float(scale))
         case GaussianNoise(sensitivity_squared, sigma_squared, _):
-            return _integer_gaussian(sensitivity_squared, float(sigma_squared))
+            return _integer_gaussian(sensitivity_squared, sigma_squared)
         case Pure(epsilon, _):
             return curves.pure(float(epsilon))
         case BoundedRange(epsilon, _):  # randomized response of epsilon/2 has losses that span epsilon
@@ -180,17 +180,21 @@ def _response(epsilon: float, categories: int) -> Closed:
     )
 
 
-def _integer_gaussian(sensitivity_squared: int, variance: float) -> Curve:
-    if sensitivity_squared == 1 and variance <= _ATOMS:
+def _integer_gaussian(norm: int, sigma_squared: Fraction) -> Curve:
+    variance = float(sigma_squared)
+    if norm == 1 and variance <= _ATOMS:
         return _one_cell(1, variance)
-    rho = sensitivity_squared / (2 * variance)
+    if cells.listed(norm, sigma_squared):  # every vector, exactly
+        members = tuple(cells.curve(vector, sigma_squared) for vector in cells.vectors(norm))
+        return worst(members) if len(members) > 1 else members[0]
+    rho = norm / (2 * variance)
     uppers: list[Curve] = [curves.concentrated(rho * (1 + SPECIAL))]  # integer noise too is rho-zCDP [CKS20, Thm 4]
-    for blur in _blurs(sensitivity_squared):
+    for blur in _blurs(norm):
         if blur < variance:
-            eta = _eta(sensitivity_squared, _ripple(blur), _ripple(variance))
-            mu = math.sqrt(sensitivity_squared / (variance - blur)) * (1 + SPECIAL)
+            eta = _eta(norm, _ripple(blur), _ripple(variance))
+            mu = math.sqrt(norm / (variance - blur)) * (1 + SPECIAL)
             uppers.append(Scaled(curves.gaussian(mu), eta))
-    return Bracketed(tuple(uppers), (_below_integer_gaussian(sensitivity_squared, variance),))
+    return Bracketed(tuple(uppers), (_below_integer_gaussian(norm, variance),))
 
 
 def _below_integer_gaussian(sensitivity_squared: int, variance: float) -> Curve:
@@ -201,7 +205,7 @@ def _below_integer_gaussian(sensitivity_squared: int, variance: float) -> Curve:
         if math.isfinite(eta):
             mu = math.sqrt(sensitivity_squared / (variance + blur)) * (1 - SPECIAL)
             lowers.append(Scaled(curves.gaussian(mu), eta))
-    return Worst(tuple(lowers))
+    return worst(tuple(lowers))
 
 
 def _one_cell(shift: int, variance: float) -> Closed:

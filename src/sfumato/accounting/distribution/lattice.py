@@ -6,12 +6,14 @@ Theorem: proofs/pld_lattice.md; the laws: proofs/pld_integer_laplace.md, proofs/
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
+from sfumato.accounting.distribution import cells
+from sfumato.accounting.distribution.cells import Cell, Cover, Parts
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF, Floats, Prepared, prepare
 from sfumato.accounting.event import Event, GaussianNoise, LaplaceNoise, Pure, RandomizedResponse
 from sfumato.errors import UnsupportedEvent
@@ -31,9 +33,10 @@ class Atoms:
     step: Fraction
     masses: Floats
     error: float
+    infinite: float = 0.0  # an upper bound on the probability of an infinite loss; not 0 only in bounds from above
 
 
-def atoms(event: Event) -> Atoms | None:
+def atoms(event: Event | Cell | Cover) -> Atoms | None:
     """Return the loss of the event's dominating pair if it is discrete and the table is small."""
     match event:
         case Pure(e, _) | RandomizedResponse(e, 2, _):
@@ -46,7 +49,13 @@ def atoms(event: Event) -> Atoms | None:
         case LaplaceNoise(steps, scale, _) if steps < _MOST_POINTS:
             return Atoms(-steps / scale, 2 / scale, _laplace(steps, float(1 / scale)), _laplace_error(steps, scale))
         case GaussianNoise(1, sigma_squared, _) if sigma_squared < 1 << 28:
-            return _gaussian(sigma_squared)
+            return _gaussian(1, sigma_squared)
+        case Cell(shift, sigma_squared):
+            return _gaussian(shift, sigma_squared)
+        case Cover(norm, sigma_squared):
+            first, masses, infinite = cells.cover(norm, sigma_squared)
+            start = Fraction(norm + 2 * first) / (2 * sigma_squared)
+            return Atoms(start, 1 / sigma_squared, masses, 4 * ROUNDOFF, infinite)
         case _:
             return None
 
@@ -73,13 +82,14 @@ def _laplace_error(steps: int, scale: Fraction) -> float:
     return 8 * ROUNDOFF * (2 + min(float(steps / scale), 750.0) + min(float(1 / scale), 750.0))
 
 
-def _gaussian(sigma_squared: Fraction) -> Atoms:
+@lru_cache(maxsize=8)
+def _gaussian(shift: int, sigma_squared: Fraction) -> Atoms:
     furthest = math.ceil(_DEVIATIONS * math.sqrt(float(sigma_squared))) + 2
     n = np.arange(-furthest, furthest + 1, dtype=np.float64)
     weights = np.exp(-(n**2) / (2 * float(sigma_squared)))
     masses = weights / math.fsum(weights)
-    start = Fraction(1 - 2 * furthest) / (2 * sigma_squared)
-    return Atoms(start, 1 / sigma_squared, masses, ROUNDOFF * (32 + 4 * _DEVIATIONS**2))
+    start = Fraction(shift * (shift - 2 * furthest)) / (2 * sigma_squared)
+    return Atoms(start, shift / sigma_squared, masses, ROUNDOFF * (32 + 4 * _DEVIATIONS**2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +98,13 @@ class Lattice:
 
     prepared: Prepared
     start: Fraction
+    infinite: float = 0.0
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return bounds on delta at epsilon."""
         shifted = Fraction(epsilon) - self.start
         near = float(shifted)
-        _, upper = self.prepared.delta(math.nextafter(near, -math.inf))
+        _, upper = self.prepared.delta(math.nextafter(near, -math.inf), self.infinite)
         lower, _ = self.prepared.delta(math.nextafter(near, math.inf))
         return lower, upper
 
@@ -117,7 +128,7 @@ class Listed:
         return lower * (1 - doubt), min(1.0, upper * (1 + doubt))
 
 
-def convolved(parts: Mapping[Event, int], target: float, epsilon: float | None = None) -> Lattice | None:
+def convolved(parts: Parts, target: float, epsilon: float | None = None) -> Lattice | None:
     """Return the exact composition on the common unit, or None where there is none that memory and time allow."""
     laws = _laws(parts)
     if laws is None:
@@ -141,15 +152,24 @@ def convolved(parts: Mapping[Event, int], target: float, epsilon: float | None =
     error = sum(times * law.error for law, times in laws) / sum(times for _, times in laws)
     shifted = None if epsilon is None else float(Fraction(epsilon) - start)
     try:
-        return Lattice(prepare(masses, float(unit), target, shifted, error), start)
+        return Lattice(prepare(masses, float(unit), target, shifted, error), start, _infinite(laws))
     except UnsupportedEvent:  # the window grew beyond the estimate: another engine answers
         return None
 
 
-def enumerated(parts: Mapping[Event, int]) -> Listed | None:
+def _infinite(laws: list[tuple[Atoms, int]]) -> float:
+    """Return an upper bound on the probability of any infinite loss; masses may exceed 1 by a rounding each."""
+    excess = math.fsum(times * max(0.0, float(law.masses.sum()) - 1 + 64 * ROUNDOFF) for law, times in laws)
+    lost = math.fsum(times * law.infinite for law, times in laws)
+    return min(1.0, lost * math.exp(min(excess, 700.0)) * (1 + 1e-9)) if lost else 0.0
+
+
+def enumerated(parts: Parts) -> Listed | None:
     """Return the law of the total loss point by point, or None beyond a million combinations."""
     laws = _laws(parts)
-    if laws is None or math.prod((len(law.masses) - 1) * times + 1 for law, times in laws) > _MOST_COMBINATIONS:
+    if laws is None or any(law.infinite for law, _ in laws):
+        return None
+    if math.prod((len(law.masses) - 1) * times + 1 for law, times in laws) > _MOST_COMBINATIONS:
         return None
     losses, masses, reach, error = np.zeros(1), np.ones(1), 0.0, 8 * ROUNDOFF
     for law, times in laws:
@@ -174,7 +194,7 @@ def _power(masses: Floats, times: int) -> Floats:
     return result
 
 
-def _laws(parts: Mapping[Event, int]) -> list[tuple[Atoms, int]] | None:
+def _laws(parts: Parts) -> list[tuple[Atoms, int]] | None:
     if len(parts) > _MOST_LAWS:
         return None
     laws = []

@@ -1,12 +1,13 @@
 """A flat composition becomes arrays, one family of losses per kind; or a bound from its real moments alone."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from sfumato.accounting.distribution.cells import Parts
 from sfumato.accounting.distribution.contour import Mixture
 from sfumato.accounting.distribution.moments import (
     Binary,
@@ -21,7 +22,6 @@ from sfumato.accounting.distribution.moments import (
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
 from sfumato.accounting.event import (
     BoundedRange,
-    Event,
     GaussianNoise,
     LaplaceNoise,
     Pure,
@@ -33,7 +33,7 @@ from sfumato.accounting.event import (
 Rows = list[tuple[float, ...]]
 
 
-def mixture(parts: Mapping[Event, int]) -> Mixture | None:
+def mixture(parts: Parts) -> Mixture | None:
     """Return the losses of these events, or None if one of them has no moment generating function here."""
     gaussian: list[float] = []
     binary: Rows = []

@@ -6,10 +6,13 @@ proofs/pld_integer_gaussian.md
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from sfumato.accounting.distribution import cells
+from sfumato.accounting.distribution.cells import Cell, Cover, Parts
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
 from sfumato.accounting.event import (
     Approximate,
@@ -165,7 +168,7 @@ def rebuilt(parts: Mapping[Event, int]) -> Event:
 class View:
     """Events with known laws, and a slack: delta and epsilon of the truth are within e^slack and 2 slack of theirs."""
 
-    parts: Mapping[Event, int]
+    parts: Parts
     slack: float
     by_moments: bool  # only real moments of the loss are known: a tail bound is all there is
 
@@ -204,6 +207,61 @@ def _above(parts: Mapping[Event, int], by_moments: bool, smooth: bool) -> View:
             case _:
                 pile.add(event, times)
     return View(pile.parts, slack * (1 + _OUTWARD), by_moments)
+
+
+def listed(parts: Mapping[Event, int]) -> bool:
+    """Tell whether integer Gaussian noise of many vectors occurs, and for each such event all of them can be tried."""
+    wide = [event for event in parts if isinstance(event, GaussianNoise) and event.sensitivity_squared > 3]
+    return bool(wide) and all(cells.listed(event.sensitivity_squared, event.sigma_squared) for event in wide)
+
+
+def every_vector(parts: Mapping[Event, int]) -> tuple[View, ...]:
+    """Return, for one release with integer Gaussian noise, a view for each vector; the greatest is the truth."""
+    ((event, times),) = parts.items()
+    if not isinstance(event, GaussianNoise) or times > 1:
+        return ()
+    options = cells.vectors(event.sensitivity_squared)
+    return tuple(View(_moved(vector, event.sigma_squared, 1), 0.0, by_moments=False) for vector in options)
+
+
+def covered(parts: Mapping[Event, int]) -> View:
+    """Return a view on the lattice of each event, whose curve lies nowhere below that of `parts`."""
+    pile: dict[Event | Cell | Cover, int] = {}
+    for event, times in parts.items():
+        match event:
+            case GaussianNoise(norm, sigma_squared, _) if norm > 3:
+                pile[Cover(norm, sigma_squared)] = times
+            case GaussianNoise(norm, sigma_squared, _):
+                cell = Cell(1, sigma_squared)
+                pile[cell] = pile.get(cell, 0) + times * norm
+            case _:
+                pile[event] = times
+    return View(pile, 0.0, by_moments=False)
+
+
+def repeated_vectors(parts: Mapping[Event, int]) -> tuple[View, ...]:
+    """Return views in which each event moves the same vector every time: releases that are allowed."""
+    choices = max(len(cells.typical(_norm(event))) for event in parts)
+    views: list[View] = []
+    for choice in range(choices):
+        pile: dict[Event | Cell | Cover, int] = {}
+        for event, times in parts.items():
+            if not isinstance(event, GaussianNoise):
+                pile[event] = times
+                continue
+            options = cells.typical(event.sensitivity_squared)
+            for cell, count in _moved(options[choice % len(options)], event.sigma_squared, times).items():
+                pile[cell] = pile.get(cell, 0) + count
+        views.append(View(pile, 0.0, by_moments=False))
+    return tuple(views)
+
+
+def _moved(vector: tuple[int, ...], sigma_squared: Fraction, times: int) -> dict[Event | Cell | Cover, int]:
+    return {Cell(shift, sigma_squared): count * times for shift, count in Counter(vector).items()}
+
+
+def _norm(event: Event) -> int:
+    return event.sensitivity_squared if isinstance(event, GaussianNoise) else 1
 
 
 def below(parts: Mapping[Event, int]) -> View:

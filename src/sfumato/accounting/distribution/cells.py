@@ -1,0 +1,122 @@
+"""Integer Gaussian noise on integers that move by a vector of known norm: every vector that matters is tried.
+
+Up to signs and order, an integer vector of squared norm n is a partition of n into squares; each moves its cells by
+whole steps, so its losses lie on the lattice (n - 2k)/(2 sigma^2) and can be convolved without discretising anything.
+Theorem: proofs/pld_integer_gaussian.md, parts 3 and 4
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from sfumato.accounting.distribution.convolved import convolved
+from sfumato.accounting.distribution.curves import ROUNDOFF, SPECIAL, Curve, Floats
+from sfumato.accounting.distribution.grid_sum import Composition, Summed
+from sfumato.accounting.distribution.tilted_fft import Law, prepare
+from sfumato.accounting.event import Event
+
+_MOST_VECTORS = 64
+_MOST_WORK = 250_000  # vectors times lattice points of one law
+_REACH = 14.0  # standard deviations that a law is listed for; beyond lies less than e^-97
+_BEYOND = 1e-42
+_TARGETS = (0.2, 1e-6, 1e-18)  # four standard deviations apart: each tilt is sharp for two on either side
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Integer Gaussian noise in one cell, whose value a unit moves by `shift`."""
+
+    shift: int
+    sigma_squared: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """A law on the lattice whose curve lies nowhere below that of any vector of this squared norm."""
+
+    norm: int
+    sigma_squared: Fraction
+
+
+Parts = Mapping[Event, int] | Mapping[Event | Cell | Cover, int]
+"""A composition, in which integer Gaussian noise may have been replaced by its pieces."""
+
+
+@lru_cache(maxsize=64)
+def vectors(norm: int) -> tuple[tuple[int, ...], ...]:
+    """Return the vectors of positive integers, in descending order, with this sum of squares; () if too many.
+
+    >>> vectors(5), vectors(9)[0]
+    (((2, 1), (1, 1, 1, 1, 1)), (3,))
+    """
+    if norm > 48:  # 49 has 98 of them
+        return ()
+    return tuple(_descending(norm, math.isqrt(norm)))
+
+
+def _descending(norm: int, largest: int) -> list[tuple[int, ...]]:
+    if norm == 0:
+        return [()]
+    tops = range(min(largest, math.isqrt(norm)), 0, -1)
+    return [(top, *rest) for top in tops for rest in _descending(norm - top * top, top)]
+
+
+def listed(norm: int, sigma_squared: Fraction) -> bool:
+    """Tell whether trying every vector pays: there are few, and their laws are short."""
+    count = len(vectors(norm))
+    if not 0 < count <= _MOST_VECTORS or sigma_squared < Fraction(1, 10**4):
+        return False
+    return count * 2 * _REACH * math.sqrt(norm * sigma_squared) <= _MOST_WORK
+
+
+def typical(norm: int) -> tuple[tuple[int, ...], ...]:
+    """Return a few vectors of this norm, one of which is usually the worst when it is repeated."""
+    roots = [root for root in range(1, math.isqrt(norm) + 1) if norm % root**2 == 0]
+    return tuple(dict.fromkeys([*((root,) * (norm // root**2) for root in roots), vectors(norm)[0]]))
+
+
+@lru_cache(maxsize=64)
+def curve(vector: tuple[int, ...], sigma_squared: Fraction) -> Curve:
+    """Return the curve of one vector, by several tilts of its exact law."""
+    norm = sum(shift * shift for shift in vector)
+    unit, half = float(1 / sigma_squared), float(Fraction(norm) / (2 * sigma_squared))
+    laws = [_law(shift, float(sigma_squared), count) for shift, count in Counter(vector).items()]
+    exponent = _REACH**2 / 2 + 2 * _REACH / math.sqrt(float(sigma_squared)) + 2 / float(sigma_squared)
+    tilts = []
+    for target in _TARGETS:
+        law = prepare(laws, unit, target, mass_error=ROUNDOFF * (32 + 4 * exponent))
+        below = convolved(law, half, 0.0)
+        tilts.append(Composition(replace(below, infinite=len(vector) * _BEYOND), below))
+    return Summed(tuple(tilts), tuple(tilts), (-half, half, norm // math.gcd(*vector)))
+
+
+def _law(shift: int, sigma_squared: float, times: int) -> Law:
+    furthest = math.ceil(_REACH * math.sqrt(sigma_squared)) + 1
+    z = np.arange(-furthest, furthest + 1, dtype=np.float64)
+    weights = np.exp(-z * z / (2 * sigma_squared))
+    masses = np.zeros(2 * furthest * shift + 1)
+    masses[::shift] = weights / math.fsum(weights.tolist())
+    return masses, -furthest * shift, times
+
+
+@lru_cache(maxsize=32)
+def cover(norm: int, sigma_squared: Fraction) -> tuple[int, Floats, float]:
+    """Return (k, masses, infinite): masses[i] belongs to the loss (norm + 2(k + i))/(2 sigma^2).
+
+    The polygon through the largest of all vectors' curves at the lattice's own slopes, where their corners lie.
+    """
+    reach = math.ceil(_REACH * math.sqrt(norm * sigma_squared)) + norm
+    k = np.arange(-reach, reach + 1)
+    points = (norm + 2 * k) / (2 * float(sigma_squared))
+    before = points - 4 * ROUNDOFF * np.abs(points)
+    values = np.minimum(np.max([curve(vector, sigma_squared).above(before) for vector in vectors(norm)], axis=0), 1.0)
+    steps = np.maximum(values[:-1] - values[1:], 0.0)
+    survival = (values[1:] + steps / -math.expm1(-1 / float(sigma_squared))) * (1 + SPECIAL)
+    survival = np.concatenate([[1.0], survival, [values[-1]]])
+    survival = np.maximum.accumulate(survival[::-1])[::-1]  # only ever raised: proofs/pld_grid.md, step 4
+    return -reach, survival[:-1] - survival[1:], float(survival[-1])

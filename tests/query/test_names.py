@@ -1,0 +1,89 @@
+"""Names fold as in PostgreSQL, and unnamed columns are called what PostgreSQL calls them."""
+
+# ruff: noqa: S608  (SQL is what is tested here, and no engine sees it)
+
+import pytest
+from tests.query.clinic import CLINIC, Clinic, ClinicTable
+
+from sfumato.errors import BadSql, UnknownName
+from sfumato.query.names import Name, free, lookup, unique
+from sfumato.query.parse import parse
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("COUNT(*)", "count"),
+        ("SUM(cost)", "sum"),
+        ("Avg(cost) FILTER (WHERE urgent)", "avg"),
+        ("SUM(cost)::int", "sum"),
+        ("COUNT(*) + 1", "?column?"),
+        ("-COUNT(*)", "?column?"),
+        ("COUNT(*) AS Total", "total"),
+        ('COUNT(*) AS "Total"', "Total"),
+        ("COUNT(*) total", "total"),
+        ("CASE WHEN COUNT(*) > 1 THEN 1 END", "case"),
+        ("CASE WHEN TRUE THEN 1 ELSE COUNT(*) END", "count"),
+        ("1", "?column?"),
+        ("'x'::text", "text"),
+        ("DATE '2024-01-01'", "date"),
+        ("TRUE", "bool"),
+        ("coalesce(SUM(age), 0)", "coalesce"),
+    ],
+)
+def test_an_output_column_has_postgresqls_name(text: str, name: str) -> None:
+    assert parse(f"SELECT {text} FROM visits", CLINIC).names == (name,)
+
+
+def test_names_of_the_answer_may_repeat_and_columns_of_the_relation_may_not() -> None:
+    query = parse("SELECT COUNT(*), COUNT(age), COUNT(*) FROM visits", CLINIC)
+    assert query.names == ("count", "count", "count")
+    assert len({item.name for item in query.relation.items}) == 3
+
+
+def test_unquoted_names_fold_and_quoted_names_do_not() -> None:
+    assert parse("SELECT AGE FROM Visits", CLINIC) == parse('SELECT "age" FROM "visits"', CLINIC)
+    for sql in ('SELECT "AGE" FROM visits', 'SELECT age FROM "Visits"', "SELECT odd name FROM visits"):
+        with pytest.raises(UnknownName):
+            parse(sql, CLINIC)
+
+
+def test_a_column_declared_in_capitals_is_found_without_quotes_when_no_other_could_be_meant() -> None:
+    catalog = Clinic({"t": ClinicTable({"ID": "integer", "Name": "text", "name": "text"})})
+    assert str(parse("SELECT id, name FROM t", catalog).relation.items[0].expression) == 't."ID"'
+    assert str(parse("SELECT id, name FROM t", catalog).relation.items[1].expression) == "t.name"
+    ambiguous = Clinic({"t": ClinicTable({"ID": "integer", "Id": "integer"})})
+    with pytest.raises(BadSql, match="ambiguous"):
+        parse("SELECT id FROM t", ambiguous)
+
+
+def test_labels_of_tables_with_dots_stay_apart() -> None:
+    catalog = Clinic({"a": ClinicTable({"b.c": "integer"}), "a.b": ClinicTable({"c": "integer"})})
+    query = parse('SELECT a."b.c", "a.b".c FROM a, "a.b"', catalog)
+    assert len({str(item.expression) for item in query.relation.items}) == 2
+
+
+def test_group_by_prefers_columns_and_order_by_prefers_aliases() -> None:
+    with pytest.raises(BadSql, match="neither a group"):
+        parse("SELECT age AS dept FROM visits GROUP BY dept", CLINIC)
+    assert "sort visits.age" in str(parse("SELECT age AS dept FROM visits ORDER BY dept", CLINIC))
+
+
+def test_a_with_name_hides_a_table_and_a_later_one_sees_an_earlier_one() -> None:
+    sql = "WITH staff AS (SELECT age AS id FROM visits), b AS (SELECT id FROM staff) SELECT id FROM b"
+    assert "scan visits" in str(parse(sql, CLINIC))
+    with pytest.raises(UnknownName, match="`later`"):
+        parse("WITH a AS (SELECT * FROM later), later AS (SELECT 1) SELECT 1 FROM a", CLINIC)
+
+
+def test_a_joined_column_needs_its_table_unless_using_merges_it() -> None:
+    with pytest.raises(BadSql, match="ambiguous"):
+        parse("SELECT dept FROM visits JOIN staff ON visits.dept = staff.dept", CLINIC)
+    assert parse("SELECT dept, staff.dept FROM visits JOIN staff USING (dept)", CLINIC).names == ("dept", "dept")
+
+
+def test_lookup_and_numbering() -> None:
+    assert lookup(Name("A"), {"a": 1}) == 1
+    assert lookup(Name("A", quoted=True), {"a": 1}) is None
+    assert unique(["a", "a", "a#2"]) == ["a", "a#2", "a#2#2"]
+    assert free("a", set()) == "a"
