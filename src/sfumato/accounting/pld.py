@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 
+import numpy as np
+
 from sfumato.accounting.distribution import bracket, contour
 from sfumato.accounting.distribution.bracket import Bracket, known
 from sfumato.accounting.distribution.inversion import solve
 from sfumato.accounting.distribution.mixture import mixture
-from sfumato.accounting.distribution.reduction import Failures, exact, strip
+from sfumato.accounting.distribution.reduction import Failures, elementary, exact, strip
 from sfumato.accounting.event import Event, Parallel, shared_neighbours
 from sfumato.errors import BadParameter
 from sfumato.exact import decimal_rational, probability
@@ -99,11 +101,15 @@ class Pld:
         for part, times in more.items():
             parts[part] = parts.get(part, 0) + times
         grown = replace(self, parts=parts, failures=self.failures.plus(failures, 1), table=None)
-        extra = mixture(more) if self.table and exact(more) else None
-        if self.table is None or extra is None:
+        if self.table is None or not exact(more):
             return grown._laid()
-        table = self.table.plus(extra)
-        return grown._laid() if table.stale() else replace(grown, table=table)
+        try:
+            with np.errstate(all="ignore"):
+                extra = mixture(more)
+                table = None if extra is None else self.table.plus(extra)
+        except bracket.BEYOND_FLOATS:
+            table = None
+        return grown._laid() if table is None or table.stale() else replace(grown, table=table)
 
     def bounds(self) -> tuple[float, float]:
         """Return (lower, upper) on epsilon."""
@@ -112,9 +118,9 @@ class Pld:
             return math.inf, math.inf
         if (self.target if core is None else core) < _LEAST:  # below floats: the largest loss of all
             low, _ = replace(self, target=_HARDLY, failures=Failures()).bounds()
-            return low, _pure(self.parts) if core is not None else math.inf
+            return low, elementary(self.parts) if core is not None else math.inf
         if self.table is not None:
-            low, high = self._solved(known(self.table), core)
+            low, high = self._solved(known(bracket.Guarded(self.table)), core)
             if high - low <= _GOOD * high:
                 return low, high
         return self._solved(bracket.at_delta(self.parts, self._guess()), core)
@@ -145,10 +151,9 @@ class Pld:
     def _laid(self) -> "Pld":
         if len(self.parts) < _LONG or not exact(self.parts):
             return replace(self, table=None)
-        losses = mixture(self.parts)
-        return replace(self, table=None if losses is None else contour.for_delta(losses, self._guess()))
-
-
-def _pure(parts: Mapping[Event, int]) -> float:
-    losses = mixture(parts)  # None for noise that has no largest loss, and for what only the grid can bound
-    return math.inf if losses is None else losses.largest() * (1 + 1e-12)
+        try:
+            with np.errstate(all="ignore"):
+                losses = mixture(self.parts)
+                return replace(self, table=None if losses is None else contour.for_delta(losses, self._guess()))
+        except bracket.BEYOND_FLOATS:
+            return replace(self, table=None)

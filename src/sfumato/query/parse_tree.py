@@ -20,8 +20,10 @@ from sfumato.query.relation import Options
 LONGEST_TEXT = 20_000
 DEEPEST = 60
 
-# sqlglot descends about 25 Python frames per bracket; whether a text is accepted may not depend on its caller's stack
+# sqlglot descends about 25 Python frames per bracket, and whether a text is accepted may not depend on its caller's
+# stack. The limit is raised once and never lowered, because other threads may be deep.
 _FRAMES = 8_000
+sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
 _NESTED_JOINS = 6
 
 _STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
@@ -233,7 +235,6 @@ def _depth_after(token: Token, depth: int) -> int:
 
 
 def _parse(tokens: list[Token], text: str) -> exp.Query:
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))  # never lowered: other threads may be deep
     try:
         trees = _Parser(dialect=Postgres).parse(tokens, text)
     except RecursionError as error:

@@ -62,10 +62,9 @@ class DiscreteLaplace:
 
 def _draw_block(sampler: Sampler, count: int, source: Source) -> Integers:
     coins, geometric = sampler.draw(count, source)
-    nonzero, negative = coins.view(np.int8)
-    size = (geometric + 1) * nonzero
-    minus = -negative  # 0 or -1
-    signed: Integers = (size ^ minus) - minus  # two's complement: -size where minus is -1
+    nonzero, negative = coins.astype(np.int64)
+    size = (geometric + sampler.one) * nonzero
+    signed: Integers = (size ^ -negative) + negative  # two's complement: -size where negative is 1
     return signed
 
 

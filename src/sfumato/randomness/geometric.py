@@ -87,6 +87,8 @@ class Sampler:
     coins: Coins
     others: int
     powers: npt.NDArray[np.int64]
+    one: Integers  # 1 and 2^digits, as arrays: numpy is slow to read a Python integer
+    stride: npt.NDArray[np.int64]
     guide: Guide
     wide: bool
     block: int  # samples per pass
@@ -104,7 +106,7 @@ class Sampler:
         if self.wide:
             rest = rest.astype(object)
         elif rest.size <= _FEW:
-            whole: Integers = (rest << len(digits)) + self.powers.dot(digits)
+            whole: Integers = rest * self.stride + self.powers.dot(digits)
             return whole
         bits = digits.view(np.uint8)
         for start in range(0, len(bits), 8):  # eight digits fit a byte, and byte arithmetic is the fastest there is
@@ -130,6 +132,8 @@ def make_sampler(scale: Fraction, others: tuple[Probability, ...]) -> Sampler:
         coins=Coins.prepare(others + digits),
         others=len(others),
         powers=np.array([1 << min(place, 62) for place in places], dtype=np.int64),
+        one=np.array([1], dtype=object if scale > WIDEST else np.int64),
+        stride=np.array([1 << min(count, 62)], dtype=np.int64),
         guide=prepare(_Truncated(step, cells)),
         wide=scale > WIDEST,
         block=_PASS // (len(others) + count + 1),

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from sfumato.accounting.distribution import contour, grid, lattice
 from sfumato.accounting.distribution.closed_form import gaussian_delta, laplace_delta
 from sfumato.accounting.distribution.mixture import mixture, tail
@@ -13,6 +15,7 @@ from sfumato.accounting.distribution.reduction import (
     above,
     below,
     covered,
+    elementary,
     every_vector,
     listed,
     repeated_vectors,
@@ -21,6 +24,9 @@ from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
 from sfumato.accounting.event import Event, Parallel, PoissonSampled, RealLaplaceNoise
 from sfumato.errors import UnsupportedEvent
 
+BEYOND_FLOATS = (ArithmeticError, ValueError, IndexError, MemoryError)
+"""What an engine may run into when parameters lie near the ends of the floats; it is left out then."""
+
 
 class Curve(Protocol):
     """A composition, ready to be asked for delta at any epsilon."""
@@ -28,6 +34,9 @@ class Curve(Protocol):
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound on delta at epsilon >= 0."""
         ...
+
+
+Slacked = list[tuple[Curve, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +136,33 @@ class Gridded:
         return self.prepared.delta_bounds(epsilon)
 
 
+@dataclass(frozen=True, slots=True)
+class Elementary:
+    """What needs no engine: no delta from the sum of all pure losses on, and none above 1."""
+
+    largest: float
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Return 0 and either 0 or 1."""
+        return 0.0, 0.0 if epsilon >= self.largest else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A curve that says nothing where its floats overflow."""
+
+    curve: Curve
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Return the curve's bounds, or 0 and 1."""
+        try:
+            with np.errstate(all="ignore"):
+                low, high = self.curve.delta(epsilon)
+        except BEYOND_FLOATS:
+            return 0.0, 1.0
+        return low if 0 <= low <= 1 else 0.0, high if 0 <= high <= 1 else 1.0
+
+
 def at_delta(parts: Mapping[Event, int], delta: float) -> Bracket:
     """Return curves that are sharp where delta(epsilon) is about `delta`."""
     return _bracket(parts, delta, None)
@@ -138,20 +174,36 @@ def at_epsilon(parts: Mapping[Event, int], epsilon: float) -> Bracket:
 
 
 def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> Bracket:
+    try:
+        with np.errstate(all="ignore"):
+            sides = _sides(parts, delta, epsilon)
+    except BEYOND_FLOATS:
+        sides = [(Nothing(), 0.0)], []
+    lowers, uppers = (tuple((Guarded(curve), slack) for curve, slack in side) for side in sides)
+    return Bracket(lowers, (*uppers, (Elementary(elementary(parts)), 0.0)))
+
+
+def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> tuple[Slacked, Slacked]:
+    """Return curves below and above the truth."""
     if any(isinstance(event, PoissonSampled | Parallel) for event in parts):
-        return known(_gridded(parts, delta, epsilon))
+        gridded: Slacked = [(_gridded(parts, delta, epsilon), 0.0)]
+        return gridded, gridded
+    if listed(parts) and len(parts) == 1:
+        curves = [_on_lattice(view, delta, epsilon) for view in every_vector(parts)]
+        if curves and None not in curves:
+            greatest: Slacked = [(Greatest(tuple(curve for curve in curves if curve)), 0.0)]
+            return greatest, greatest
     lower = below(parts)
     low = _curve(lower, delta, epsilon)
-    lowers = [(low, lower.slack)]
-    uppers = [(low if upper == lower else _curve(upper, delta, epsilon), upper.slack) for upper in above(parts)]
+    lowers: Slacked = [(low, lower.slack)]
+    uppers: Slacked = [
+        (low if upper == lower else _curve(upper, delta, epsilon), upper.slack) for upper in above(parts)
+    ]
     if listed(parts):
-        curves = [_on_lattice(view, delta, epsilon) for view in every_vector(parts)] if len(parts) == 1 else []
-        if curves and None not in curves:
-            return known(Greatest(tuple(curve for curve in curves if curve)))
         uppers.append((_on_lattice(covered(parts), delta, epsilon) or _gridded(parts, delta, epsilon), 0.0))
         same = [_on_lattice(view, delta, epsilon) for view in repeated_vectors(parts)]
         lowers += [(curve, 0.0) for curve in same if curve]
-    return Bracket(tuple(lowers), tuple(uppers))
+    return lowers, uppers
 
 
 def _gridded(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> Gridded:

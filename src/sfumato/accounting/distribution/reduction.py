@@ -21,11 +21,14 @@ from sfumato.accounting.event import (
     Concentrated,
     Event,
     GaussianNoise,
+    LaplaceNoise,
     NonPrivate,
     Parallel,
     PoissonSampled,
     Pure,
+    RandomizedResponse,
     RealGaussianNoise,
+    RealLaplaceNoise,
     Repeated,
 )
 
@@ -156,6 +159,33 @@ def _failure(delta: Fraction) -> Failures:
 
 def _exponent(delta: float) -> float:
     return -math.log1p(-delta) if delta < 1 else math.inf
+
+
+def elementary(parts: Mapping[Event, int]) -> float:
+    """Return the sum of all pure losses, rounded up; infinite if some event has none."""
+    try:
+        return math.fsum(times * _pure(event) for event, times in parts.items()) * (1 + _OUTWARD)
+    except OverflowError:
+        return math.inf
+
+
+def _pure(event: Event) -> float:
+    match event:
+        case Pure(epsilon, _) | BoundedRange(epsilon, _) | RandomizedResponse(epsilon, _, _):
+            return float(epsilon)
+        case LaplaceNoise(sensitivity, scale, _) | RealLaplaceNoise(sensitivity, scale, _):
+            return float(sensitivity / scale)
+        case PoissonSampled(rate, inner):  # e^loss - 1 <= rate (e^inner - 1)
+            loss = _pure(inner)
+            return loss if loss > 30 else math.log1p(float(rate) * math.expm1(loss)) * (1 + _OUTWARD)
+        case Repeated(inner, times):
+            return times * _pure(inner) * (1 + _OUTWARD)
+        case Composed(events):
+            return math.fsum(_pure(inner) for inner in events) * (1 + _OUTWARD)
+        case Parallel(events):
+            return max((_pure(inner) for inner in events), default=0.0)
+        case _:
+            return math.inf
 
 
 def rebuilt(parts: Mapping[Event, int]) -> Event:

@@ -1,0 +1,226 @@
+"""What a column of the source becomes in the copy: an integer on the grid, text, or NULL where it has no meaning.
+
+Each expression looks at one value, never raises, and depends on the policy and the source's type alone. A value that the declared
+type cannot hold is absent, as NULL is: NaN, infinities, text in a CSV file that is no number, keys that were not declared.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+from fractions import Fraction
+
+from sfumato.engines.connection import literal
+from sfumato.engines.grid_sql import NotExact, Range, floating, unbounded, whole
+from sfumato.errors import BadSource
+from sfumato.policy.policy import Column, ColumnType, Value, position
+
+_INTEGERS = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), 2**63),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), 2**64),
+    **dict.fromkeys(("HUGEINT", "UHUGEINT"), 2**127 - 1),
+}
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_CLOCKS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
+_TEXT_PLACES = 18
+"""Decimals in text are read with this many places: as many as the finest step has."""
+_FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
+"""The days that a policy can write; others are absent unless bounds clip them."""
+
+
+class Kind(StrEnum):
+    """How the source stores a column."""
+
+    INTEGER = "integers"
+    DECIMAL = "decimals"
+    FLOATING = "floating-point numbers"
+    BOOLEAN = "booleans"
+    DATE = "dates"
+    CLOCK = "timestamps"
+    TEXT = "text"
+    RAW = "unread text"  # CSV and partition names: the declared type says how to read it
+    OTHER = "values of another kind"
+
+
+_HOLDS = {
+    ColumnType.INTEGER: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING, Kind.RAW},
+    ColumnType.DECIMAL: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING, Kind.RAW},
+    ColumnType.BOOLEAN: {Kind.BOOLEAN, Kind.INTEGER, Kind.RAW},
+    ColumnType.DATE: {Kind.DATE, Kind.CLOCK, Kind.RAW},
+    ColumnType.TIMESTAMP: {Kind.DATE, Kind.CLOCK, Kind.RAW},
+    ColumnType.TEXT: {Kind.TEXT, Kind.RAW, Kind.INTEGER, Kind.BOOLEAN, Kind.DATE},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An SQL expression for a value of the source, and the engine's type of it."""
+
+    sql: str
+    type: str
+    raw: bool = False
+    """Whether it is text that nobody has read yet."""
+
+    @property
+    def kind(self) -> Kind:
+        """How the source stores it."""
+        if self.raw:
+            return Kind.RAW
+        if self.type in _INTEGERS:
+            return Kind.INTEGER
+        if _DECIMAL.fullmatch(self.type):
+            return Kind.DECIMAL
+        if self.type in ("FLOAT", "DOUBLE"):
+            return Kind.FLOATING
+        if self.type in ("BOOLEAN", "DATE"):
+            return Kind(f"{self.type.lower()}s")
+        if self.type in _CLOCKS:
+            return Kind.CLOCK
+        return Kind.TEXT if self.type in ("VARCHAR", "UUID") or self.type.startswith("ENUM(") else Kind.OTHER
+
+
+def check_type(table: str, column: Column, stored: Stored) -> None:
+    """Refuse a column whose type in the source cannot hold the declared one."""
+    if stored.kind not in _HOLDS[column.type]:
+        raise BadSource(
+            f"tables.{table}.columns.{column.name}.type is {column.type}, and the source stores {stored.kind} there.",
+            f"A column of type {column.type} is read from {_listed(column.type)}.",
+            "Declare the type that the source has, or convert the source.",
+        )
+
+
+def check_range(table: str, column: Column, stored: Stored) -> None:
+    """Refuse a step that 128-bit integers cannot apply to the source's type exactly."""
+    try:
+        column_sql(column, stored)
+    except NotExact:
+        raise BadSource(
+            f"tables.{table}.columns.{column.name}.step cannot be applied exactly to the {stored.kind} of the source.",
+            "Rounding is exact, in 128-bit integers; with floating-point numbers the step has at most 15 digits.",
+            "Choose a step with fewer digits, for example 0.01.",
+        ) from None
+
+
+def _listed(kind: ColumnType) -> str:
+    kinds = sorted(_HOLDS[kind] - {Kind.RAW})
+    return f"{', '.join(kinds)}, or CSV text"
+
+
+def storage(column: Column) -> str:
+    """Return the engine's type of this column in the copy."""
+    if column.type is ColumnType.TEXT:
+        return "VARCHAR"
+    return "DOUBLE" if column.type is ColumnType.DECIMAL and column.step is None else "BIGINT"
+
+
+def column_sql(column: Column, stored: Stored) -> str:
+    """Return the SQL of the column's value in the copy, of the type `storage`; keys are checked by `keyed`."""
+    match column.type:
+        case ColumnType.TEXT:
+            return stored.sql if stored.type == "VARCHAR" else f"CAST({stored.sql} AS VARCHAR)"
+        case ColumnType.BOOLEAN:
+            return _boolean(stored)
+        case ColumnType.DATE:
+            return _clipped_days(column, stored)
+        case ColumnType.TIMESTAMP:
+            return _microseconds(stored, _range(column))
+        case ColumnType.DECIMAL if column.step is None:
+            return _double(stored)
+        case _:
+            return _number(stored, _range(column))
+
+
+def keyed(column: Column, expression: str) -> str:
+    """Return the expression where it is one of the listed keys, else NULL: what was not declared is absent."""
+    if not isinstance(column.values, tuple):
+        return expression
+    keys = ", ".join(_key(column, value) for value in column.values)
+    return f"CASE WHEN {expression} IN ({keys}) THEN {expression} END"
+
+
+def _key(column: Column, value: Value) -> str:
+    if isinstance(value, str):
+        return literal(value)
+    return str(int(Fraction(position(value)) / (column.step or 1)))
+
+
+def _range(column: Column) -> Range:
+    grid = column.grid
+    if grid is not None:
+        return Range(grid.step, grid.least, grid.greatest, clipped=True)
+    if column.type is ColumnType.TIMESTAMP:
+        last = datetime(9999, 12, 31, 23, 59, 59, 999999)
+        return Range(Fraction(1), int(position(datetime(1, 1, 1))), int(position(last)), clipped=False)
+    return unbounded(Fraction(1) if column.step is None else column.step)
+
+
+def _number(stored: Stored, target: Range) -> str:
+    if stored.kind is Kind.FLOATING:
+        return floating(f"({stored.sql})::DOUBLE", target)
+    if stored.kind is Kind.RAW:
+        exact = Stored(f"TRY_CAST({stored.sql} AS DECIMAL(38,{_TEXT_PLACES}))", f"DECIMAL(38,{_TEXT_PLACES})")
+        rough = floating(f"TRY_CAST({stored.sql} AS DOUBLE)", target)
+        return f"coalesce({_number(exact, target)}, {rough})"  # beyond 10^20 only the side of the bound matters
+    match = _DECIMAL.fullmatch(stored.type)
+    if match is None:
+        return whole(_huge(stored), 0, _INTEGERS[stored.type], target)
+    width, scale = int(match[1]), int(match[2])
+    return whole(_digits(stored.sql, width, scale), scale, 10**width, target)
+
+
+def _huge(stored: Stored) -> str:
+    if stored.type == "UHUGEINT":
+        return f"least({stored.sql}, ({2**127 - 1})::UHUGEINT)::HUGEINT"
+    return f"({stored.sql})::HUGEINT"
+
+
+def _digits(expression: str, width: int, scale: int) -> str:
+    """Return a DECIMAL(width, scale) times 10^scale as an integer, exactly."""
+    if width + scale < 38:
+        return f"(({expression})::DECIMAL(38,{scale}) * {10**scale}::DECIMAL({scale + 1},0))::HUGEINT"
+    # the engine prints exactly `scale` digits after the point
+    return f"replace(({expression})::VARCHAR, '.', '')::HUGEINT"
+
+
+def _double(stored: Stored) -> str:
+    """Return a finite double; adding zero makes −0.0 and 0.0 one value."""
+    value = f"TRY_CAST({stored.sql} AS DOUBLE)"
+    return f"CASE WHEN isfinite({value}) THEN {value} + 0.0::DOUBLE END"
+
+
+def _boolean(stored: Stored) -> str:
+    value = stored.sql
+    if stored.kind is Kind.INTEGER:
+        return f"CASE WHEN {value} IN (0, 1) THEN ({value})::BIGINT END"
+    return f"(TRY_CAST({value} AS BOOLEAN))::BIGINT"
+
+
+def _clipped_days(column: Column, stored: Stored) -> str:
+    day = f"TRY_CAST({stored.sql} AS DATE)"
+    days = f"({day} - DATE '1970-01-01')::BIGINT"
+    low, high = (column.bounds.low, column.bounds.high) if column.bounds else (_FIRST, _LAST)
+    if column.bounds:
+        days = f"least(greatest({days}, {position(low)}::BIGINT), {position(high)}::BIGINT)"
+    else:
+        days = f"CASE WHEN {days} BETWEEN {position(low)} AND {position(high)} THEN {days} END"
+    return f"CASE WHEN isfinite({day}) THEN {days} END"
+
+
+def _microseconds(stored: Stored, target: Range) -> str:
+    if stored.type == "TIMESTAMP_NS":
+        clock = whole(f"epoch_ns({stored.sql})::HUGEINT", 3, 2**63, target)
+    else:
+        instant = stored.sql if stored.type.endswith("ZONE") else f"TRY_CAST({stored.sql} AS TIMESTAMP)"
+        clock = whole(f"epoch_us({instant})::HUGEINT", 0, 2**63, target)
+        stored = Stored(instant, "TIMESTAMP")
+    if not target.clipped:
+        clock = f"CASE WHEN {clock} BETWEEN {target.least} AND {target.greatest} THEN {clock} END"
+    return f"CASE WHEN isfinite({stored.sql}) THEN {clock} END"
+
+
+def unit_sql(column: Column, stored: Stored) -> str:
+    """Return the text that names a person: equal for equal people, however each table stores them; NULL for nobody."""
+    plain = Column(column.name, column.type, step=Fraction(1) if column.type is ColumnType.INTEGER else None)
+    if stored.kind is Kind.INTEGER:  # also beyond 64 bits
+        return f"CAST({stored.sql} AS VARCHAR)"
+    return f"CAST({column_sql(plain, stored)} AS VARCHAR)"
