@@ -14,11 +14,15 @@ from sfumato.errors import REFUSALS, BadParameter, Refusal, UnsupportedEvent
 CODES = {
     "bad_parameter",
     "bad_policy",
+    "bad_sql",
     "budget_exhausted",
     "entropy_failed",
     "malformed_event",
     "mixed_neighbours",
+    "query_too_large",
+    "unknown_name",
     "unsupported_event",
+    "unsupported_sql",
 }
 """Written out again: a program that catches one of these must not break. Codes are added here, never changed."""
 

@@ -121,3 +121,21 @@ def test_decimals_and_integers_print_differently() -> None:
 def test_nodes_are_frozen() -> None:
     with pytest.raises(AttributeError):
         read("age + 1").function = Function.SUBTRACT  # type: ignore[union-attr,misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "bracketed"),
+    [
+        ("-2 ^ 2", "(-2) ^ 2"),
+        ("2 ^ 3 ^ 2", "(2 ^ 3) ^ 2"),
+        ("8 / 2 * 3 % 4 - 1 - 2", "((((8 / 2) * 3) % 4) - 1) - 2"),
+        ("'a' || 1 + 2", "'a' || (1 + 2)"),
+        ("NOT age = 1", "NOT (age = 1)"),
+        ("NOT urgent AND urgent OR urgent", "((NOT urgent) AND urgent) OR urgent"),
+        ("age = 1 IS NULL", "(age = 1) IS NULL"),
+        ("age BETWEEN 1 AND 2 AND urgent", "(age BETWEEN 1 AND 2) AND urgent"),
+        ("-age::decimal", "-(age::decimal)"),
+    ],
+)
+def test_operators_bind_as_in_postgresql(text: str, bracketed: str) -> None:
+    assert read(text) == read(bracketed)
