@@ -20,7 +20,7 @@ from sfumato.mechanisms.noisy_max import NoisyTop
 from sfumato.mechanisms.randomized_response import Warner
 from sfumato.randomness.bernoulli import Bernoulli
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
-from sfumato.randomness.source import Source
+from sfumato.randomness.source import Source, read_exactly
 from sfumato.sensitivity.norms import histogram
 
 PATIENTS = 100_000
@@ -61,7 +61,7 @@ def tour(console: Console, source: Source) -> None:
 
 def _admit(source: Source) -> list[int]:
     """Send each fictional patient to a department, at random by its share."""
-    words = np.frombuffer(source.read(4 * PATIENTS), dtype="<u4")
+    words = np.frombuffer(read_exactly(source, 4 * PATIENTS), dtype="<u4")
     edges = np.cumsum(list(SHARES.values())) * 2**32 // 100
     places = np.searchsorted(edges, words.astype(np.int64), side="right")
     return [int(number) for number in np.bincount(places, minlength=len(SHARES))]

@@ -20,8 +20,8 @@ Number = int | Fraction | Decimal | str
 _TEXT = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
 _LONGEST = 2000
 _QUOTED = 60
-# No parameter of privacy needs more than twelve hundred digits, and Python refuses to print more than 4300.
-_BITS = 4096
+# No parameter of privacy needs more than some two thousand digits, and Python refuses to print more than 4300.
+_BITS = 8192
 
 
 def rational(value: object, name: str) -> Fraction:
@@ -72,8 +72,8 @@ def positive(value: Fraction, name: str) -> Fraction:
 
 
 def positive_rational(value: object, name: str) -> Fraction:
-    """Read an exact number above zero."""
-    return positive(rational(value, name), name)
+    """Read an exact number above zero, of a length that a person could have written."""
+    return _sized(positive(rational(value, name), name), name)
 
 
 def integer(value: object, name: str, least: int | None) -> int:
@@ -103,7 +103,7 @@ def probability(value: object, name: str) -> Fraction:
     """Read a number strictly between 0 and 1, floats by their decimal text."""
     number = decimal_rational(value, name)
     if 0 < number < 1:
-        return number
+        return _sized(number, name)
     raise BadParameter(
         f"{name} = {shown(value)} is not between 0 and 1.",
         f"{name} is a probability; 0 and 1 themselves are not allowed.",

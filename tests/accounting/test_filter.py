@@ -6,6 +6,7 @@ from dataclasses import astuple
 from fractions import Fraction
 from functools import cache
 from itertools import permutations
+from math import exp
 
 import pytest
 from hypothesis import given, settings
@@ -303,3 +304,49 @@ def test_the_best_adaptive_analyst_gets_no_more_than_delta(epsilon: str, delta: 
     with mp.workdps(20):
         reached = value(Fraction(0), budget)
     assert 0 < reached <= real(delta) / 2
+
+
+def _losses(event: Event) -> list[tuple[float, Fraction]]:
+    """The worst outcomes of an event, as chances under P and exact losses; together they are no more than all of P."""
+    match event:
+        case Pure(epsilon, _):
+            chance = 1 / (1 + exp(-epsilon))
+            return [(chance, epsilon), (1 - chance, -epsilon)]
+        case GaussianNoise(1, variance, _):
+            weights = {z: exp(-z * z / (2 * variance)) for z in range(-30, 31)}
+            total = sum(weights.values())
+            return [(weights[z] / total, Fraction(1 - 2 * z) / (2 * variance)) for z in range(-6, 7)]
+        case _:
+            raise TypeError(event)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1/2"), ("2", "1/5"), ("1/2", "4/5")])
+def test_an_analyst_who_mixes_pure_gaussian_and_failing_releases_gets_no_more_than_delta(
+    epsilon: str, delta: str
+) -> None:
+    """Four questions, each chosen after the answers before: failing reveals everything, the others do their worst.
+
+    More than half of delta is reached, so the two halves are really added up by this game.
+    """
+    budget, share = Filter(Fraction(epsilon), Fraction(delta)), Fraction(delta) / 4
+    cores = (
+        Pure(Fraction(1, 4), ADD),
+        Pure(Fraction(1), ADD),
+        GaussianNoise(1, Fraction(2), ADD),
+        GaussianNoise(1, Fraction(4), ADD),
+    )
+    plays: list[tuple[Event, float, list[tuple[float, Fraction]]]] = [(core, 0.0, _losses(core)) for core in cores]
+    plays += [(Approximate(core, share), float(share), _losses(core)) for core in cores[:3]]
+
+    @cache
+    def value(loss: Fraction, state: Filter, left: int) -> float:
+        best = max(0.0, 1 - exp(budget.epsilon - loss))
+        for event, failing, outcomes in plays if left else []:
+            if state.accepts(event):
+                after = state.charge(event)
+                kept = sum(chance * value(loss + more, after, left - 1) for chance, more in outcomes)
+                best = max(best, failing + (1 - failing) * kept)
+        return best
+
+    reached = value(Fraction(0), budget, 4)
+    assert Fraction(delta) / 2 < reached <= Fraction(delta)

@@ -2,11 +2,16 @@
 
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
+from math import inf
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.accounting import pure, rdp, zcdp
+from sfumato.accounting.composition import optimal
+from sfumato.accounting.event import Composed, Event, LaplaceNoise, Neighbours, NonPrivate, Pure, Repeated
+from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import BadParameter
 
@@ -42,3 +47,33 @@ def test_a_loss_that_means_nothing_is_refused(epsilon: object, delta: object) ->
 def test_a_format_that_means_nothing_is_refused(digits: str) -> None:
     with pytest.raises(BadParameter):
         format(PrivacyLoss(Fraction(1)), digits)
+
+
+HUGE = 10**400  # beyond every float
+ADD = Neighbours.ADD_REMOVE
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Repeated(NonPrivate(ADD), HUGE),
+        Composed((Pure(Fraction(HUGE), ADD), NonPrivate(ADD))),
+        Composed((Repeated(Pure(Fraction(1), ADD), HUGE), NonPrivate(ADD))),
+    ],
+    ids=["many times", "beside", "many beside"],
+)
+def test_numbers_beyond_the_floats_meet_infinity_without_an_accident(event: Event) -> None:
+    assert pure.epsilon(event) == zcdp.rho(event) == rdp.loss(event, 2) == inf
+    assert zcdp.epsilon(event, "1e-6") == rdp.epsilon(event, "1e-6") == inf
+    assert pure.PureLoss(Fraction(HUGE)).compose(NonPrivate(ADD)).epsilon == inf
+    for budget in (Filter(Fraction(1), Fraction(1, 10**6)), Filter(Fraction(HUGE), Fraction(0))):
+        assert not budget.accepts(event)
+
+
+@pytest.mark.parametrize(
+    "event", [Repeated(Pure(Fraction(1), ADD), HUGE), LaplaceNoise(HUGE, Fraction(1), ADD)], ids=["many", "large"]
+)
+def test_losses_beyond_the_floats_are_infinite_when_reported_and_exact_when_summed(event: Event) -> None:
+    assert pure.epsilon(event) == HUGE
+    assert rdp.epsilon(event, "1e-6") == inf
+    assert optimal([(PrivacyLoss(Fraction(HUGE)), 3)], "1e-6").epsilon <= 3 * HUGE

@@ -26,7 +26,7 @@ def laplace_tail(scale: Fraction, least: int) -> Any:
 
 
 def keep_probabilities(epsilon: Fraction, delta: Any, upto: int) -> list[Any]:
-    """π(0) … π(upto), by the recurrence of [DVGM22, Theorem 1] in 60 digits."""
+    """π(0) … π(upto), by the recurrence of [DVGM22] in 60 digits."""
     with mp.workdps(60):
         grown, rates = mp.exp(real(epsilon)), [mpf(0)]
         for _ in range(upto):

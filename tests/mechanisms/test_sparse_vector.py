@@ -14,7 +14,7 @@ from tests.laws.choosing import CASES, LaplaceTable, breaks, real, sparse_vector
 from tests.sources import HashSource
 
 from sfumato.accounting.event import Neighbours, Pure
-from sfumato.errors import Refusal
+from sfumato.errors import BadParameter, Refusal
 from sfumato.mechanisms.sparse_vector import SparseVector, Watch
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -79,6 +79,15 @@ def test_a_stream_may_be_asked_in_parts_and_each_part_returns_where_it_stands() 
     assert [watch.left for watch in (start, second, last)] == [2, 1, 0]
     with pytest.raises(Refusal, match="ended"):
         SURE.answer(last, [1], source)
+
+
+def test_a_watch_is_continued_by_the_mechanism_that_started_it_only() -> None:
+    dear = SparseVector(0, 10, 1, Fraction(1), Fraction(1), ADD)
+    cheap = SparseVector(0, 1, 1, Fraction(1), Fraction(1), ADD)  # a tenth of the noise on each query
+    watch = dear.start(HashSource("watch"))
+    with pytest.raises(BadParameter, match="another mechanism"):
+        cheap.answer(watch, [1, 2, 3], HashSource("watch"))
+    assert repr(watch) == "Watch(left=10)"
 
 
 def test_the_threshold_is_noised_once_and_its_noise_is_never_shown() -> None:
@@ -153,4 +162,4 @@ def test_parameters_that_mean_nothing_are_refused(changes: dict[str, Any]) -> No
 @pytest.mark.parametrize("queries", [[1.0], [True], None, np.array([0.5])], ids=repr)
 def test_queries_of_another_type_are_refused(queries: Any) -> None:
     with pytest.raises(Refusal):
-        SURE.answer(Watch(0, 1), queries, HashSource(0))
+        SURE.answer(Watch(0, 1, SURE), queries, HashSource(0))

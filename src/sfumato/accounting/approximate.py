@@ -2,10 +2,20 @@
 
 from fractions import Fraction
 
-from sfumato.accounting.event import Approximate, Composed, Event, NonPrivate, Parallel, PoissonSampled, Repeated
+from sfumato.accounting.event import (
+    EVENTS,
+    Approximate,
+    Composed,
+    Event,
+    NonPrivate,
+    Parallel,
+    PoissonSampled,
+    Repeated,
+)
+from sfumato.errors import UnsupportedEvent
 
 
-def separate(event: Event) -> tuple[Event, Fraction]:
+def separate(event: Event, accountant: str = "privacy") -> tuple[Event, Fraction]:
     """Return the event without any `Approximate`, and a delta: the release is the core except with that probability.
 
     Deltas add up in a composition, the largest counts in parallel, and a sample of rate q meets the bad case with
@@ -13,22 +23,24 @@ def separate(event: Event) -> tuple[Event, Fraction]:
     """
     match event:
         case Approximate(inner, delta):
-            core, within = separate(inner)
+            core, within = separate(inner, accountant)
             return core, within + delta
         case Repeated(inner, times):
-            core, within = separate(inner)
+            core, within = separate(inner, accountant)
             return Repeated(core, times), times * within
         case PoissonSampled(rate, inner):
-            core, within = separate(inner)
+            core, within = separate(inner, accountant)
             return PoissonSampled(rate, core), rate * within
         case Composed(events):
-            parts = [separate(part) for part in events]
+            parts = [separate(part, accountant) for part in events]
             return Composed(tuple(core for core, _ in parts)), sum((delta for _, delta in parts), Fraction(0))
         case Parallel(events):
-            parts = [separate(part) for part in events]
+            parts = [separate(part, accountant) for part in events]
             return Parallel(tuple(core for core, _ in parts)), max((delta for _, delta in parts), default=Fraction(0))
-        case _:
+        case _ if isinstance(event, EVENTS):
             return event, Fraction(0)
+        case _:
+            raise UnsupportedEvent(event, accountant=accountant)
 
 
 def nonprivate(event: Event) -> bool:

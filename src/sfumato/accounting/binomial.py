@@ -14,6 +14,7 @@ MOST_TIMES = 10**10
 _ROUNDING = Fraction(1, 2**52)
 _UNDERFLOW = Fraction(1, 10**290)  # what may have vanished among fewer than 10^8 masses
 _EXACT_BELOW = 3000
+_SURE = 1e200  # 1 - e^-gap is 1 for such gaps, and a hundred million of them do not overflow
 _STIRLING = ((1, 12, 1), (-1, 360, 3), (1, 1260, 5), (-1, 1680, 7), (1, 1188, 9))
 
 
@@ -47,7 +48,9 @@ def _relative_sum(loss: tuple[int, Fraction, Fraction], ends: tuple[int, int], r
         falling = np.cumprod(down / (times - down + 1) * shrink)
         mass = np.concatenate([falling[::-1], [1.0], rising])
         # the first gap is exact and the others add positive numbers to it, so no difference is ever cancelled
-        gap = float_above((2 * low - times) * epsilon - target) + 2 * float_above(epsilon) * np.arange(high - low + 1)
+        gap = float_above((2 * low - times) * epsilon - target) + 2 * min(float_above(epsilon), _SURE) * np.arange(
+            high - low + 1
+        )
         total = fsum((mass * -np.expm1(-gap)).tolist())
     if high < times:
         total += _rest(float(mass[-1]), (times - high) / (high + 1) / shrink)

@@ -135,7 +135,9 @@ def better_noise(
 ) -> tuple[Choice, Choice]:
     """Return Laplace and Gaussian noise of equal charge for an asked epsilon, the smaller expected error first.
 
-    One unit moves at most `cells` cells by at most `per_cell` each; under "replace" it may leave and enter so many.
+    One unit moves at most `cells` cells by at most `per_cell` each, all up or all down; under "replace" it may leave
+    so many and enter so many. (Where one unit may add in one database and subtract in the other, as in sums of both
+    signs, a cell moves by up to twice `per_cell`: take the norms of sensitivity.norms.cells instead.)
     The Gaussian is charged what the Laplace event costs at the budget's order. Without an order, or when the budget
     has no room for it, only Laplace noise is possible, and it is returned twice.
     """

@@ -31,6 +31,7 @@ def basic(losses: Losses) -> PrivacyLoss:
 def advanced(loss: PrivacyLoss, times: int, slack: object) -> PrivacyLoss:
     """Return (ε√(2k ln(1/δ')) + kε(e^ε - 1), kδ + δ') [DRV10, Thm III.3]."""
     count, beside = integer(times, "times", 1), probability(slack, "slack")
+    _one(loss)
 
     def _sum(digits: int) -> Enclosure:
         epsilon = enclose(loss.epsilon, digits)
@@ -76,7 +77,8 @@ def optimal(losses: Losses, delta: object) -> PrivacyLoss:
     if _survived(pairs, _core_delta(pairs, low)) <= target:
         return PrivacyLoss(low, target)
     for _ in range(_BISECTIONS):
-        middle = Fraction(f"{float_above((low + high) / 2):.15g}")
+        near = float_above((low + high) / 2)
+        middle = Fraction(f"{near:.15g}") if near < inf else (low + high) / 2
         if not low < middle < high:
             break
         if _survived(pairs, _core_delta(pairs, middle)) <= target:
@@ -104,7 +106,21 @@ def best(losses: Losses, delta: object) -> PrivacyLoss:
 
 
 def _read(losses: Losses) -> list[tuple[PrivacyLoss, int]]:
-    return [(loss, integer(times, "times", 1)) for loss, times in losses]
+    try:
+        pairs = [(_one(loss), times) for loss, times in losses]
+    except (TypeError, ValueError):
+        pairs = [(_one(losses), 0)]  # refused there
+    return [(loss, integer(times, "times", 1)) for loss, times in pairs]
+
+
+def _one(loss: object) -> PrivacyLoss:
+    if isinstance(loss, PrivacyLoss):
+        return loss
+    raise BadParameter(
+        "The losses are not pairs of a PrivacyLoss and a number of times.",
+        "Composition adds up what is known of each release.",
+        "Write for example [(PrivacyLoss(Fraction(1, 10)), 100)].",
+    )
 
 
 def _loss(epsilon: Fraction | float, delta: Fraction) -> PrivacyLoss:

@@ -1,6 +1,7 @@
 """Rényi losses as plain floats, to find a good order quickly. They decide nothing: what is reported is certified."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from math import exp, expm1, inf, log, log1p
 
 from sfumato.accounting.enclosure import float_above
@@ -26,8 +27,8 @@ def estimated_loss(event: Event, otherwise: Callable[[Event, float], float]) -> 
     """Return order → loss, with the event's parameters read once; `otherwise` serves events without a short formula."""
     match event:
         case Repeated(inner, times):
-            once = estimated_loss(inner, otherwise)
-            return lambda order: times * once(order)
+            once, count = estimated_loss(inner, otherwise), float_above(Fraction(times))
+            return lambda order: count * once(order)
         case Composed(events):
             parts = [estimated_loss(part, otherwise) for part in events]
             return lambda order: sum(part(order) for part in parts)
@@ -46,11 +47,11 @@ def estimated_loss(event: Event, otherwise: Callable[[Event, float], float]) -> 
         case Pure(bound, _):
             return _response(float_above(bound), 0.0)
         case RandomizedResponse(bound, categories, _):
-            return _response(float_above(bound), float(categories - 2))
+            return _response(float_above(bound), float_above(Fraction(categories - 2)))
         case RealLaplaceNoise(sensitivity, scale, _):
             return _real_laplace(float_above(sensitivity / scale))
         case LaplaceNoise(steps, scale, _):
-            return _laplace(float_above(steps / scale), float_above(1 / scale), steps)
+            return _laplace(float_above(steps / scale), float_above(1 / scale), float_above(Fraction(steps)))
         case _:
             return lambda order: otherwise(event, order)
 
@@ -72,7 +73,7 @@ def _real_laplace(loss: float) -> Estimate:
     return at
 
 
-def _laplace(loss: float, rate: float, steps: int) -> Estimate:
+def _laplace(loss: float, rate: float, steps: float) -> Estimate:
     if steps == 1:
         return _response(loss, 0.0)  # one step of integer noise is a binary response
 

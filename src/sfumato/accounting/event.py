@@ -291,10 +291,12 @@ def from_json(text: str) -> Event:
     >>> from_json('{"epsilon":"1/10","kind":"pure","neighbours":"add-remove"}')
     Pure(epsilon=Fraction(1, 10), neighbours=<Neighbours.ADD_REMOVE: 'add-remove'>)
     """
+    if not isinstance(text, str):
+        raise _malformed("An event is stored as text.")
     try:
         data = json.loads(text, object_pairs_hook=_distinct_keys, parse_float=_no_float, parse_constant=_no_float)
     except (ValueError, TypeError, RecursionError):
-        raise _malformed("The text is not JSON.") from None
+        raise _malformed("The text is not JSON, or it holds a float or a key twice.") from None
     return _from_data(data, 0)
 
 
@@ -384,8 +386,10 @@ def _read_rational(data: object, _: int) -> Fraction:
     if type(data) is int:
         return Fraction(data)
     if isinstance(data, str) and re.fullmatch(r"-?(0|[1-9][0-9]{0,2000})/[1-9][0-9]{0,2000}", data):
-        return Fraction(data)
-    raise _malformed("A rational field holds something else than an integer or 'p/q'.")
+        fraction = Fraction(data)
+        if data in (f"{fraction.numerator}/{fraction.denominator}", f"{fraction.numerator}/1"):
+            return fraction
+    raise _malformed("A rational field holds something else than an integer or 'p/q' in lowest terms.")
 
 
 def _read_neighbours(data: object, _: int) -> Neighbours:

@@ -109,13 +109,14 @@ class Filter:
         raise _exhausted(self, after)
 
     def _after(self, event: Event) -> "_Sums":
-        core, delta = separate(event)
+        core, delta = separate(event, "Rényi")
         # with delta = 0 the Rényi loss decides nothing, but an event without a theorem is still refused by name
         renyi = rounded_loss(core, self.order or 2)
         one_relation(self.neighbours, event)
         bound = epsilon_or_infinity(core)
         pure = None if self.pure is None or bound == inf else self.pure + Fraction(bound)
-        return _Sums(self, pure, self.renyi + renyi if self.order else 0, self.approximate + delta)
+        after = inf if renyi == inf else self.renyi + renyi
+        return _Sums(self, pure, after if self.order else 0, self.approximate + delta)
 
     def _share(self) -> Fraction:
         shares = [] if self.pure is None else [self.pure / self.epsilon]
@@ -148,9 +149,11 @@ def rounded_loss(core: Event, order: int) -> int | float:
     """
     match core:
         case Repeated(inner, times):
-            return times * rounded_loss(inner, order)
+            once = rounded_loss(inner, order)
+            return inf if once == inf else times * once
         case Composed(events):
-            return sum(rounded_loss(part, order) for part in events)
+            losses = [rounded_loss(part, order) for part in events]
+            return inf if inf in losses else sum(losses)
         case Parallel(events):
             return max((rounded_loss(part, order) for part in events), default=0)
         case _:

@@ -91,23 +91,23 @@ def _grouped(event: Event, size: int) -> Event:
 
 def _of_bound(event: Event, size: int) -> Event:
     """Group what is known by (epsilon, delta) only: sampled, parallel, approximate and local releases."""
-    core, delta = separate(event)
+    core, delta = separate(event, "group")
     epsilon = epsilon_or_infinity(core)
     neighbours = getattr(event, "neighbours", None)
-    if epsilon == inf or delta >= 1 or (neighbours is None and delta == 0 and epsilon > 0):
+    if epsilon == inf or delta >= 1:
         raise UnsupportedEvent(
             event,
             accountant="group",
             why="A group's loss is known for noise, pure and concentrated releases, and for their compositions.",
             remedy="Account the group through the (epsilon, delta) of the whole: group_loss.",
         )
-    if neighbours is None or epsilon == 0 == delta:
+    if epsilon == 0 == delta:
         return Composed(())
     return _with_delta(group_loss(PrivacyLoss(Fraction(epsilon), delta), size), neighbours)
 
 
-def _with_delta(loss: PrivacyLoss, neighbours: Neighbours) -> Event:
-    core: Event = Pure(loss.epsilon, neighbours) if loss.epsilon else Composed(())
+def _with_delta(loss: PrivacyLoss, neighbours: Neighbours | None) -> Event:
     if loss.delta >= 1:
-        return NonPrivate(neighbours)
+        return NonPrivate(neighbours or Neighbours.ADD_REMOVE)  # without a relation it was a failure and nothing else
+    core: Event = Pure(loss.epsilon, neighbours) if loss.epsilon and neighbours else Composed(())
     return Approximate(core, loss.delta) if loss.delta else core  # such a decomposition exists [KOV15]

@@ -44,7 +44,9 @@ def lattice_delta(counts: dict[Fraction, int], target: Fraction) -> Fraction:
         first = max(0, (target / unit + span) // 2 + 1)
         if first > span:
             return Fraction(0)
-        gap = float_above((2 * first - span) * unit - target) + 2 * float_above(unit) * np.arange(span - first + 1)
+        gap = float_above((2 * first - span) * unit - target) + 2 * min(float_above(unit), 1e200) * np.arange(
+            span - first + 1
+        )
         total = fsum((mass[first:] * -np.expm1(-gap)).tolist())
     return min(Fraction(1), (Fraction(total) + _UNDERFLOW) * (1 + (16 * sum(counts.values()) + 64) * _ROUNDING))
 

@@ -1,8 +1,10 @@
 """What was lost, in the two numbers people use: epsilon and delta, exact inside and rounded up for reading."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from math import inf
 
 from sfumato.accounting.event import Event, Neighbours, NonPrivate, shared_neighbours
 from sfumato.errors import BadParameter
@@ -76,3 +78,18 @@ def delta_or_zero(value: object) -> Fraction:
 def one_relation(known: Neighbours | None, event: Event) -> Neighbours | None:
     """Return the relation of what was accounted so far and of `event`; two different ones are refused."""
     return event.neighbours if known is None else shared_neighbours((NonPrivate(known), event))
+
+
+def repeated(times: int, loss: Fraction | float) -> Fraction | float:
+    """Return times · loss, where a loss is exact or infinite; an integer beyond the floats must not meet infinity."""
+    return inf if loss == inf else times * loss
+
+
+def together(losses: Iterable[Fraction | float]) -> Fraction | float:
+    """Return the sum of losses that are exact or infinite.
+
+    >>> together([Fraction(10) ** 400, inf])
+    inf
+    """
+    parts = list(losses)
+    return inf if inf in parts else sum(parts, Fraction(0))

@@ -15,14 +15,13 @@ import numpy as np
 
 from sfumato.accounting.distribution import bracket, contour
 from sfumato.accounting.distribution.bracket import Bracket, known
-from sfumato.accounting.distribution.inversion import solve
 from sfumato.accounting.distribution.mixture import mixture
 from sfumato.accounting.distribution.reduction import Failures, elementary, exact, strip
 from sfumato.accounting.event import Event, Parallel, shared_neighbours
 from sfumato.errors import BadParameter
 from sfumato.exact import decimal_rational, probability
 
-_GOOD = 1e-5  # relative width below which a grown table need not be laid again
+_GOOD = 3e-5  # relative width below which a grown table need not be laid again
 _LEAST, _HARDLY = Fraction(1, 10**290), Fraction(1, 10**15)
 _LONG = 64  # distinct events from which on a history is kept as a table of moments
 
@@ -55,6 +54,8 @@ def delta_bounds(event: Event, epsilon: float | Fraction | str) -> tuple[float, 
         pairs = [delta_bounds(part, target) for part in event.events]
         return max(low for low, _ in pairs), max(high for _, high in pairs)
     parts, failures = strip(event)
+    if failures.least == math.inf:
+        return 1.0, 1.0
     near = float(target)
     before = near if near <= target else math.nextafter(near, 0.0)
     after = near if near >= target else math.nextafter(near, math.inf)
@@ -127,15 +128,12 @@ class Pld:
 
     def _solved(self, sides: Bracket, core: Fraction | None) -> tuple[float, float]:
         if core is not None:
-            return solve(sides.delta, core, 1.0)
-
-        def whole(epsilon: float) -> tuple[float, float]:
-            low, high = sides.delta(epsilon)
-            return self.failures.lower(low), self.failures.upper(high)
-
+            return sides.solved(core, lambda bounds: bounds)
         if self.failures.lower(0.0) > self.target:
             return math.inf, math.inf
-        return solve(whole, self.target, 1.0)
+        return sides.solved(
+            self.target, lambda bounds: (self.failures.lower(bounds[0]), self.failures.upper(bounds[1]))
+        )
 
     def _core_target(self) -> Fraction | None:
         """Return the delta that is left for the core, exactly; None if only floats can tell."""

@@ -20,7 +20,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import one_relation
+from sfumato.accounting.loss import one_relation, repeated, together
 from sfumato.errors import UnsupportedEvent
 
 
@@ -33,7 +33,7 @@ class PureLoss:
 
     def compose(self, event: Event) -> "PureLoss":
         more = epsilon(event)
-        return PureLoss(self.epsilon + more, one_relation(self.neighbours, event))
+        return PureLoss(together((self.epsilon, more)), one_relation(self.neighbours, event))
 
 
 def epsilon(event: Event) -> Fraction | float:
@@ -58,9 +58,9 @@ def epsilon(event: Event) -> Fraction | float:
         case PoissonSampled(rate, inner):
             return amplified(rate, epsilon(inner))
         case Repeated(inner, times):
-            return times * epsilon(inner)
+            return repeated(times, epsilon(inner))
         case Composed(events):
-            return sum((epsilon(part) for part in events), Fraction(0))
+            return together(epsilon(part) for part in events)
         case Parallel(events):
             return max((epsilon(part) for part in events), default=Fraction(0))
         case _:

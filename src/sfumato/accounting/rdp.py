@@ -29,7 +29,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import one_relation
+from sfumato.accounting.loss import one_relation, repeated, together
 from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
 from sfumato.accounting.sampled_gaussian import sampled_gaussian_loss
 from sfumato.errors import BadParameter, UnsupportedEvent
@@ -49,9 +49,9 @@ class Rdp:
         object.__setattr__(self, "order", _order(self.order))
 
     def compose(self, event: Event) -> "Rdp":
-        core, delta = separate(event)
+        core, delta = separate(event, "Rényi")
         more = core_loss(core, self.order)
-        return Rdp(self.order, self.loss + more, self.delta + delta, one_relation(self.neighbours, event))
+        return Rdp(self.order, together((self.loss, more)), self.delta + delta, one_relation(self.neighbours, event))
 
     def epsilon(self, delta: object) -> float:
         """Return an epsilon such that everything composed so far is (epsilon, delta)-DP, from this order alone."""
@@ -76,7 +76,7 @@ def epsilon(event: Event, delta: object) -> float:
 
     Proof: proofs/rdp.md. The order may be infinite, where the loss is the pure one.
     """
-    core, beside = separate(event)
+    core, beside = separate(event, "Rényi")
     left = probability(delta, "delta") - beside
     probe = core_loss(core, Fraction(2))
     if probe == 0 and left >= 0:
@@ -92,9 +92,9 @@ def core_loss(event: Event, order: Fraction) -> Fraction | float:
     """Return the loss of an event without `Approximate`, as an exact number that is not below it."""
     match event:
         case Repeated(inner, times):
-            return times * core_loss(inner, order)
+            return repeated(times, core_loss(inner, order))
         case Composed(events):
-            return sum((core_loss(part, order) for part in events), Fraction(0))
+            return together(core_loss(part, order) for part in events)
         case Parallel(events):
             return max((core_loss(part, order) for part in events), default=Fraction(0))
         case _:

@@ -28,7 +28,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import not_negative, one_relation
+from sfumato.accounting.loss import not_negative, one_relation, repeated, together
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.errors import UnsupportedEvent
 from sfumato.exact import decimal_rational, probability
@@ -46,8 +46,8 @@ class Zcdp:
     neighbours: Neighbours | None = None
 
     def compose(self, event: Event) -> "Zcdp":
-        core, delta = separate(event)
-        return Zcdp(self.rho + _rho(core), self.delta + delta, one_relation(self.neighbours, event))
+        core, delta = separate(event, "zCDP")
+        return Zcdp(together((self.rho, _rho(core))), self.delta + delta, one_relation(self.neighbours, event))
 
     def epsilon(self, delta: object) -> float:
         """Return an epsilon such that everything composed so far is (epsilon, delta)-DP, rounded up [CKS20, §2.3]."""
@@ -104,9 +104,9 @@ def _rho(event: Event) -> Fraction | float:
         case PoissonSampled(_, inner) if (sampled := epsilon_or_infinity(event)) < inf or nonprivate(inner):
             return _of_pure(sampled)
         case Repeated(inner, times):
-            return times * _rho(inner)
+            return repeated(times, _rho(inner))
         case Composed(events):
-            return sum((_rho(part) for part in events), Fraction(0))
+            return together(_rho(part) for part in events)
         case Parallel(events):
             return max((_rho(part) for part in events), default=Fraction(0))
         case _:

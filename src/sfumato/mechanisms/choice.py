@@ -1,6 +1,5 @@
 """What choosing mechanisms share: the rate that a sensitivity allows, and how far below the best a choice may land."""
 
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, positive_rational, probability, shown
 from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
+from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.selection import Integers
 
 _SAFE = 1 << 62
@@ -33,7 +33,7 @@ def exponential_margin(rate: Fraction, candidates: int, confidence: Fraction) ->
     if others == 0:
         return 0
     limit = (1 - confident) / (confident * others)
-    return _least(lambda reach: _exp_minus_at_most(rate * (reach + 1), limit))
+    return smallest_covering(lambda reach: _exp_minus_at_most(rate * (reach + 1), limit), guess=0)
 
 
 def permute_and_flip_margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
@@ -44,7 +44,7 @@ def permute_and_flip_margin(rate: Fraction, candidates: int, confidence: Fractio
     size, confident = integer(candidates, "candidates", 1), probability(confidence, "confidence")
     if size == 1:
         return 0
-    return _least(lambda reach: _best_wins(rate * (reach + 1), size, confident))
+    return smallest_covering(lambda reach: _best_wins(rate * (reach + 1), size, confident), guess=0)
 
 
 def noisy(values: Integers, noise: Integers) -> Integers:
@@ -57,17 +57,6 @@ def noisy(values: Integers, noise: Integers) -> Integers:
 
 def _small(part: Integers) -> bool:
     return not len(part) or (int(part.min()) > -_SAFE and int(part.max()) < _SAFE)
-
-
-def _least(enough: Callable[[int], bool]) -> int:
-    """Return the smallest natural number that is enough; whatever is above it is enough too."""
-    above, below = 0, -1
-    while not enough(above):
-        above, below = 2 * above + 1, above
-    while above - below > 1:
-        middle = (above + below) // 2
-        above, below = (middle, below) if enough(middle) else (above, middle)
-    return above
 
 
 def _exp_minus_at_most(exponent: Fraction, limit: Fraction) -> bool:

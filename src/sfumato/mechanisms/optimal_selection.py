@@ -21,7 +21,7 @@ from sfumato.mechanisms.keys import key_counts, share_of_delta, touched_keys
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.bernoulli import refine
 from sfumato.randomness.certified import exp_minus_bounds, exp_minus_enclosure, scaled_ceiling, scaled_floor
-from sfumato.randomness.source import Source
+from sfumato.randomness.source import Source, read_exactly
 
 _WORD = 64
 _LONGEST = 10**6
@@ -37,7 +37,7 @@ class OptimalSelection:
     Theorem: let one unit be counted once in at most `groups_per_unit` = g keys, and let t = g (add-remove) or t = 2g
     (replace). Keeping a key of n units with probability π(n), π(0) = 0, π(n+1) = min(e^ε' π(n) + δ', 1 - e^-ε' (1 -
     π(n) - δ'), 1), independently per key, with ε' = epsilon / t and 1 - (1 - δ')^t <= delta, is (epsilon, delta)-DP.
-    For t = 1 no (epsilon, delta)-DP rule keeps any key with a larger probability.  [DVGM22, Theorem 1]
+    For t = 1 no (epsilon, delta)-DP rule keeps any key with a larger probability.  [DVGM22]
     Proof: proofs/optimal_selection.md
     """
 
@@ -93,7 +93,7 @@ class OptimalSelection:
         Show the keys in an order of their own: how many places lie between two of them is secret.
         """
         units = np.maximum(key_counts(values) - (self.min_units - 1), 0)
-        words = np.frombuffer(source.read(8 * len(units)), dtype="<u8")  # one word per key, whatever it has
+        words = np.frombuffer(read_exactly(source, 8 * len(units)), dtype="<u8")  # one word per key, whatever it has
         table = _thresholds(self.epsilon_per_key, self.delta_per_key)
         sure = units >= len(table)
         thresholds = table[np.where(sure, 0, units)]

@@ -12,7 +12,7 @@ from sfumato.accounting.event import Neighbours, RandomizedResponse
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, positive_rational, rational
 from sfumato.mechanisms.columns import integer_column
-from sfumato.mechanisms.response_count import Channel
+from sfumato.mechanisms.response_count import Channel, share_of
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
 from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.randomness.source import Source
@@ -82,7 +82,7 @@ class Warner:
 
     def estimate(self, yes: int, reports: int) -> Fraction:
         """Return the unbiased estimate of the true share of yes; it may lie outside [0, 1]."""
-        share = Fraction(integer(yes, "yes", 0), integer(reports, "reports", 1))
+        share = share_of(yes, reports)
         return (share - (1 - self.truth) / 2) / self.truth
 
     def variance(self, reports: int) -> Fraction:

@@ -98,6 +98,12 @@ def _first(most: int, holds: Callable[[int], bool]) -> int:
     return above
 
 
+def share_of(says: int, reports: int) -> Fraction:
+    """Return the observed share: at most all of the reports say so."""
+    size = _reports(reports)
+    return Fraction(_at_most(says, size), size)
+
+
 def _reports(reports: int) -> int:
     size = integer(reports, "reports", 1)
     if size > 10**12:

@@ -25,6 +25,8 @@ class Watch:
 
     noisy_threshold: int = field(repr=False)
     left: int
+    of: "SparseVector" = field(repr=False)
+    """The mechanism that drew the threshold: no other may continue, since its noise would be another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +69,19 @@ class SparseVector:
 
     def start(self, source: Source) -> Watch:
         """Draw the noisy threshold, once for the whole stream."""
-        return Watch(self.threshold + int(self.threshold_noise.draw(1, source)[0]), self.aboves)
+        return Watch(self.threshold + int(self.threshold_noise.draw(1, source)[0]), self.aboves, self)
 
     def answer(self, watch: Watch, queries: object, source: Source) -> tuple[npt.NDArray[np.bool_], Watch]:
         """Answer queries (true: above) until they end or the last above is given, and return where the stream stands.
 
         Fewer answers than queries mean that the stream has ended. `watch` is used up by this call.
         """
+        if watch.of != self:
+            raise BadParameter(
+                "This watch was started by another mechanism.",
+                "The noise on its queries was paid for by that one.",
+                "Continue it with the mechanism that started it.",
+            )
         if watch.left < 1:
             raise BadParameter(
                 "This watch has ended.", f"All {self.aboves} aboves were given.", "Start a new one; it costs again."
@@ -82,7 +90,7 @@ class SparseVector:
         above = np.asarray(noisy(values, self.query_noise.draw(len(values), source)) >= watch.noisy_threshold)
         ends = np.flatnonzero(above)[watch.left - 1 : watch.left]
         answers = above.astype(np.bool_)[: int(ends[0]) + 1 if len(ends) else None]
-        return answers, Watch(watch.noisy_threshold, watch.left - int(answers.sum()))
+        return answers, Watch(watch.noisy_threshold, watch.left - int(answers.sum()), self)
 
     def release(self, queries: object, source: Source) -> npt.NDArray[np.bool_]:
         """Answer a whole list of queries at once; the answers end with the last above that was paid for."""

@@ -4,7 +4,6 @@ A key that only one unit has would betray that unit by appearing at all. So each
 Laplace noise, and only keys whose noisy count reaches the threshold are shown.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -20,6 +19,7 @@ from sfumato.mechanisms.keys import PRECISION, chance_of_any, key_counts, touche
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.certified import scaled_ceiling, scaled_floor
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, broken_source
 
 _FINEST = 4096  # a chance below 2^-4096 is stated as that
@@ -93,7 +93,7 @@ class Threshold:
                 f"A chance below 2^-{_FINEST} per key is stated as that.",
                 "Give a delta such as 1e-9.",
             )
-        reach = _smallest(lambda reach: _delta(scale, reach, groups) <= allowed)
+        reach = smallest_covering(lambda reach: _delta(scale, reach, groups) <= allowed, guess=1, least=None)
         return cls(most, groups, scale, reach + most + least - 1, relation, least)
 
     @property
@@ -128,7 +128,7 @@ class Threshold:
     def units_for(self, chance: object) -> int:
         """Return the smallest true count that is released with at least this probability, exactly."""
         wanted = probability(chance, "probability")
-        fewest = _smallest(lambda surplus: _tail_is_at_least(self.scale, -surplus, wanted))
+        fewest = smallest_covering(lambda surplus: _tail_is_at_least(self.scale, -surplus, wanted), guess=1, least=None)
         return max(self.min_count, self.threshold + fewest)
 
 
@@ -152,16 +152,3 @@ def _tail_is_at_least(scale: Fraction, reach: int, wanted: Fraction) -> bool:
         if high <= scaled_floor(wanted, bits):
             return False
         bits *= 2  # ends: x^t / (1 + x) is irrational (Lindemann)
-
-
-def _smallest(holds: Callable[[int], bool]) -> int:
-    """Return the smallest integer from which on a monotone statement holds."""
-    above, below = 1, 0
-    while not holds(above):
-        below, above = above, 2 * above
-    while holds(below):
-        above, below = below, 2 * below - 1
-    while above - below > 1:
-        middle = (above + below) // 2
-        above, below = (middle, below) if holds(middle) else (above, middle)
-    return above

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.exact import integer, positive_rational, probability
-from sfumato.randomness.bernoulli import Bernoulli, exp_minus, refine
-from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
+from sfumato.randomness.bernoulli import Bernoulli, refine
+from sfumato.randomness.certified import exp_minus_bounds, exp_minus_enclosure, scaled_ceiling, scaled_floor
 from sfumato.randomness.gaussian_sums import normaliser, part_sum, terms_until, weights
 from sfumato.randomness.geometric import WIDEST, geometric_by_digits
 from sfumato.randomness.guide import Guide, prepare
@@ -65,6 +65,16 @@ class DiscreteGaussian:
 
 
 @dataclass(frozen=True, slots=True)
+class _Chance:
+    """e^-exponent for an exponent that is secret, being noise: nothing of it is remembered."""
+
+    exponent: Fraction
+
+    def bounds(self, bits: int) -> tuple[int, int]:
+        return exp_minus_enclosure(self.exponent, bits)
+
+
+@dataclass(frozen=True, slots=True)
 class _Strips:
     """The law of the strip: P[J = j] proportional to m_j·e^(-(j·stride)² / 2σ²), j < cells; the last one is the rest.
 
@@ -99,7 +109,7 @@ class _Strips:
         step = Fraction(self.stride * self.stride) / (2 * self.sigma_squared)
         for _ in range(_SPARE):
             further = geometric_by_digits(2 * self.cells * step, source)
-            if Bernoulli(exp_minus(step * further * further)).draw(1, source)[0]:
+            if Bernoulli(_Chance(step * further * further)).draw(1, source)[0]:
                 return further
         raise broken_source()
 
@@ -179,7 +189,7 @@ def _accept(
     accepted = drawn + 2.0**-32 <= estimate - _FILTER
     for place in (~accepted & (drawn < estimate + _FILTER)).nonzero()[0]:
         part = Fraction(int(places[place]), 1 << sampler.digits)
-        chance = exp_minus(sampler.step * part * (2 * int(strips[place]) + part))
+        chance = _Chance(sampler.step * part * (2 * int(strips[place]) + part))
         accepted[place] = refine(chance, int(words[place]), 32, source)
     return accepted
 

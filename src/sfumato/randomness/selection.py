@@ -7,7 +7,7 @@ Proof: proofs/selection.md
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
 from math import isqrt
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from sfumato.errors import BadParameter, EntropyFailed
 from sfumato.exact import positive_rational
 from sfumato.randomness.certified import exp_minus_enclosure
-from sfumato.randomness.source import Source
+from sfumato.randomness.source import Source, read_exactly
 
 Integers = npt.NDArray[Any]
 """int64 or uint64 where every value fits, else Python integers."""
@@ -102,7 +102,7 @@ def integer_array(values: object, name: str) -> Integers:
             return array.astype(np.uint64, copy=False)
         parts: list[Any] = array.tolist() if array.ndim == 1 and array.dtype.kind == "O" else [None]
     else:
-        parts = list(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else [None]
+        parts = list(values) if isinstance(values, Sequence) and not isinstance(values, str | bytes) else [None]
     if not set(map(type, parts)) <= {int}:
         parts = [_one_integer(part, name) for part in parts]
     small = all(-(1 << 63) <= part < 1 << 63 for part in parts)
@@ -266,14 +266,14 @@ def _floor_of_multiple(known: int, bits: int, bound: int, source: Source) -> int
 
 
 def _words(count: int, source: Source) -> npt.NDArray[np.uint64]:
-    words = np.frombuffer(source.read(8 * count), dtype=">u8").astype(np.uint64)
+    words = np.frombuffer(read_exactly(source, 8 * count), dtype=">u8").astype(np.uint64)
     flipped: npt.NDArray[np.uint64] = words ^ np.uint64(MASK)
     return flipped
 
 
 def _reveal(words: int, source: Source) -> int:
     flips = int.from_bytes(MASK.to_bytes(8, "big") * words, "big")
-    return int.from_bytes(source.read(8 * words), "big") ^ flips
+    return int.from_bytes(read_exactly(source, 8 * words), "big") ^ flips
 
 
 def _extend(known: int, bits: int, source: Source) -> tuple[int, int]:
