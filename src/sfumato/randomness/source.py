@@ -12,8 +12,8 @@ from typing import NoReturn, Protocol
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from sfumato.errors import EntropyFailed
-from sfumato.exact import integer
+from sfumato.errors import BadParameter, EntropyFailed
+from sfumato.exact import integer, shown
 
 _KEY = 32
 _STATE = _KEY + 16  # key, then the counter block
@@ -21,6 +21,7 @@ _BUFFER = 1 << 16
 _BULK = 1 << 13  # more than this at once is streamed straight into the result
 _SLACK = 15  # update_into wants room for one block more
 _REFILLS_PER_SEED = 1 << 20
+_MOST = 1 << 40
 _SECONDS_PER_SEED = 600.0  # limits what a copied virtual machine shares with its twin
 
 
@@ -59,13 +60,23 @@ def system_source() -> Source:
     return _SYSTEM
 
 
+def sample_size(count: object) -> int:
+    """Read how many are to be drawn; more than any memory holds is refused before anything is drawn."""
+    size = integer(count, "count", 0)
+    if size <= _MOST:
+        return size
+    raise BadParameter(
+        f"count = {shown(size)} is more than {_MOST}.", "No memory holds so many.", "Draw them in parts."
+    )
+
+
 def read_exactly(source: Source, count: int) -> bytes:
     """Return `count` bytes of a source, or refuse: a short read would leave the missing bits at zero."""
     drawn = source.read(count)
-    if len(drawn) == count:
+    if isinstance(drawn, bytes) and len(drawn) == count:
         return drawn
     raise EntropyFailed(
-        f"The random source {source.name} gave {len(drawn)} bytes where {count} were asked for.",
+        f"The random source {source.name} did not give the {count} bytes that were asked for.",
         "Bits that were not drawn are not random.",
         "Nothing was released. Let the source's read(count) return exactly count bytes, or raise.",
     )
@@ -137,7 +148,7 @@ class _SystemSource:
         self._local = threading.local()
 
     def read(self, count: int) -> bytes:
-        size = integer(count, "count", 0)
+        size = sample_size(count)
         # taken out while in use: a signal handler or finaliser that reads meanwhile starts a keystream of its own
         keystream: _Keystream | None = self._local.__dict__.pop("keystream", None)
         if keystream is None or keystream.foreign:
