@@ -1,7 +1,7 @@
 """What a column of the source becomes in the copy: an integer on the grid, text, or NULL where it has no meaning.
 
-Each expression looks at one value, never raises, and depends on the policy and the source's type alone. A value that the declared
-type cannot hold is absent, as NULL is: NaN, infinities, text in a CSV file that is no number, keys that were not declared.
+Each expression looks at one value, never raises, and depends on the policy and the source's type alone. A value that
+the declared type cannot hold is absent, as NULL is: NaN, infinities, CSV text that is no number, undeclared keys.
 """
 
 import re
@@ -23,7 +23,7 @@ _INTEGERS = {
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _CLOCKS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
 _TEXT_PLACES = 18
-"""Decimals in text are read with this many places: as many as the finest step has."""
+"""Numbers in text are read with this many places, as many as the finest step has; from 10^20 on they are absent."""
 _FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
 """The days that a policy can write; others are absent unless bounds clip them."""
 
@@ -158,9 +158,8 @@ def _number(stored: Stored, target: Range) -> str:
     if stored.kind is Kind.FLOATING:
         return floating(f"({stored.sql})::DOUBLE", target)
     if stored.kind is Kind.RAW:
-        exact = Stored(f"TRY_CAST({stored.sql} AS DECIMAL(38,{_TEXT_PLACES}))", f"DECIMAL(38,{_TEXT_PLACES})")
-        rough = floating(f"TRY_CAST({stored.sql} AS DOUBLE)", target)
-        return f"coalesce({_number(exact, target)}, {rough})"  # beyond 10^20 only the side of the bound matters
+        kind = f"DECIMAL(38,{_TEXT_PLACES})"
+        return _number(Stored(f"TRY_CAST({stored.sql} AS {kind})", kind), target)
     match = _DECIMAL.fullmatch(stored.type)
     if match is None:
         return whole(_huge(stored), 0, _INTEGERS[stored.type], target)
@@ -170,7 +169,8 @@ def _number(stored: Stored, target: Range) -> str:
 
 def _huge(stored: Stored) -> str:
     if stored.type == "UHUGEINT":
-        return f"least({stored.sql}, ({2**127 - 1})::UHUGEINT)::HUGEINT"
+        most = f"({2**127 - 1})::UHUGEINT"
+        return f"(CASE WHEN {stored.sql} > {most} THEN {most} ELSE {stored.sql} END)::HUGEINT"
     return f"({stored.sql})::HUGEINT"
 
 

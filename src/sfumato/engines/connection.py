@@ -1,9 +1,9 @@
 """DuckDB connections without extensions, network or other files, whose failures all read the same."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -11,6 +11,10 @@ from sfumato.errors import EngineFailed
 
 COPY = "copy"
 """The name under which the bounded copy is attached."""
+
+Parameters = Sequence[object] | Mapping[str, object]
+_PATTERNS = {"*": "[*]", "?": "[?]", "[": "[[]"}
+_FAILURES = (duckdb.Error, MemoryError, OSError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +25,19 @@ class Limits:
     threads: int | None = None
 
 
-@contextmanager
-def one_message() -> Iterator[None]:
-    """Turn whatever the engine says into one fixed sentence: its own words may hold a value, a count or a path."""
-    failed = False
+def execute(
+    connection: duckdb.DuckDBPyConnection, statement: str, parameters: Parameters | None = None
+) -> list[tuple[Any, ...]]:
+    """Run one statement and return its rows; a failure is one fixed sentence.
+
+    The engine's own words may hold a value, a count or a path. The refusal is raised after the handler, so that they
+    are not even in its context.
+    """
     try:
-        yield
-    except (duckdb.Error, MemoryError, OSError, OverflowError, RuntimeError):
-        failed = True
-    if failed:  # raised outside the handler, so that the engine's words are not even in the context
-        raise EngineFailed()
+        return connection.execute(statement, parameters).fetchall()
+    except (*_FAILURES, RuntimeError):
+        pass
+    raise EngineFailed()
 
 
 def quoted(name: str) -> str:
@@ -51,6 +58,11 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def starless(path: Path) -> str:
+    """Return a path in which stars, question marks and brackets mean themselves where the engine looks for patterns."""
+    return "".join(_PATTERNS.get(character, character) for character in str(path))
+
+
 def closed_connection(
     allowed: Sequence[Path], limits: Limits, temporary: Path | None = None
 ) -> duckdb.DuckDBPyConnection:
@@ -66,22 +78,31 @@ def closed_connection(
     }
     if limits.threads is not None:
         settings["threads"] = limits.threads
-    connection = duckdb.connect(":memory:", config=settings)
-    connection.execute("SET enable_progress_bar = false")
-    folders = [literal(f"{path}/") for path in allowed if path.is_dir()]
-    files = [literal(str(path)) for path in allowed if not path.is_dir()]
-    connection.execute(f"SET allowed_directories = [{', '.join(folders)}]")
-    connection.execute(f"SET allowed_paths = [{', '.join(files)}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    # what is asked for is compared before patterns are resolved and after
+    folders = [literal(f"{name}/") for path in allowed if path.is_dir() for name in (path, starless(path))]
+    # a database's log is looked for when the database is opened
+    names = [name for path in allowed if not path.is_dir() for name in (path, starless(path), f"{path}.wal")]
+    files = [literal(str(name)) for name in names]
+    connection = _connect(settings)
+    execute(connection, "SET enable_progress_bar = false")
+    execute(connection, f"SET allowed_directories = [{', '.join(folders)}]")
+    execute(connection, f"SET allowed_paths = [{', '.join(files)}]")
+    execute(connection, "SET enable_external_access = false")
+    execute(connection, "SET lock_configuration = true")
     return connection
 
 
-def open_copy(path: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
-    """Return a connection that can read the bounded copy, as the schema `copy`, and can do nothing else."""
-    with one_message():
-        connection = closed_connection([path], limits)
-        connection.execute(f"ATTACH {literal(str(path))} AS {COPY} (READ_ONLY)")
-        connection.execute(f"USE {COPY}")
-        return connection
+def _connect(settings: dict[str, str | bool | int | float | list[str]]) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(":memory:", config=settings)
+    except _FAILURES:
+        pass
     raise EngineFailed()
+
+
+def open_copy(path: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
+    """Return a connection that can read the bounded copy, as the catalog `copy`, and can do nothing else."""
+    connection = closed_connection([path], limits)
+    execute(connection, f"ATTACH {literal(str(path))} AS {COPY} (READ_ONLY)")
+    execute(connection, f"USE {COPY}")
+    return connection

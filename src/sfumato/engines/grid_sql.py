@@ -1,7 +1,7 @@
 """SQL that brings a number to its grid exactly as `sensitivity.clipping.to_grid` does: round-half-even(clip(v) / step).
 
-Every branch is integer arithmetic of at most 128 bits that cannot overflow, or floating-point arithmetic whose error is bounded
-and, where it could matter, decided again by integers. Proof: proofs/bounded_copy.md §6.
+Every branch is integer arithmetic of at most 128 bits that cannot overflow, or floating-point arithmetic whose error is
+bounded and, where it could matter, decided again by integers. Proof: proofs/bounded_copy.md §6.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 _INT64 = 2**63
-_HUGE = 2**126
+_HUGE = 2**127
 """Everything that is computed in HUGEINT stays below this."""
 _DOUBLES = 2**53
 _QUICK = 2**49
@@ -44,11 +44,12 @@ def whole(expression: str, scale: int, widest: int, target: Range) -> str:
     high = min(ceil((target.greatest + slack) / ratio), widest)
     if low > high:  # the whole type lies beyond one bound
         low = high = -widest if low == -widest else widest
-    if max(abs(low), abs(high), 1) * times >= _HUGE or over >= _HUGE // 2:
+    if max(abs(low), abs(high), 1) * times >= _HUGE or over >= _HUGE:
         raise NotExact
     # Rounding is monotone: clipping roughly before it and finely after it is clipping exactly.
     near = f"least(greatest({expression}, {_huge(low)}), {_huge(high)})"
-    return _finish(_nearest(near, times, over), target)
+    # least and greatest pass over NULL, which is absent and no bound
+    return f"CASE WHEN {expression} IS NOT NULL THEN {_finish(_nearest(near, times, over), target)} END"
 
 
 def floating(expression: str, target: Range) -> str:
@@ -62,8 +63,10 @@ def floating(expression: str, target: Range) -> str:
     value = f"least(greatest({expression}, {low}), {high})"
     quotient = f"({value} * {float(times)!r}::DOUBLE / {float(over)!r}::DOUBLE)"
     rest = f"abs({quotient} - trunc({quotient}))"
-    clear = f"abs({quotient}) < {_QUICK} AND abs({rest} - 0.5::DOUBLE) > abs({quotient}) * {2.0**-50!r}::DOUBLE + 1e-300::DOUBLE"
-    quick = f"(trunc({quotient})::HUGEINT + CASE WHEN {rest} > 0.5::DOUBLE THEN sign({quotient})::HUGEINT ELSE 0::HUGEINT END)"
+    error = f"abs({quotient}) * {2.0**-50!r}::DOUBLE + 1e-300::DOUBLE"
+    clear = f"abs({quotient}) < {_QUICK} AND abs({rest} - 0.5::DOUBLE) > {error}"
+    up = f"CASE WHEN {rest} > 0.5::DOUBLE THEN sign({quotient})::HUGEINT ELSE 0::HUGEINT END"
+    quick = f"(trunc({quotient})::HUGEINT + {up})"
     slow = f"(CASE WHEN {value} < 0 THEN -1::HUGEINT ELSE 1::HUGEINT END * {_nearest_double(value, times, over)})"
     rounded = f"CASE WHEN {clear} THEN {quick} ELSE {slow} END"
     return f"CASE WHEN isfinite({expression}) THEN {_finish(rounded, target)} END"
@@ -78,7 +81,7 @@ def _nearest(expression: str, times: int, over: int) -> str:
     quotient, rest = f"({size} // {_huge(over)})", f"({size} % {_huge(over)})"
     return (
         f"(CASE WHEN {expression} < 0 THEN -1::HUGEINT ELSE 1::HUGEINT END * ({quotient} + CASE WHEN "
-        f"2 * {rest} > {_huge(over)} OR (2 * {rest} = {_huge(over)} AND {quotient} % 2 = 1) "
+        f"{rest} > {_huge(over)} - {rest} OR ({rest} = {_huge(over)} - {rest} AND {quotient} % 2 = 1) "
         "THEN 1::HUGEINT ELSE 0::HUGEINT END))"
     )
 

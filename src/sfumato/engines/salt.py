@@ -1,7 +1,7 @@
 """The secret that decides which rows of a person are kept: 32 bytes beside the ledger, drawn once.
 
-Nothing about privacy hangs on it (proofs/bounded_copy.md holds for every salt); it keeps those who write rows from choosing which
-of them count, and opaque ids from being guessed.
+Nothing about privacy hangs on it (proofs/bounded_copy.md holds for every salt); it keeps those who write rows from
+choosing which of them count, and opaque ids from being guessed.
 """
 
 import stat

@@ -10,14 +10,13 @@ from pathlib import Path
 import duckdb
 
 from sfumato.engines.column_sql import Stored, check_range, check_type
-from sfumato.engines.connection import literal, one_message, quoted
+from sfumato.engines.connection import execute, literal, quoted, starless
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, Location, Policy, Table, fold
 
 ENDINGS = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz")}
 SOURCE = "source"
 """The name under which a DuckDB source is attached."""
-_GLOB = {"*": "[*]", "?": "[?]", "[": "[[]"}
 _LONGEST_HEADER = 2**20
 
 
@@ -61,8 +60,7 @@ def source_files(location: Location) -> list[Path]:
 def attach_source(connection: duckdb.DuckDBPyConnection, location: Location) -> None:
     """Attach a DuckDB source for reading; the others are read file by file."""
     if location.scheme == "duckdb":
-        with one_message():
-            connection.execute(f"ATTACH {literal(str(_place(location)))} AS {SOURCE} (READ_ONLY)")
+        execute(connection, f"ATTACH {literal(str(_place(location)))} AS {SOURCE} (READ_ONLY)")
 
 
 def read_schema(connection: duckdb.DuckDBPyConnection, policy: Policy) -> dict[str, SourceTable]:
@@ -178,12 +176,7 @@ def _stem(path: Path, endings: tuple[str, ...]) -> str:
 
 
 def _listed(files: Files) -> str:
-    return f"[{', '.join(literal(_plain(path)) for path in files.paths)}]"
-
-
-def _plain(path: Path) -> str:
-    """Return a path whose stars and brackets mean themselves."""
-    return "".join(_GLOB.get(character, character) for character in str(path))
+    return f"[{', '.join(literal(starless(path)) for path in files.paths)}]"
 
 
 def _csv(table: Table, files: Files, keys: tuple[str, ...]) -> SourceTable:
@@ -226,10 +219,11 @@ def _header(table: Table, path: Path) -> tuple[str, ...]:
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:
-    with one_message():
-        names = connection.execute(
-            "SELECT table_name FROM information_schema.tables WHERE table_catalog = $1 AND table_schema = 'main'", [SOURCE]
-        ).fetchall()
+    names = execute(
+        connection,
+        "SELECT table_name FROM information_schema.tables WHERE table_catalog = $1 AND table_schema = 'main'",
+        [SOURCE],
+    )
     found = [name for (name,) in names if fold(name) == fold(table.name)]
     if not found:
         raise BadSource(
@@ -241,9 +235,6 @@ def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTabl
     return SourceTable(relation, _described(connection, relation, set()))
 
 
-def _described(
-    connection: duckdb.DuckDBPyConnection, relation: str, raw: set[str]
-) -> tuple[tuple[str, Stored], ...]:
-    with one_message():
-        rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()  # noqa: S608  (names are quoted)
+def _described(connection: duckdb.DuckDBPyConnection, relation: str, raw: set[str]) -> tuple[tuple[str, Stored], ...]:
+    rows = execute(connection, f"DESCRIBE SELECT * FROM {relation}")  # noqa: S608
     return tuple((name, Stored(quoted(name), kind, fold(name) in raw)) for name, kind, *_ in rows)

@@ -1,0 +1,317 @@
+"""The bounded copy: of each person at most `rows_per_unit` rows, on the grid, under an opaque id, by a keyed hash.
+
+Theorem: the rows of a person in the copy are a function of the salt and of that person's own rows.
+Proof: proofs/bounded_copy.md
+
+Every statement is generated from the policy and the source's schema; the salt is a parameter and never stands in one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import duckdb
+
+from sfumato.engines.column_sql import Stored, check_type, column_sql, keyed, storage, unit_sql
+from sfumato.engines.connection import COPY, execute, literal, quoted
+from sfumato.engines.source import SourceTable
+from sfumato.errors import BadSource
+from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
+
+STAGE = "stage"
+"""The name under which the database of intermediate results is attached; it is thrown away."""
+PATH_UNIT = '"unit"'
+"""The column of the opaque id where a path leads to the person. No declared name holds a quotation mark."""
+LONE = '"row"'
+"""The only column of a table that declares none: its rows can still be counted."""
+ID = "UHUGEINT"
+"""128 bits. Its text is taken by hex(): the engine's cast to VARCHAR takes 60 microseconds a value."""
+_PART = 1_000_000
+"""Rows are ranked for so many at a time, each person in one part, so that a part fits into little memory."""
+
+Progress = Callable[[str, str], None]
+"""Is told the phase and the table. There are no counts: how many rows there are is a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedColumn:
+    """A column of the copy, by the name that the policy gives it, and the engine's type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTable:
+    """What is public about a table of the copy: its columns, and which of them is the opaque id."""
+
+    name: str
+    columns: tuple[CopiedColumn, ...]
+    unit: str | None
+    """None in a public table, and where each row is a person."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Build:
+    """One build under way: a connection with `copy` and `stage` attached, the source's schema, the salt."""
+
+    connection: duckdb.DuckDBPyConnection
+    policy: Policy
+    sources: dict[str, SourceTable]
+    salt: bytes
+
+    def run(self, statement: str) -> None:
+        """Run one statement."""
+        execute(self.connection, statement)
+
+    def run_salted(self, statement: str) -> None:
+        """Run one statement in which `$salt` is the salt in hexadecimal: 64 characters, one block of SHA-256."""
+        execute(self.connection, statement, {"salt": self.salt.hex()})
+
+    def source(self, name: str) -> SourceTable:
+        """Return the source's table of this name."""
+        return next(source for known, source in self.sources.items() if fold(known) == fold(name))
+
+
+def build_table(build: Build, table: Table, progress: Progress) -> CopiedTable:
+    """Write one table of the copy."""
+    if table.public:
+        progress("copy", table.name)
+        return _public(build, table)
+    progress("read", table.name)
+    columns = _kept_columns(table)
+    _key_tables(build, columns)
+    _stage_rows(build, table, columns)
+    unit = unit_column(table)
+    if unit is not None:
+        progress("bound", table.name)
+        _choose(build, table, columns)
+    progress("sort", table.name)
+    _write(build, table, columns)
+    for name in ("rows", "units", "owners", "crowded", "draws", "chosen", *(f"keys{at}" for at in range(len(columns)))):
+        build.run(f"DROP TABLE IF EXISTS {STAGE}.{name}")
+    named = [CopiedColumn(column.name, storage(column)) for column in columns]
+    if unit is not None:
+        named.insert(0, CopiedColumn(unit, ID))
+    named = named or [CopiedColumn(LONE, "BIGINT")]
+    return CopiedTable(table.name, tuple(named), unit)
+
+
+def unit_column(table: Table) -> str | None:
+    """Return the name of the column that holds the opaque id."""
+    match table.unit:
+        case UnitColumn(column):
+            return column
+        case UnitPath():
+            return PATH_UNIT
+    return None
+
+
+def _kept_columns(table: Table) -> list[Column]:
+    """Return the declared columns but the unit's, in the one order that all spellings of a policy share."""
+    own = fold(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    return sorted(
+        (column for column in table.columns if fold(column.name) != own), key=lambda column: fold(column.name)
+    )
+
+
+def _stored(build: Build, table: str, column: str) -> Stored:
+    stored = build.source(table).column(column)
+    if stored is None:  # checked by `read_schema`
+        raise BadSource(f"tables.{table}.columns.{column} is not in the source.", "It is needed.", "Correct the name.")
+    return stored
+
+
+def _declared(build: Build, table: str, column: str) -> Column:
+    found = build.policy.table(table)
+    declared = None if found is None else found.column(column)
+    if declared is None:  # checked by the policy
+        raise BadSource(f"tables.{table}.columns.{column} is not declared.", "It is needed.", "Declare it.")
+    return declared
+
+
+def _key_tables(build: Build, columns: list[Column]) -> None:
+    """Write down the keys that columns take from a public table, on the column's own grid."""
+    for at, column in enumerate(columns):
+        if isinstance(column.values, Reference):
+            stored = _stored(build, column.values.table, column.values.column)
+            check_type(column.values.table, Column(column.values.column, column.type), stored)
+            key, relation = column_sql(column, stored), build.source(column.values.table).relation
+            build.run(f"CREATE TABLE {STAGE}.keys{at} AS SELECT DISTINCT {key} AS k FROM {relation}")  # noqa: S608
+
+
+def _stage_rows(build: Build, table: Table, columns: list[Column]) -> None:
+    """Bring every row that has an owner to the grid, with the owner's opaque id before it."""
+    relation = build.source(table.name).relation
+    values = [
+        f"{column_sql(column, _stored(build, table.name, column.name))} AS c{at}" for at, column in enumerate(columns)
+    ]
+    kept = [f"{_domain(column, at)} AS c{at}" for at, column in enumerate(columns)] or ["0::BIGINT AS c0"]
+    match table.unit:
+        case UnitColumn(column):
+            own = _unit_text(build, table.name, column)
+            _opaque(build, f"SELECT DISTINCT {own} AS u FROM {relation}")  # noqa: S608
+            values, kept = [f"{own} AS u", *values], ["units.id AS id", *kept]
+            joined = f"JOIN {STAGE}.units AS units ON p.u = units.u"
+        case UnitPath(target, column, here, there):
+            _owners(build, target, column, there)
+            values, kept = [f"{_unit_text(build, table.name, here)} AS u", *values], ["owners.id AS id", *kept]
+            joined = f"JOIN {STAGE}.owners AS owners ON p.u = owners.k"
+        case _:
+            values, joined = values or ["0 AS c0"], ""
+    build.run(
+        f"CREATE TABLE {STAGE}.rows AS SELECT {', '.join(kept)} "  # noqa: S608
+        f"FROM (SELECT {', '.join(values)} FROM {relation}) AS p {joined}"
+    )
+
+
+def _domain(column: Column, at: int) -> str:
+    if isinstance(column.values, Reference):
+        return f"CASE WHEN p.c{at} IN (SELECT k FROM {STAGE}.keys{at} WHERE k IS NOT NULL) THEN p.c{at} END"  # noqa: S608
+    return keyed(column, f"p.c{at}")
+
+
+def _unit_text(build: Build, table: str, column: str) -> str:
+    return unit_sql(_declared(build, table, column), _stored(build, table, column))
+
+
+def _opaque(build: Build, people: str) -> None:
+    """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
+    build.run_salted(
+        f"CREATE TABLE {STAGE}.units AS SELECT u, {_hash('unit', 'u')} AS id FROM ({people}) WHERE u IS NOT NULL"  # noqa: S608
+    )
+
+
+def _owners(build: Build, target: str, column: str, there: str) -> None:
+    """Write down which keys lead to whom. A key of several owners leads to each of them.
+
+    Leaving it out, or giving it to one, would let one person's row take rows from another (proofs/bounded_copy.md §4).
+    """
+    relation, owner = build.source(target).relation, _unit_text(build, target, column)
+    pairs = f"SELECT DISTINCT {_unit_text(build, target, there)} AS k, {owner} AS u FROM {relation}"  # noqa: S608
+    _opaque(build, f"SELECT DISTINCT {owner} AS u FROM {relation}")  # noqa: S608
+    build.run(
+        f"CREATE TABLE {STAGE}.owners AS SELECT p.k AS k, units.id AS id FROM ({pairs}) AS p "  # noqa: S608
+        f"JOIN {STAGE}.units AS units ON p.u = units.u WHERE p.k IS NOT NULL"
+    )
+
+
+def _choose(build: Build, table: Table, columns: list[Column]) -> None:
+    """Choose the rows of those who have too many; who has, and which, depends on their own rows alone."""
+    unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
+    most = _most(table)
+    crowds = [f"SELECT id FROM {STAGE}.rows GROUP BY id HAVING count(*) > {most}"]  # noqa: S608
+    crowds += [
+        f"SELECT id FROM {STAGE}.rows WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
+        for key in unique
+    ]
+    build.run(f"CREATE TABLE {STAGE}.crowded AS {' UNION '.join(crowds)}")
+    ((crowded,),) = execute(
+        build.connection,
+        f"SELECT count(*) FROM {STAGE}.rows SEMI JOIN {STAGE}.crowded USING (id)",  # noqa: S608
+    )
+    parts = 1 + crowded // _PART
+    first = _hash("row", _content(table, columns))
+    build.run_salted(
+        f"CREATE TABLE {STAGE}.draws AS SELECT {', '.join(['rows.rowid AS place', 'id', *unique])}, {first} AS first, "  # noqa: S608
+        f"(hash(id) % {parts})::UINTEGER AS part FROM {STAGE}.rows AS rows SEMI JOIN {STAGE}.crowded AS c USING (id)"
+    )
+    build.run(f"CREATE TABLE {STAGE}.chosen (place BIGINT)")
+    for part in range(parts):
+        build.run_salted(f"INSERT INTO {STAGE}.chosen {_chosen(unique, most, part)}")
+
+
+def _chosen(unique: list[str], most: int, part: int) -> str:
+    """Return the query for the places of the rows that are kept, among the people of one part."""
+    names = ", ".join(["place", "id", *unique])
+    # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
+    # does not matter, because they are equal.
+    chosen = (
+        f"SELECT {names}, first, row_number() OVER (PARTITION BY id, first) AS nth "  # noqa: S608
+        f"FROM {STAGE}.draws WHERE part = {part}"
+    )
+    again = _hash("again", "hex(first) || ':' || nth::VARCHAR")
+    chosen = f"SELECT {names}, CASE WHEN nth = 1 THEN first ELSE {again} END AS draw FROM ({chosen})"  # noqa: S608
+    for key in unique:
+        once = f"row_number() OVER (PARTITION BY id, {key} ORDER BY draw) = 1"
+        chosen = f"SELECT * FROM ({chosen}) QUALIFY {key} IS NULL OR {once}"  # noqa: S608
+    rank = "row_number() OVER (PARTITION BY id ORDER BY draw)"
+    return f"SELECT place FROM ({chosen}) QUALIFY {rank} <= {most}"  # noqa: S608
+
+
+def _most(table: Table) -> int:
+    own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    return 1 if own is not None and own.unique else table.rows_per_unit or 1
+
+
+def _content(table: Table, columns: list[Column]) -> str:
+    """Return a text that no two different rows share: every part says how long it is, or that it is NULL."""
+    parts = [_part(literal(fold(table.name))), _part("hex(id)")]
+    parts += [f"CASE WHEN c{at} IS NULL THEN '-' ELSE {_part(f'c{at}::VARCHAR')} END" for at in range(len(columns))]
+    return " || ".join(parts)
+
+
+def _part(text: str) -> str:
+    return f"(strlen({text})::VARCHAR || ':' || {text})"
+
+
+def _hash(purpose: str, text: str) -> str:
+    """Return 128 bits of SHA-256 keyed by its first block [BCK96]: the salt, then what it is for, then the text."""
+    return f"('0x' || left(sha256($salt || {literal(purpose + ':')} || {text}), 32))::{ID}"
+
+
+def _write(build: Build, table: Table, columns: list[Column]) -> None:
+    unit = unit_column(table)
+    names = [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
+    if unit is not None:
+        names.insert(0, f"id AS {quoted(unit)}")
+        source = (
+            f"(FROM {STAGE}.rows AS r ANTI JOIN {STAGE}.crowded AS c USING (id)) UNION ALL "
+            f"(FROM {STAGE}.rows AS r SEMI JOIN {STAGE}.chosen AS c ON r.rowid = c.place)"
+        )
+    else:
+        source = f"FROM {STAGE}.rows"
+    order = [f"c{at}" for at in _sort_keys(columns)] + (["id"] if unit is not None else [])
+    selected = ", ".join(names or [f"c0 AS {quoted(LONE)}"])
+    ordered = f"ORDER BY {', '.join(order)}" if order else ""
+    build.run(f"CREATE TABLE {COPY}.main.{quoted(table.name)} AS SELECT {selected} FROM ({source}) {ordered}")  # noqa: S608
+
+
+def _sort_keys(columns: list[Column]) -> list[int]:
+    """Return the columns with declared keys, coarsest first: groups lie together, then each person's rows."""
+    cells = {}
+    for at, column in enumerate(columns):
+        if column.type is ColumnType.BOOLEAN:
+            cells[at] = 2
+        elif column.values is not None:
+            cells[at] = len(column.values) if isinstance(column.values, tuple) else 10**6
+    return sorted(cells, key=lambda at: (cells[at], at))
+
+
+def _public(build: Build, table: Table) -> CopiedTable:
+    source = build.source(table.name)
+    columns = [(name, stored.sql) for name, stored in source.columns]
+    if table.columns:
+        columns = [
+            (column.name, _as_declared(column, _stored(build, table.name, column.name))) for column in table.columns
+        ]
+    names = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
+    target = f"{COPY}.main.{quoted(table.name)}"
+    build.run(f"CREATE TABLE {target} AS SELECT {names} FROM {source.relation}")  # noqa: S608
+    described = execute(build.connection, f"DESCRIBE {target}")
+    return CopiedTable(table.name, tuple(CopiedColumn(name, kind) for name, kind, *_ in described), None)
+
+
+_PUBLIC_TYPES = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+    ColumnType.TEXT: "VARCHAR",
+}
+
+
+def _as_declared(column: Column, stored: Stored) -> str:
+    """Return a public value as it is; text of a CSV file is read as what it was declared."""
+    if not stored.raw:
+        return stored.sql
+    return f"TRY_CAST({stored.sql} AS {_PUBLIC_TYPES.get(column.type, 'DOUBLE')})"
