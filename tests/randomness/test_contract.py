@@ -25,7 +25,9 @@ class Law(Protocol):
     def draw(self, count: int, source: Source) -> npt.NDArray[Any]: ...
 
 
-SCALES = [Fraction(text) for text in ("1/1000000", "1/100", "1/2", "1", "10", "100/7", "1000", "1000000", "1e40")]
+SCALES = [
+    Fraction(text) for text in ("1/1000000", "1/100", "1/2", "1", "10", "100/7", "1000", "1000000", "1e9", "1e40")
+]
 LAWS: list[Law] = [
     *(Geometric(scale) for scale in SCALES),
     *(DiscreteLaplace(scale) for scale in [*SCALES, WIDE, WIDE + 1]),

@@ -5,14 +5,16 @@ from typing import Any
 
 import mpmath
 import numpy as np
+import numpy.typing as npt
 import pytest
 from mpmath import mp
 from tests.sources import HashSource, ScriptedSource, SourceDied
 
 from sfumato.randomness.discrete_laplace import DiscreteLaplace, _sampler
+from sfumato.randomness.geometric import Sampler
 from sfumato.randomness.source import Metered
 
-SCALES = [Fraction(text) for text in ("1/20", "1/2", "1", "10", "1000/7", "100000")]
+SCALES = [Fraction(text) for text in ("1/20", "1/2", "1", "10", "1000/7", "100000", "1e9", "1e30")]
 REFERENCE = [("1/2", (1, 1, 2)), ("1", (2, 3, 4)), ("10", (23, 30, 46)), ("1000", (2303, 2996, 4605))]
 
 
@@ -69,76 +71,99 @@ def test_pmf_reads_numpy_integers_without_wrapping() -> None:
     assert law.upper_tail(np.int64(-5), 64) == law.upper_tail(-5, 64)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_the_not_zero_coin_the_sign_and_the_size_are_put_together_as_stated(scale: Fraction) -> None:
-    sampler = _sampler(scale)
-    digits = len(sampler.powers)
-    cell = int(np.flatnonzero(sampler.guide.cells == 0)[0])
-    for not_zero, negative in ((65535, 0), (65535, 65535), (0, 0), (0, 65535)):
-        if not_zero == 0 and sampler.coins.thresholds[0, 0] == 0:
-            continue  # a coin of probability below 2^-16 says yes by more bits only
-        for digit in (65535, 0):
-            octets = words(not_zero, negative, *[digit] * digits, cell)
-            size = 1 + ((1 << digits) - 1 if digit == 0 else 0)
-            expected = 0 if not_zero else (-size if negative == 0 else size)
-            assert DiscreteLaplace(scale).draw(1, ScriptedSource(octets, after=b"\xff")).tolist() == [expected]
+def table(sampler: Sampler, row: int) -> npt.NDArray[Any]:
+    start = int(sampler.guide.offsets[row, 0])
+    return sampler.guide.cells[start : start + (1 << 16)]
+
+
+def cell_of(sampler: Sampler, row: int, outcome: int) -> int:
+    """The first word that gives the outcome at once, or -1."""
+    found = np.flatnonzero(table(sampler, row) == outcome)
+    return int(found[0]) if found.size else -1
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_each_coin_on_its_threshold_is_refined_by_the_bits_that_follow(scale: Fraction) -> None:
+def test_the_sign_and_the_size_are_put_together_as_stated(scale: Fraction) -> None:
     sampler = _sampler(scale)
-    rows = len(sampler.coins.probabilities)
-    cell = int(np.flatnonzero(sampler.guide.cells == 0)[0])
-    for coin in (0, *range(2, rows)):
-        threshold = int(sampler.coins.thresholds[coin, 0])
-        values = [0 if row == 0 and sampler.coins.thresholds[0, 0] else 65535 for row in range(rows)]
-        values[coin] = threshold
-        octets = words(*values, cell)
-        with pytest.raises(SourceDied):
-            DiscreteLaplace(scale).draw(1, ScriptedSource(octets))
-        yes = DiscreteLaplace(scale).draw(1, ScriptedSource(octets, after=b"\x00")).tolist()
-        no = DiscreteLaplace(scale).draw(1, ScriptedSource(octets, after=b"\xff")).tolist()
-        place = rows - 1 - coin
-        assert (yes, no) == (([1], [0]) if coin == 0 else ([1 + (1 << place)], [1]))
+    signs = len(sampler.weights)
+    weights = [int(weight) for weight in sampler.weights.ravel()]
+    for sign in (0, 1, 2):
+        word = cell_of(sampler, signs, sign)
+        if word < 0:
+            continue  # a sign of probability below 2^-16 comes by more bits only
+        for row in range(signs):
+            for outcome in (0, 1, 7):
+                if cell_of(sampler, row, outcome) < 0:
+                    continue
+                first = [cell_of(sampler, other, outcome if other == row else 0) for other in range(signs)]
+                drawn = DiscreteLaplace(scale).draw(1, ScriptedSource(words(*first, word))).tolist()
+                assert drawn == [(sign - 1) * (1 + outcome * weights[row])]
+
+
+@pytest.mark.parametrize("scale", SCALES[:-1], ids=str)  # of the last one 48 bits do not see the zero
+def test_the_sign_on_a_seam_is_decided_by_the_bits_that_follow(scale: Fraction) -> None:
+    sampler = _sampler(scale)
+    zeros = words(*[0] * len(sampler.weights))  # a size of 1
+    law = DiscreteLaplace(scale)
+    with mp.workdps(200):
+        x = mpmath.exp(-1 / real(scale))
+        for seam, below, above in ((x / (1 + x), -1, 0), (1 / (1 + x), 0, 1)):
+            finer = int(mpmath.floor(mpmath.ldexp(seam, 112)))
+            first = zeros + words(finer >> 96)
+            assert table(sampler, len(sampler.weights))[finer >> 96] == -1
+            with pytest.raises(SourceDied):
+                law.draw(1, ScriptedSource(first))
+            for shift, outcome in ((-2, below), (2, above)):
+                known = ((finer >> 64) + shift) & 0xFFFFFFFF
+                assert law.draw(1, ScriptedSource(first + known.to_bytes(4, "little"))).tolist() == [outcome]
+            first += ((finer >> 64) & 0xFFFFFFFF).to_bytes(4, "little")
+            with pytest.raises(SourceDied):
+                law.draw(1, ScriptedSource(first))
+            low = finer & ((1 << 64) - 1)
+            for shift, outcome in ((-2, below), (2, above)):
+                more = (low + shift).to_bytes(8, "big")
+                assert law.draw(1, ScriptedSource(first + more)).tolist() == [outcome]
+            on_seam = first + low.to_bytes(8, "big")
+            assert law.draw(1, ScriptedSource(on_seam + bytes(14))).tolist() == [below]
+            assert law.draw(1, ScriptedSource(on_seam + b"\xff" * 14)).tolist() == [above]
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_the_bytes_read_do_not_depend_on_the_values(scale: Fraction) -> None:
     sampler = _sampler(scale)
-    rows = len(sampler.coins.probabilities)
-    decided = np.flatnonzero(sampler.guide.cells >= 0)
+    rows = len(sampler.guide.laws)
+    decided = [np.flatnonzero(table(sampler, row) >= 0) for row in range(rows)]
     values = set()
-    for cell in (decided[0], decided[-1]):
-        for word in (0, 1, 32768, 65534, 65535):
-            if word in sampler.coins.thresholds.ravel()[[0, *range(2, rows)]]:
-                continue
-            metered = Metered(ScriptedSource(words(*[word] * rows, int(cell))))
-            values.add(int(DiscreteLaplace(scale).draw(1, metered)[0]))
-            assert metered.bits == 16 * (rows + 1)
+    for share in (0.0, 0.2, 0.5, 0.8, 1.0):
+        first = words(*[int(cells[int(share * (len(cells) - 1))]) for cells in decided])
+        metered = Metered(ScriptedSource(first))
+        values.add(int(DiscreteLaplace(scale).draw(1, metered)[0]))
+        assert metered.bits == 16 * rows
     assert len(values) > 1 or scale < 1
 
 
 def test_all_words_of_every_row_give_the_law_up_to_the_words_that_draw_more() -> None:
-    """Scale 10: run all 2^16 words through each row alone; the counts are the coins' and the cells' exact shares."""
-    sampler = _sampler(Fraction(10))
-    every = np.arange(1 << 16, dtype="<u2")
-    zero, fixed = np.zeros(1 << 16, dtype="<u2"), np.full(1 << 16, 65535, dtype="<u2")
-    with mp.workdps(60):
-        x = mpmath.exp(-mpmath.mpf(1) / 10)
-        drawn = DiscreteLaplace(Fraction(10)).draw(
-            1 << 16, ScriptedSource(np.stack([every, fixed, zero]).tobytes(), after=b"\x00")
-        )
-        assert abs(int((drawn != 0).sum()) - mpmath.ldexp(2 * x / (1 + x), 16)) <= 1
-        drawn = DiscreteLaplace(Fraction(10)).draw(
-            1 << 16, ScriptedSource(np.stack([zero, every, zero]).tobytes(), after=b"\x00")
-        )
-        assert (drawn == 1).sum() == (drawn == -1).sum() == 1 << 15
-        drawn = DiscreteLaplace(Fraction(10)).draw(
-            1 << 16, ScriptedSource(np.stack([zero, fixed, every]).tobytes(), after=b"\x80\x00")
-        )
-        for value in range(1, 60):
-            assert abs(int((drawn == value).sum()) - mpmath.ldexp((1 - x) * x ** (value - 1), 16)) <= 1
-    assert len(sampler.powers) == 0
+    """Run all 2^16 words through each row alone: the counts are the exact shares, within the cells that are cut."""
+    for scale in (Fraction(10), Fraction(1000)):
+        sampler = _sampler(scale)
+        rows = len(sampler.guide.laws)
+        every = np.arange(1 << 16, dtype="<u2")
+        weights = [int(weight) for weight in sampler.weights.ravel()]
+        with mp.workdps(60):
+            x = mpmath.exp(-1 / real(scale))
+            for row in range(rows):
+                first = np.zeros((rows, 1 << 16), dtype="<u2")
+                first[-1] = 65535  # plus
+                first[row] = every
+                drawn = DiscreteLaplace(scale).draw(1 << 16, ScriptedSource(first.tobytes(), after=b"\x80\x00"))
+                if row == rows - 1:
+                    shares = {-1: x / (1 + x), 0: (1 - x) / (1 + x), 1: x / (1 + x)}
+                else:
+                    y = x ** weights[row]
+                    above = 1 - y ** (weights[row - 1] // weights[row]) if row else mpmath.mpf(1)
+                    shares = {1 + weights[row] * k: (1 - y) * y**k / above for k in range(32)}
+                for value, share in shares.items():
+                    assert abs(int((drawn == value).sum()) - mpmath.ldexp(share, 16)) <= 1
 
 
 def test_the_mean_size_and_the_variance_are_the_reference_ones() -> None:

@@ -2,6 +2,7 @@
 
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -27,12 +28,15 @@ SCALES = [
         "1",
         "10",
         "35/3",
-        "12",
-        "12.5",
+        "24",
+        "24.5",
         "1000",
+        "24577",
         "123456/7",
         "1000000",
+        "1000000000",
         "281474976710656",
+        "1e40",
     )
 ]
 VARIANCES = [
@@ -54,55 +58,76 @@ def ceilings(values: list[Any], bits: int) -> list[int]:
     return [int(mpmath.ceil(mpmath.ldexp(value, bits))) for value in values]
 
 
-def expected_cells(distribution: list[Any]) -> npt.NDArray[np.int64]:
+def expected_cells(distribution: list[Any], tail: bool) -> npt.NDArray[np.int64]:
     """The cells of P[K <= k] for all k but the last: k where the cell lies inside k's stretch, else -1."""
-    low, high = floors(distribution, 48), ceilings(distribution, 48)
-    edges = [cell << 32 for cell in range((1 << 16) + 1)]
-    found = np.searchsorted(np.array(high, dtype=np.int64), np.array(edges[:-1], dtype=np.int64), side="right")
-    cells = [
-        int(k) if k < len(low) and edges[cell + 1] <= low[k] else -1 for cell, k in enumerate(found)
-    ]  # the last outcome has a tail, so that it is never decided by a cell
-    return np.array(cells, dtype=np.int64)
+    low = np.array([*floors(distribution, 48), 1 << 48], dtype=np.int64)
+    edges = np.arange((1 << 16) + 1, dtype=np.int64) << 32
+    found = np.searchsorted(np.array(ceilings(distribution, 48), dtype=np.int64), edges[:-1], side="right")
+    decided = edges[1:] <= low[found]
+    if tail:
+        decided &= found < len(distribution)  # the last outcome has a tail, so that it is never decided by a cell
+    return np.where(decided, found, -1)
 
 
-def check_guide(guide: Guide, distribution: list[Any]) -> None:
-    assert len(guide.high) == len(distribution)
-    wrong = np.flatnonzero(guide.cells.astype(np.int64) != expected_cells(distribution))
+def check_seams(low: list[int], high: list[int], distribution: list[Any]) -> None:
+    """Floors and ceilings, one unit wider only for a seam within 2^-20 units of an integer."""
+    assert low[-1] == high[-1] == 1 << 48
+    hair = mpmath.mpf(2) ** -68
+    least, most = (floors([seam - hair for seam in distribution], 48), floors(distribution, 48))
+    assert all(a <= b <= c for a, b, c in zip(least, low[:-1], most, strict=True))
+    least, most = (ceilings(distribution, 48), ceilings([seam + hair for seam in distribution], 48))
+    assert all(a <= b <= c for a, b, c in zip(least, high[:-1], most, strict=True))
+
+
+def check_row(guide: Guide, row: int, distribution: list[Any]) -> None:
+    table = int(guide.tables[row, 0])
+    assert guide.offsets[row, 0] == table << 16
+    seams = slice(int(guide.first[table]), int(guide.first[table + 1]))
+    cells = guide.cells[table << 16 : table + 1 << 16].astype(np.int64)
+    wrong = np.flatnonzero(cells != expected_cells(distribution, guide.laws[row].tail is not None))
     assert not wrong.size, f"cells {wrong[:9]} are wrong"
-    assert guide.high.tolist() == ceilings(distribution, 48)
-    assert guide.low.tolist() == [*floors(distribution, 48), 1 << 48]
-    assert (guide.cells >= 0).mean() > 0.98  # the slow path is the exception
-
-
-def tail_distribution(step: Any, cells: int) -> list[Any]:
-    return [-mpmath.expm1(-step * (k + 1)) for k in range(cells)]
+    check_seams((guide.low[seams] - (table << 48)).tolist(), (guide.high[seams] - (table << 48)).tolist(), distribution)
+    assert (cells >= 0).mean() > 0.98  # the slow path is the exception
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_every_laplace_threshold_and_every_guide_cell_is_right(scale: Fraction) -> None:
+def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fraction) -> None:
     sampler = _sampler(scale)
+    places = [int(weight).bit_length() - 1 for weight in sampler.weights.ravel()]
+    assert [1 << place for place in places] == sampler.weights.ravel().tolist()
+    digits = places[0]
+    assert digits == 0 if scale <= 24 else 12 < scale / (1 << digits) <= 24
+    assert len(sampler.guide.laws) == len(places) + 1
     with mp.workdps(DIGITS):
-        digits = len(sampler.powers)
-        assert digits == max(0, int(mpmath.ceil(mpmath.log(real(scale) / 12, 2)))) or scale < 12
-        coins = [1 - mpmath.tanh(1 / (2 * real(scale))), mpmath.mpf(1) / 2]
-        coins += [1 / (1 + mpmath.exp(mpmath.mpf(2) ** place / real(scale))) for place in reversed(range(digits))]
-        assert sampler.coins.thresholds.ravel().tolist() == floors(coins, 16)
-        for probability, coin in zip(sampler.coins.probabilities, coins, strict=True):
-            for bits in (64, 80, 128):
-                low, high = probability.bounds(bits)
-                assert low == floors([coin], bits)[0]
-                assert high == ceilings([coin], bits)[0]
-        step = mpmath.mpf(2) ** digits / real(scale)
-        check_guide(sampler.guide, tail_distribution(step, len(sampler.guide.high)))
-        assert mpmath.exp(-step * len(sampler.guide.high)) < mpmath.mpf(2) ** -20
+        one = 1 / real(scale)
+        cells = int(sampler.guide.first[1]) - 1
+        step = mpmath.ldexp(one, digits)
+        assert mpmath.exp(-step * cells) < mpmath.mpf(2) ** -20
+        check_row(sampler.guide, 0, [-mpmath.expm1(-step * (k + 1)) for k in range(cells)])
+        for row, (high, low) in enumerate(pairwise(places), 1):
+            assert 0 < high - low <= 10
+            step, total = mpmath.ldexp(one, low), mpmath.expm1(-mpmath.ldexp(one, high))
+            check_row(sampler.guide, row, [mpmath.expm1(-step * (b + 1)) / total for b in range((1 << high - low) - 1)])
+        assert places[-1] == 0
+        x = mpmath.exp(-one)
+        check_row(sampler.guide, len(places), [x / (1 + x), 1 / (1 + x)])
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_the_plain_geometric_has_the_same_digits_and_the_same_table(scale: Fraction) -> None:
+def test_the_plain_geometric_has_the_same_digits_and_the_same_tables(scale: Fraction) -> None:
     plain, laplace = _plain_sampler(scale), _sampler(scale)
-    assert plain.guide is laplace.guide
-    assert plain.coins.probabilities == laplace.coins.probabilities[2:]
-    assert plain.coins.thresholds.tolist() == laplace.coins.thresholds[2:].tolist()
+    assert plain.guide.laws == laplace.guide.laws[:-1]
+    assert plain.weights.tolist() == laplace.weights.tolist()
+    assert plain.guide.cells.tolist() == laplace.guide.cells[: len(plain.guide.cells)].tolist()
+
+
+def test_a_scale_holds_few_tables_however_large_it_is() -> None:
+    """Groups of digits whose steps do not show in 48 bits share a table: the memory and the int64 keys rest on it."""
+    for scale, most in (("10", 2), ("1000", 3), ("1e6", 4), ("1e9", 5), ("281474976710656", 7), ("1e300", 12)):
+        sampler = _sampler(Fraction(scale))
+        assert sampler.guide.cells.dtype == np.int16
+        assert len(sampler.guide.cells) <= most << 16
+    assert len(_sampler(Fraction("1e300")).guide.laws) > 100
 
 
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
@@ -117,13 +142,16 @@ def test_every_gaussian_guide_cell_is_right(variance: Fraction) -> None:
         theta = mpmath.jtheta(3, 0, mpmath.exp(-step))  # Jacobi's sum over all integers, by mpmath's own means
         total = theta if stride == 1 else (theta + 1) / 2
         sums = [mpmath.mpf(1)]
-        for place in range(1, len(sampler.guide.high)):
+        for place in range(1, len(sampler.guide.high) - 1):
             sums.append(sums[-1] + multiplicity * mpmath.exp(-step * place * place))
-        check_guide(sampler.guide, [part / total for part in sums])
+        check_row(sampler.guide, 0, [part / total for part in sums])
         assert 1 - sums[-1] / total < mpmath.mpf(2) ** -55
 
 
-@pytest.mark.parametrize("law", [_sampler(Fraction(10)).guide.law, _prepare(Fraction(5)).guide.law], ids=repr)
+TIGHT = [*_sampler(Fraction(1000)).guide.laws, *_sampler(Fraction("1e30")).guide.laws, _prepare(Fraction(5)).guide.law]
+
+
+@pytest.mark.parametrize("law", TIGHT, ids=repr)
 @pytest.mark.parametrize("bits", [1, 16, 112, 224, 448])
 def test_cumulative_bounds_are_tight_at_every_precision(law: Any, bits: int) -> None:
     low, high = law.cumulative(bits)
@@ -139,7 +167,8 @@ def test_cumulative_bounds_are_tight_at_every_precision(law: Any, bits: int) -> 
 
 
 def test_a_table_is_built_once_per_scale() -> None:
-    assert prepare(_sampler(Fraction(10)).guide.law) is _sampler(Fraction(20, 2)).guide
+    assert _sampler(Fraction(10)) is _sampler(Fraction(20, 2))
+    assert prepare(_prepare(Fraction(5)).guide.law) is _prepare(Fraction(10, 2)).guide
 
 
 REFERENCE: list[tuple[Probability, int]] = [

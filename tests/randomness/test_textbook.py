@@ -1,6 +1,7 @@
 """The textbook's sampler with x = 1/2^k: every bit string enumerated, every probability exact."""
 
 from collections import Counter
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
@@ -9,9 +10,9 @@ import pytest
 from scipy.stats import chi2_contingency
 from tests.sources import HashSource
 
-from sfumato.randomness.bernoulli import Coins as FastCoins
-from sfumato.randomness.bernoulli import ExpRatio, Probability, Rational
+from sfumato.randomness.bernoulli import ExpRatio, Rational
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.guide import prepare
 from sfumato.randomness.textbook import Coins, coin, dyadic_coins, dyadic_pmf, laplace_by_coins
 
 LENGTH = 16
@@ -61,26 +62,42 @@ def test_at_one_half_the_probabilities_are_a_third_a_sixth_a_twelfth() -> None:
     ]
 
 
-def words_that_say_yes(probability: Probability) -> tuple[int, int]:
-    """Of all 2^16 words: how many say yes at once, and how many leave it open."""
-    threshold = int(FastCoins.prepare((probability,)).thresholds[0, 0])
-    low, high = probability.bounds(16)
-    return (threshold, 0 if low == high else 1)
+@dataclass(frozen=True, slots=True)
+class Dyadic:
+    """A law by its exact cumulative distribution: what the guide makes of it is counted over all words."""
+
+    distribution: tuple[Fraction, ...]
+
+    @property
+    def tail(self) -> None:
+        return None
+
+    def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (
+            tuple(int(part * (1 << bits)) for part in self.distribution),
+            tuple(-int(-part * (1 << bits) // 1) for part in self.distribution),
+        )
+
+
+def decided_words(law: Dyadic) -> tuple[list[Fraction], Fraction]:
+    """Of all 2^16 words: the share that gives each outcome at once, and the share that is left open."""
+    cells = prepare(law).cells
+    shares = [Fraction(int((cells == outcome).sum()), 1 << 16) for outcome in range(len(law.distribution))]
+    return shares, Fraction(int((cells < 0).sum()), 1 << 16)
 
 
 def test_the_fast_structure_at_one_half_gives_the_same_law_over_all_words() -> None:
-    """N · (±1) · (1 + G) with x = 1/2: 2x/(1+x) = 2/3, and the digits of G are coins 1/3, 1/5, 1/17, …"""
-    digits = [Rational(Fraction(1, (1 << (1 << place)) + 1)) for place in range(4)]  # x^(2^i) / (1 + x^(2^i))
-    not_zero = words_that_say_yes(Rational(Fraction(2, 3)))
-    one = 1 << 16
-    assert abs(Fraction(one - not_zero[0], one) - dyadic_pmf(0, 1)) <= Fraction(not_zero[1], one)
-    for value in range(1, 8):
-        mass, open_mass = Fraction(not_zero[0], 2 * one), Fraction(not_zero[1], one)
-        for place, digit in enumerate(digits):
-            yes, left_open = words_that_say_yes(digit)
-            mass *= Fraction(yes if (value - 1) >> place & 1 else one - yes - left_open, one)
-            open_mass += Fraction(left_open, one)
-        assert mass <= dyadic_pmf(value, 1) <= mass + open_mass + Fraction(1, one)  # P[G >= 16] = 2^-16
+    """S · (1 + G) with x = 1/2: the signs are 1/3 each, two digits of G go by 8 : 4 : 2 : 1, and T has ratio 1/16."""
+    signs, open_sign = decided_words(Dyadic((Fraction(1, 3), Fraction(2, 3), Fraction(1))))
+    group, open_group = decided_words(Dyadic((Fraction(8, 15), Fraction(12, 15), Fraction(14, 15), Fraction(1))))
+    rest, open_rest = decided_words(Dyadic((Fraction(15, 16), Fraction(255, 256), Fraction(1))))
+    undecided = open_sign + open_group + open_rest
+    assert undecided < Fraction(1, 1000)
+    assert signs[1] <= dyadic_pmf(0, 1) <= signs[1] + open_sign
+    for value in range(1, 9):
+        mass = group[(value - 1) % 4] * rest[(value - 1) // 4]
+        for signed, share in ((value, signs[2]), (-value, signs[0])):
+            assert share * mass <= dyadic_pmf(signed, 1) <= share * mass + undecided
 
 
 def test_the_fast_sampler_and_the_textbook_agree_with_error_rate_1e_6() -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, rational, shown
 from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
-from sfumato.randomness.source import Source, broken_source, read_exactly
+from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 
 WORD = 16
 """Bits of U that are drawn for every toss."""
@@ -41,7 +41,8 @@ class Rational:
         _within_unit(self.value, 0 <= self.value <= 1)
 
     def bounds(self, bits: int) -> tuple[int, int]:
-        return (scaled_floor(self.value, bits), scaled_ceiling(self.value, bits))
+        digits = integer(bits, "bits", 0)
+        return (scaled_floor(self.value, digits), scaled_ceiling(self.value, digits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class ExpRatio:
         _within_unit(self, all(0 <= top <= bottom and bottom > 0 for top, bottom in (at_zero, at_one)))
 
     def bounds(self, bits: int) -> tuple[int, int]:
+        integer(bits, "bits", 0)
         guard = 16
         while True:
             one = 1 << (bits + guard)
@@ -102,33 +104,29 @@ class Bernoulli:
 
     def draw(self, count: int, source: Source) -> npt.NDArray[np.bool_]:
         """Toss `count` independent coins."""
-        size = integer(count, "count", 0)
+        size = sample_size(count)
         words = np.frombuffer(read_exactly(source, 2 * size), dtype="<u2")
-        real = cast(Probability, self.probability)  # a Fraction became a Rational
-        tosses: npt.NDArray[np.bool_] = Coins.prepare((real,)).toss(words.reshape(1, size), source)[0]
-        return tosses
+        return Coins(cast(Probability, self.probability)).toss(words, source)  # a Fraction became a Rational
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Coins:
-    """Several kinds of coin tossed together: row i of the words is for probability i."""
+    """Coins of one kind, tossed together."""
 
-    probabilities: tuple[Probability, ...]
-    thresholds: npt.NDArray[np.uint16]  # floor(p * 2^16), in a column
+    probability: Probability
 
-    @classmethod
-    def prepare(cls, probabilities: tuple[Probability, ...]) -> "Coins":
-        """Compute the thresholds: they depend on public parameters only."""
+    @property
+    def threshold(self) -> int:
+        """The words below it say true, those above it false: floor(p * 2^16), as far as a word reaches."""
         # a word is 0 … 65535: for p = 1 the last one, and where a bound says -1 for p = 0 the first, is left to refine
-        lows = [min(max(cached_bounds(real, WORD)[0], 0), (1 << WORD) - 1) for real in probabilities]
-        return cls(probabilities, np.array(lows, dtype=np.uint16).reshape(-1, 1))
+        return min(max(cached_bounds(self.probability, WORD)[0], 0), (1 << WORD) - 1)
 
     def toss(self, words: npt.NDArray[np.uint16], source: Source) -> npt.NDArray[np.bool_]:
         """Toss one coin per word; the words that do not decide draw more bits from `source`."""
-        tosses: npt.NDArray[np.bool_] = words < self.thresholds
-        for toss in (words == self.thresholds).ravel().nonzero()[0]:
-            kind, place = divmod(int(toss), words.shape[1])
-            tosses[kind, place] = refine(self.probabilities[kind], int(words[kind, place]), WORD, source)
+        threshold = self.threshold
+        tosses: npt.NDArray[np.bool_] = words < threshold
+        for place in (words == threshold).nonzero()[0]:
+            tosses[place] = refine(self.probability, threshold, WORD, source)
         return tosses
 
 

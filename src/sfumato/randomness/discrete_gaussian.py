@@ -4,7 +4,6 @@ Below σ = 32 the size |Z| comes straight from a guide table. Above it a table c
 bits a place in it, and a coin that seldom fails corrects the strip's flat top. Proof: proofs/discrete_gaussian.md
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -15,14 +14,14 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.exact import integer, positive_rational, probability
+from sfumato.exact import positive_rational, probability
 from sfumato.randomness.bernoulli import Bernoulli, refine
 from sfumato.randomness.certified import exp_minus_bounds, exp_minus_enclosure, scaled_ceiling, scaled_floor
 from sfumato.randomness.gaussian_sums import normaliser, part_sum, terms_until, weights
 from sfumato.randomness.geometric import WIDEST, geometric_by_digits
-from sfumato.randomness.guide import Guide, prepare
+from sfumato.randomness.guide import Guide, Tail, prepare
 from sfumato.randomness.margin import smallest_covering
-from sfumato.randomness.source import Source, broken_source, read_exactly
+from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 from sfumato.randomness.uniform import Integers, fair_signs, uniform_bits
 
 _TABLE_SIGMA = 32  # below this σ the table holds every |z|
@@ -48,7 +47,7 @@ class DiscreteGaussian:
 
     def draw(self, count: int, source: Source) -> Integers:
         """Draw `count` independent samples: int64 up to σ = 2^48, else Python integers."""
-        size = integer(count, "count", 0)
+        size = sample_size(count)
         sampler = _prepare(self.sigma_squared)
         passes = [_draw_pass(sampler, min(_PASS, size - start), source) for start in range(0, max(size, 1), _PASS)]
         return passes[0] if len(passes) == 1 else np.concatenate(passes)
@@ -101,16 +100,22 @@ class _Strips:
         )
 
     @property
-    def tail(self) -> Callable[[Source], int]:
+    def tail(self) -> Tail:
         """J - cells given J >= cells: w[cells + i] = w[cells] · (q^(2·cells))^i · q^(i²), a geometric and a coin."""
         return self._draw_tail
 
-    def _draw_tail(self, source: Source) -> int:
+    def _draw_tail(self, count: int, source: Source) -> npt.NDArray[np.int64]:
         step = Fraction(self.stride * self.stride) / (2 * self.sigma_squared)
+        drawn = np.full(count, -1, dtype=np.int64)
         for _ in range(_SPARE):
-            further = geometric_by_digits(2 * self.cells * step, source)
-            if Bernoulli(_Chance(step * further * further)).draw(1, source)[0]:
-                return further
+            missing = np.flatnonzero(drawn < 0)
+            if not missing.size:
+                return drawn
+            for place, further in zip(
+                missing, geometric_by_digits(2 * self.cells * step, missing.size, source), strict=True
+            ):
+                if Bernoulli(_Chance(step * int(further) ** 2)).draw(1, source)[0]:
+                    drawn[place] = further
         raise broken_source()
 
 
@@ -125,7 +130,7 @@ class _Sampler:
     wide: bool
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _prepare(sigma_squared: Fraction) -> _Sampler:
     digits = 0
     if sigma_squared >= _TABLE_SIGMA**2:

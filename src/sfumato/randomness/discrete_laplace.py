@@ -1,7 +1,7 @@
 """Integer Laplace noise, exactly: P[Z = z] = (1 - x) / (1 + x) · x^|z| with x = e^(-1/scale).
 
-Z = N · (±1) · (1 + G): a coin N for "not zero", a fair sign, a geometric G. Every sample draws all three, whatever they
-say, so that the work done tells nothing about the noise. Proof: proofs/discrete_laplace.md
+Z = S · (1 + G): a sign S that is minus, zero or plus, and a geometric G. Every sample draws both, whatever they say, so
+that the work done tells nothing about the noise. Proof: proofs/discrete_laplace.md
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,14 @@ from operator import index
 import numpy as np
 
 from sfumato.exact import positive_rational, probability
-from sfumato.randomness.bernoulli import ExpRatio, Rational
+from sfumato.randomness.bernoulli import ExpRatio
 from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.randomness.geometric import Sampler, in_passes, make_sampler
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import Integers
+
+_ONE = np.array([1])  # numpy is slow to read a Python integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +62,32 @@ class DiscreteLaplace:
         return ((low << bits) // (one + x_high), -((-high << bits) // (one + x_low)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """The law of 1 + sign(Z): minus, zero, plus."""
+
+    scale: Fraction
+
+    def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        # P[Z < 0] = x / (1 + x) and P[Z <= 0] = 1 / (1 + x)
+        minus_low, minus_high = ExpRatio(1 / self.scale, a=0, b=1, c=1, d=1).bounds(bits)
+        zero_low, zero_high = ExpRatio(1 / self.scale, a=1, b=0, c=1, d=1).bounds(bits)
+        return ((minus_low, zero_low, 1 << bits), (minus_high, zero_high, 1 << bits))
+
+    @property
+    def tail(self) -> None:
+        """There is none."""
+
+
 def _draw_block(sampler: Sampler, count: int, source: Source) -> Integers:
-    coins, geometric = sampler.draw(count, source)
-    nonzero, negative = coins.astype(np.int64)
-    size = (geometric + sampler.one) * nonzero
-    signed: Integers = (size ^ -negative) + negative  # two's complement: -size where negative is 1
+    geometric, signs = sampler.draw(count, source)
+    signed: Integers = (geometric + _ONE) * (signs[0] - _ONE)
     return signed
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=96)  # at most 896 KiB each up to a scale of 2^48, half of that up to 10^6
 def _sampler(scale: Fraction) -> Sampler:
-    # P[Z != 0] = 1 - tanh(1 / (2 scale)) = 2x / (1 + x), and a fair sign
-    return make_sampler(scale, (ExpRatio(1 / scale, a=0, b=2, c=1, d=1), Rational(Fraction(1, 2))))
+    return make_sampler(scale, (_Signs(scale),))
 
 
 @lru_cache(maxsize=4096)

@@ -1,7 +1,7 @@
 """Geometric noise, exactly: P[G = g] = (1 - x) x^g with x = e^(-1/scale).
 
-x^g factors over the binary digits of g, so the low digits are independent coins and only the rest, whose scale is at
-most 12, needs a table: about log2(scale) comparisons per sample, no loop whose length is the noise.
+x^g factors over the binary digits of g, so groups of low digits are independent of each other and of the rest, whose
+scale is at most 24: a table look-up for each ten digits, no loop whose length is the noise.
 Proof: proofs/geometric.md
 """
 
@@ -9,25 +9,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.exact import integer, positive_rational
-from sfumato.randomness.bernoulli import Bernoulli, Coins, Probability, exp_minus, logistic
+from sfumato.exact import positive_rational
+from sfumato.randomness.bernoulli import Bernoulli, exp_minus, logistic
 from sfumato.randomness.certified import exp_minus_bounds
-from sfumato.randomness.guide import Guide, prepare
-from sfumato.randomness.source import Source, broken_source, read_exactly
+from sfumato.randomness.guide import FiniteLaw, Guide, Tail, stack
+from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 from sfumato.randomness.uniform import Integers
 
 WIDEST = 1 << 48
 """Up to this scale samples are int64; beyond it they are Python integers."""
-_TABLE_SCALE = 12
+_TABLE_SCALE = 24
 _TABLE_TAIL = 20  # the table ends where less than 2^-20 is left
-_FEW = 64
+_GROUP = 10  # binary digits drawn at once, at most: one cell in 64 of their table needs more bits
 _PASS = 1 << 18  # words per pass: what one pass touches stays in the processor's cache
 _IMPOSSIBLE = 32768  # an event of probability e^-32768 is not chance but a broken source
-_FURTHEST = (1 << 18) - 2  # with 45 digits more, for a scale of 2^48, still below 2^63; P[T > this] < e^-21000
+_FURTHEST = (1 << 19) - 2  # with 44 digits more, for a scale of 2^48, still below 2^63; P[T > this] < e^-21000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Geometric:
     def draw(self, count: int, source: Source) -> Integers:
         """Draw `count` independent samples: int64 up to a scale of 2^48, else Python integers."""
         sampler = _plain_sampler(self.scale)
-        return in_passes(lambda size: sampler.draw(size, source)[1], count, sampler.block)
+        return in_passes(lambda size: sampler.draw(size, source)[0], count, sampler.block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,111 +56,118 @@ class _Truncated:
     def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         guard = self.cells.bit_length() + 2
         one = 1 << (bits + guard)
-        ratio_low, ratio_high = exp_minus_bounds(self.step, bits + guard)
-        low, high = [], []
-        left_low = left_high = one  # encloses P[T >= k] = ratio^k
-        for _ in range(self.cells):
-            left_low = (left_low * ratio_low) >> (bits + guard)
-            left_high = -((-left_high * ratio_high) >> (bits + guard))
-            low.append((one - left_high) >> guard)
-            high.append(-((left_low - one) >> guard))
-        return ((*low, 1 << bits), (*high, 1 << bits))
+        powers = _powers(self.step, self.cells, bits + guard)[1:]  # they enclose P[T > k] = ratio^(k + 1)
+        return (
+            (*((one - high) >> guard for _, high in powers), 1 << bits),
+            (*(-((low - one) >> guard) for low, _ in powers), 1 << bits),
+        )
 
     @property
-    def tail(self) -> Callable[[Source], int]:
+    def tail(self) -> Tail:
         """T - cells given T >= cells: geometric again, here by its digits alone, so that it ends on any bits."""
         return self._draw_tail
 
-    def _draw_tail(self, source: Source) -> int:
-        rest = geometric_by_digits(self.step, source)
-        if self.cells + rest > _FURTHEST:
+    def _draw_tail(self, count: int, source: Source) -> npt.NDArray[np.int64]:
+        rest = geometric_by_digits(self.step, count, source)
+        if self.cells + int(rest.max()) > _FURTHEST:
             raise broken_source()
         return rest
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The law of neighbouring binary digits, read as a number: P[B = b] proportional to e^(-step·b), b < 2^digits."""
+
+    step: Fraction
+    digits: int
+
+    def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        # sums of powers, not (1 - y^(b + 1)) / (1 - y^(2^digits)): nothing cancels, however small the step
+        powers = _powers(self.step, (1 << self.digits) - 1, bits + 2 * self.digits + 4)
+        low, high = (tuple(accumulate(ends)) for ends in zip(*powers, strict=True))
+        # the law falls, so P[B < b] is at least b / 2^digits, which a step too small to be seen comes near to
+        least = (max((part << bits) // high[-1], (b << bits) >> self.digits) for b, part in enumerate(low[:-1], 1))
+        most = (min(-((-part << bits) // low[-1]), 1 << bits) for part in high[:-1])
+        return ((*least, 1 << bits), (*most, 1 << bits))
+
+    @property
+    def tail(self) -> None:
+        """There is none."""
+
+
+def _powers(step: Fraction, last: int, bits: int) -> list[tuple[int, int]]:
+    """Enclose e^(-step·k) * 2**bits for k = 0, …, last, each product rounded outwards; both ends fall with k."""
+    ratio_low, ratio_high = exp_minus_bounds(step, bits)
+    enclosed = [(1 << bits, 1 << bits)]
+    for _ in range(last):
+        low, high = enclosed[-1]
+        enclosed.append(((low * ratio_low) >> bits, -((-high * ratio_high) >> bits)))
+    return enclosed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sampler:
     """What one scale needs, prepared once: it depends on public parameters only.
 
-    A caller's own coins come first, then one coin per digit of G, the most significant first: all are tossed at once.
+    Row 0 of the words is for T, the next rows are for the groups of digits, the most significant first, the last ones
+    for a caller's own laws. Each sample takes one word of each row.
     """
 
-    coins: Coins
-    others: int
-    powers: npt.NDArray[np.int64]
-    one: Integers  # 1 and 2^digits, as arrays: numpy is slow to read a Python integer
-    stride: npt.NDArray[np.int64]
     guide: Guide
-    wide: bool
+    weights: Integers  # what one unit of each row of T and the groups counts in G, in a column
     block: int  # samples per pass
 
-    def draw(self, count: int, source: Source) -> tuple[npt.NDArray[np.bool_], Integers]:
-        """Return the tosses of the caller's own coins, one row each, and `count` geometric samples."""
-        rows = len(self.coins.probabilities)
-        words = np.frombuffer(read_exactly(source, 2 * count * (rows + 1)), dtype="<u2").reshape(rows + 1, count)
-        rest: Integers = self.guide.outcomes(words[rows], source)
-        tosses = self.coins.toss(words[:rows], source)
-        return (tosses[: self.others], self._assemble(rest, tosses[self.others :]))
-
-    def _assemble(self, rest: Integers, digits: npt.NDArray[np.bool_]) -> Integers:
-        """Return rest * 2^len(digits) + the number that the rows of `digits` write, the most significant first."""
-        if self.wide:
-            rest = rest.astype(object)
-        elif rest.size <= _FEW:
-            whole: Integers = rest * self.stride + self.powers.dot(digits)
-            return whole
-        bits = digits.view(np.uint8)
-        for start in range(0, len(bits), 8):  # eight digits fit a byte, and byte arithmetic is the fastest there is
-            octet = bits[start].copy()
-            for row in bits[start + 1 : start + 8]:
-                octet += octet
-                octet += row
-            rest = (rest << len(bits[start : start + 8])) + (octet.astype(object) if self.wide else octet)
-        return rest
+    def draw(self, count: int, source: Source) -> tuple[Integers, npt.NDArray[np.int64]]:
+        """Return `count` geometric samples, and the outcomes of the caller's own laws, one row each."""
+        rows = len(self.guide.laws)
+        words = np.frombuffer(read_exactly(source, 2 * count * rows), dtype="<u2").reshape(rows, count)
+        outcomes = self.guide.outcomes(words, source)
+        own = len(self.weights)
+        return (np.add.reduce(outcomes[:own] * self.weights), outcomes[own:])
 
 
-def make_sampler(scale: Fraction, others: tuple[Probability, ...]) -> Sampler:
-    """Prepare the coins and the table for one scale, with a caller's own coins in front."""
-    count = 0
-    while scale > _TABLE_SCALE << count:
-        count += 1
-    places = list(reversed(range(count)))
-    # coin i says whether digit i of G is 1: P = x^(2^i) / (1 + x^(2^i)), independently
-    digits = tuple(logistic(Fraction(1 << place) / scale) for place in places)
-    step = Fraction(1 << count) / scale
+def make_sampler(scale: Fraction, others: tuple[FiniteLaw, ...]) -> Sampler:
+    """Prepare the tables for one scale, with those of a caller's own laws behind."""
+    digits = 0
+    while scale > _TABLE_SCALE << digits:
+        digits += 1
+    groups = -(-digits // _GROUP)
+    # the groups are as even as they can be; group i holds the digits from places[i] up to places[i - 1]
+    places = [digits * (groups - group) // groups for group in range(groups + 1)] if groups else [0]
+    step = Fraction(1 << digits) / scale
     cells = 1 + _TABLE_TAIL * 7 * step.denominator // (10 * step.numerator)  # e^(-step * cells) < 2^-20
-    return Sampler(
-        coins=Coins.prepare(others + digits),
-        others=len(others),
-        powers=np.array([1 << min(place, 62) for place in places], dtype=np.int64),
-        one=np.array([1], dtype=object if scale > WIDEST else np.int64),
-        stride=np.array([1 << min(count, 62)], dtype=np.int64),
-        guide=prepare(_Truncated(step, cells)),
-        wide=scale > WIDEST,
-        block=_PASS // (len(others) + count + 1),
-    )
+    laws = [_Group(Fraction(1 << low) / scale, high - low) for high, low in pairwise(places)]
+    tables = stack((_Truncated(step, cells), *laws, *others))
+    weights = np.array([1 << place for place in places], dtype=object if scale > WIDEST else np.int64)
+    return Sampler(tables, weights.reshape(-1, 1), max(1, _PASS // len(tables.laws)))
 
 
-def geometric_by_digits(step: Fraction, source: Source) -> int:
-    """Draw one G with P[G >= g] = e^(-step·g) by coins for all of its digits: slow, small, and it ends on any bits."""
+def geometric_by_digits(step: Fraction, count: int, source: Source) -> npt.NDArray[np.int64]:
+    """Draw G with P[G >= g] = e^(-step·g) by coins for all of its digits: slow, small, and it ends on any bits."""
     digits = 0
     while step * (1 << digits) < _IMPOSSIBLE:
         digits += 1
-    coins = [Bernoulli(logistic(step * (1 << place))) for place in range(digits)]
-    value = sum(1 << place for place, coin in enumerate(coins) if coin.draw(1, source)[0])
-    if Bernoulli(exp_minus(step * (1 << digits))).draw(1, source)[0]:
+    values = np.zeros(count, dtype=np.int64)
+    for place in range(digits):
+        values += Bernoulli(logistic(step * (1 << place))).draw(count, source).astype(np.int64) << place
+    if Bernoulli(exp_minus(step * (1 << digits))).draw(count, source).any():
         raise broken_source()
-    return value
+    return values
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=32)  # at most 768 KiB each up to a scale of 2^48: six tables
 def _plain_sampler(scale: Fraction) -> Sampler:
     return make_sampler(scale, ())
 
 
 def in_passes(draw: Callable[[int], Integers], count: int, block: int) -> Integers:
     """Draw `count` samples, `block` at a time."""
-    size = integer(count, "count", 0)
+    size = sample_size(count)
     if size <= block:
         return draw(size)
-    return np.concatenate([draw(min(block, size - start)) for start in range(0, size, block)])
+    drawn = draw(block)
+    whole = np.empty(size, dtype=drawn.dtype)
+    whole[:block] = drawn
+    for start in range(block, size, block):
+        whole[start : start + block] = draw(min(block, size - start))
+    return whole

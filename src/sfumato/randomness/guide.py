@@ -6,7 +6,7 @@ Sixteen bits of U choose one of 65,536 cells [Chen, Asau 1974]. A cell that lies
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -22,62 +22,118 @@ _SECOND = _FIRST + _MORE
 _UNDECIDED = -1
 
 
+Tail = Callable[[int, Source], npt.NDArray[np.int64]]
+
+
 class FiniteLaw(Hashable, Protocol):
     """A law on 0, 1, …, n - 1 known by enclosures of its cumulative distribution.
 
-    Where `tail` is not None, the last outcome stands for "n - 1 or more", and tail(source) draws how much more.
+    Where `tail` is not None, the last outcome stands for "n - 1 or more", and tail(count, source) draws how much more.
     """
 
     @property
-    def tail(self) -> Callable[[Source], int] | None:
+    def tail(self) -> Tail | None:
         """How to draw what the last outcome leaves open."""
 
     def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return low and high with low[k] <= 2**bits * P[K <= k] <= high[k], both nondecreasing, both 2**bits last."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Guide:
-    """A prepared table for one law: it depends on public parameters only."""
+    """The prepared tables of some laws, looked up together: they depend on public parameters only.
 
-    law: FiniteLaw
-    cells: npt.NDArray[np.signedinteger[Any]] = field(compare=False, repr=False)
-    low: npt.NDArray[np.int64] = field(compare=False, repr=False)
-    high: npt.NDArray[np.int64] = field(compare=False, repr=False)
+    Row i of the words is for law i. Of the undecided words, row by row and in a row from first to last, each draws four
+    bytes more; then, in the same order, those draw that are still open; then the tails, law by law.
+    """
+
+    laws: tuple[FiniteLaw, ...]
+    tables: npt.NDArray[np.int64]  # which table each law has, in a column: laws with equal seams at 48 bits share one
+    cells: npt.NDArray[np.signedinteger[Any]]  # all tables, one after another
+    low: npt.NDArray[np.int64]  # the seams of all tables at 48 bits, those of table t raised by t·2^48
+    high: npt.NDArray[np.int64]
+    first: npt.NDArray[np.intp]  # where each table's seams start
+    offsets: npt.NDArray[np.intp]  # where each law's cells start, in a column
+
+    @property
+    def law(self) -> FiniteLaw:
+        """The first law: of a guide that `prepare` made, the only one."""
+        return self.laws[0]
 
     def outcomes(self, words: npt.NDArray[np.uint16], source: Source) -> npt.NDArray[np.int64]:
         """Return the outcome for each first word of U; the undecided ones draw more bits from `source`."""
-        chosen = self.cells.take(words)
-        undecided = (chosen < 0).nonzero()[0]
+        chosen = self.cells.take(words + self.offsets if len(self.laws) > 1 else words)
+        undecided = (chosen < 0).ravel().nonzero()[0]
         outcomes = chosen.astype(np.int64)
         if undecided.size:
-            outcomes[undecided] = self._decide(words[undecided], source)
+            rows = undecided // (chosen.size // len(self.laws))
+            outcomes.reshape(-1)[undecided] = self._decide(rows, words.ravel()[undecided], source)
         return outcomes
 
-    def _decide(self, words: npt.NDArray[np.uint16], source: Source) -> npt.NDArray[np.int64]:
-        more = np.frombuffer(read_exactly(source, _MORE // 8 * words.size), dtype="<u4").astype(np.int64)
-        known = (words.astype(np.int64) << _MORE) | more
-        found = np.searchsorted(self.high, known, side="right").astype(np.int64)
-        for place in np.flatnonzero(known >= self.low[found]):
-            found[place] = _refine(self.law, int(known[place]), _SECOND, source)
-        if self.law.tail is not None:
-            for place in np.flatnonzero(found == len(self.high)):
-                found[place] += self.law.tail(source)
-        return found
+    def _decide(
+        self, rows: npt.NDArray[np.intp], words: npt.NDArray[np.uint16], source: Source
+    ) -> npt.NDArray[np.int64]:
+        more = np.frombuffer(read_exactly(source, _MORE // 8 * words.size), dtype="<u4")
+        tables = self.tables.ravel()[rows]
+        known = (tables << _SECOND) + (words.astype(np.int64) << _MORE) + more
+        found = self.high.searchsorted(known, side="right")
+        outcomes: npt.NDArray[np.int64] = found - self.first[tables]
+        for place in (known >= self.low[found]).nonzero()[0]:
+            bits = int(known[place]) & ((1 << _SECOND) - 1)
+            outcomes[place] = _refine(self.laws[rows[place]], bits, _SECOND, source)
+        last = (outcomes == np.diff(self.first)[tables] - 1).nonzero()[0]
+        for row in np.unique(rows[last]):
+            if (tail := self.laws[row].tail) is not None:
+                beyond = last[rows[last] == row]
+                outcomes[beyond] += tail(beyond.size, source)
+        return outcomes
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)  # 128 KiB each
 def prepare(law: FiniteLaw) -> Guide:
-    """Build the table of a law, once per process."""
-    low, high = _rounded(law, _SECOND)
-    edges = np.arange((1 << _FIRST) + 1, dtype=np.int64) << _MORE
-    found = np.searchsorted(high[:-1], edges[:-1], side="right")
-    decided = edges[1:] <= low[found]
-    if law.tail is not None:
-        decided &= found < len(low) - 1  # so that whoever looks up a decided cell need not look for the tail
+    """Build the table of one law, once per process."""
+    return stack((law,))
+
+
+def stack(laws: tuple[FiniteLaw, ...]) -> Guide:
+    """Build the tables of some laws."""
+    distinct: dict[tuple[bytes, bytes, bool], int] = {}
+    tables: list[int] = []
+    cells: list[npt.NDArray[np.signedinteger[Any]]] = []
+    low, high = [], []
+    for law in laws:
+        seams = _rounded(law, _SECOND)
+        table = distinct.setdefault((seams[0].tobytes(), seams[1].tobytes(), law.tail is None), len(distinct))
+        tables.append(table)
+        if table == len(cells):
+            cells.append(_cells(*seams, tail=law.tail is not None))
+            low.append(seams[0] + (table << _SECOND))
+            high.append(seams[1] + (table << _SECOND))
+    column = np.array(tables, dtype=np.int64).reshape(-1, 1)
+    first = np.cumsum([0, *(len(seams) for seams in low)], dtype=np.intp)
+    return Guide(
+        laws,
+        column,
+        np.concatenate(cells),
+        np.concatenate(low),
+        np.concatenate(high),
+        first,
+        (column << _FIRST).astype(np.intp),
+    )
+
+
+def _cells(
+    low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], *, tail: bool
+) -> npt.NDArray[np.signedinteger[Any]]:
+    # outcome k has the cells from the first that starts at or after high[k - 1] to the last that ends by low[k]
+    starts = np.append(0, -(-high[:-1] >> _MORE))
+    ends = np.maximum(low >> _MORE, starts)
+    if tail:
+        ends[-1] = starts[-1]  # so that whoever looks up a decided cell need not look for the tail
     narrow = len(low) <= 1 << 15  # 128 KiB of cells stay in the processor's cache
-    cells = np.where(decided, found, _UNDECIDED)
-    return Guide(law, cells.astype(np.int16) if narrow else cells, low, high[:-1])
+    answers = np.full(2 * len(low), _UNDECIDED, dtype=np.int16 if narrow else np.int64)
+    answers[::2] = np.arange(len(low))
+    return np.repeat(answers, np.diff(np.append(np.column_stack([starts, ends]), 1 << _FIRST)))
 
 
 def _rounded(law: FiniteLaw, bits: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -102,6 +158,6 @@ def _refine(law: FiniteLaw, known: int, bits: int, source: Source) -> int:
     raise broken_source()
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _cumulative(law: FiniteLaw, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return law.cumulative(bits)
