@@ -73,7 +73,7 @@ def test_known_deltas_lie_between_the_bounds_and_both_are_near(
     lower, upper = delta_bounds(event, epsilon)
     assert lower <= delta * (1 + DIGITS)
     assert upper >= delta * (1 - DIGITS)
-    assert upper - lower < 5e-4 * delta
+    assert upper - lower < 1e-4 * delta
 
 
 def test_ten_pure_losses_of_one_need_almost_ten() -> None:
@@ -165,17 +165,73 @@ def test_two_real_laplace_releases_bracket_their_integral(epsilon: Fraction) -> 
     assert lower >= truth * (1 - 1e-4)
 
 
-@pytest.mark.parametrize(("norm", "sigma_squared"), [(4, F(9)), (5, F(16)), (9, F(2)), (2, F(3))])
-def test_no_integer_shift_within_the_norm_escapes_the_gaussian_bounds(norm: int, sigma_squared: Fraction) -> None:
-    vectors = {4: [(2,), (1, 1, 1, 1)], 5: [(2, 1), (1,) * 5], 9: [(3,), (2, 2, 1), (1,) * 9], 2: [(1, 1), (1,)]}[norm]
-    one = {shift: oracle.shifted_gaussian(shift, sigma_squared) for shift in (1, 2, 3)}
-    likely = {shift: {loss: p for loss, p in law.items() if p > mpf("1e-30")} for shift, law in one.items()}
-    sums = [oracle.sum_of([likely[shift] for shift in vector]) for vector in vectors]
-    for epsilon in (F(1, 5), F(1), F(2)):
-        worst = max(oracle.delta(losses, epsilon) for losses in sums)
-        lower, upper = delta_bounds(GaussianNoise(norm, sigma_squared, AR), epsilon)
-        assert lower <= worst * (1 + mpf("1e-20"))
-        assert upper >= worst
+def _vectors(norm: int, largest: int) -> list[tuple[int, ...]]:
+    """List every integer vector of this squared norm, up to signs and order."""
+    if norm == 0:
+        return [()]
+    tops = [top for top in range(1, largest + 1) if top * top <= norm]
+    return [(top, *rest) for top in tops for rest in _vectors(norm - top * top, top)]
+
+
+@cache
+def _vector_laws(norm: int, sigma_squared: Fraction) -> list[oracle.Law]:
+    laws = []
+    for vector in _vectors(norm, norm):
+        total: oracle.Law = {F(0): mpf(1)}
+        for shift in vector:
+            one = oracle.shifted_gaussian(shift, sigma_squared)
+            likely = {loss: p for loss, p in one.items() if p > mpf("1e-27")}
+            total = {loss: p for loss, p in oracle.sum_of([total, likely]).items() if p > mpf("1e-27")}
+        laws.append(total)
+    return laws
+
+
+NORMS = [(2, F(3)), (4, F(1)), (4, F(9)), (5, F(2)), (5, F(16)), (7, F(5)), (9, F(2)), (9, F(1, 3))]
+
+
+@pytest.mark.parametrize(("norm", "sigma_squared"), NORMS)
+@pytest.mark.parametrize("epsilon", [F(1, 5), F(1), F(3)])
+def test_one_integer_gaussian_release_costs_what_its_worst_vector_costs(
+    norm: int, sigma_squared: Fraction, epsilon: Fraction
+) -> None:
+    worst = max(oracle.delta(losses, epsilon) for losses in _vector_laws(norm, sigma_squared))
+    lower, upper = delta_bounds(GaussianNoise(norm, sigma_squared, AR), epsilon)
+    assert lower <= worst * (1 + mpf("1e-15"))  # the oracle leaves out what is less likely than 1e-27
+    assert worst <= upper <= worst * (1 + 1e-9)
+    assert lower >= worst * (1 - 1e-9)
+
+
+def test_two_integer_gaussian_releases_cost_at_least_what_each_pair_of_vectors_costs() -> None:
+    """Each release may move another vector: all pairs are below the upper bound, the best of them near the lower."""
+    one = [{loss: p for loss, p in law.items() if p > mpf("1e-18")} for law in _vector_laws(4, F(3))]
+    event = Repeated(GaussianNoise(4, F(3), AR), 2)
+    for epsilon in (F(1, 2), F(2), F(4)):
+        pairs = [oracle.delta(oracle.sum_of([a, b]), epsilon) for a in one for b in one]
+        lower, upper = delta_bounds(event, epsilon)
+        assert lower <= max(pairs) * (1 + mpf("1e-12"))
+        assert max(pairs) <= upper * (1 + mpf("1e-12"))
+        assert upper <= lower * 1.1  # in between: vectors chosen after seeing the first answer
+
+
+def test_a_sampled_integer_gaussian_release_costs_what_its_worst_vector_costs() -> None:
+    rate, sigma_squared = F(1, 10), F(4)
+    q = oracle.real(rate)
+    for epsilon in (F(1, 20), F(1, 2)):
+        x = mp.exp(oracle.real(epsilon))
+        truth = mpf(0)
+        for law in _vector_laws(5, sigma_squared):
+            # P = (1 - q) Q + q P', and P'/Q = e^loss under P' of probability p
+            removed = mp.fsum(
+                max(mpf(0), q * p - (x - 1 + q) * p * mp.exp(-oracle.real(loss))) for loss, p in law.items()
+            )
+            added = mp.fsum(
+                max(mpf(0), (1 - x * (1 - q)) * p - x * q * p * mp.exp(-oracle.real(loss))) for loss, p in law.items()
+            )  # by symmetry the loss of (Q, P') under Q has the same law
+            truth = max(truth, removed, added)
+        lower, upper = delta_bounds(PoissonSampled(rate, GaussianNoise(5, sigma_squared, AR)), epsilon)
+        assert lower <= truth * (1 + mpf("1e-12"))
+        assert truth * (1 - mpf("1e-12")) <= upper
+        assert upper <= lower * (1 + 1e-3)
 
 
 def test_on_a_fine_grid_integer_gaussian_noise_costs_what_real_noise_costs() -> None:
@@ -304,8 +360,39 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=6, deadline=None)
-@given(st.lists(EVENTS, min_size=1, max_size=4), EVENTS, st.integers(1, 30), st.sampled_from([1e-3, 1e-8, 1e-14]))
+EXTREMES: list[Event] = [
+    Composed((BoundedRange(F(1, 10**200), AR), PoissonSampled(F(1, 2), RealGaussianNoise(F(1), F(1), AR)))),
+    Composed((BoundedRange(F(10**200), AR), PoissonSampled(F(1, 2), RealGaussianNoise(F(1), F(1), AR)))),
+    BoundedRange(F(10**10), AR),
+    BoundedRange(F(1, 10**300), AR),
+    Composed((Pure(F(10**300), AR), RealLaplaceNoise(F(1), F(10**300), AR), GaussianNoise(1, F(1, 10**300), AR))),
+    Repeated(Composed((RealLaplaceNoise(F(10**150), F(1), AR), GaussianNoise(9, F(21), AR))), 10**9),
+    PoissonSampled(1 - F(1, 10**21), Parallel((LaplaceNoise(5, F(10**60), AR), Concentrated(F(10**300), AR)))),
+    PoissonSampled(F(1, 10**300), Repeated(GaussianNoise(10**9, F(10**300), AR), 10**9)),
+    Approximate(Concentrated(F(1, 10**300), AR), 1 - F(1, 10**30)),
+    Pure(F(10**400), AR),
+]
+
+
+@pytest.mark.parametrize("event", EXTREMES, ids=range(len(EXTREMES)))
+def test_parameters_at_the_ends_of_the_floats_are_bounded_and_raise_nothing(event: Event) -> None:
+    for delta in (F(1, 10**300), F(999, 1000)):
+        lower, upper = bounds(event, delta)
+        assert 0 <= lower <= upper
+    for epsilon in (F(0), F(10**6)):
+        lower, upper = delta_bounds(event, epsilon)
+        assert 0 <= lower <= upper <= 1
+
+
+def test_far_below_the_epsilon_it_was_laid_for_a_contour_claims_nothing() -> None:
+    """Laplace noise and a bounded range, at a delta near the largest loss: the lower side has its own, smaller, end."""
+    event = Composed((LaplaceNoise(2, F(82, 3), AR), BoundedRange(F(3, 25), AR)))
+    lower, upper = bounds(event, 1e-8)
+    assert F(6, 82) + F(3, 50) - F(1, 1000) < lower <= upper <= F(6, 82) + F(3, 25)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.lists(EVENTS, min_size=1, max_size=3), EVENTS, st.integers(1, 30), st.sampled_from([1e-3, 1e-8, 1e-14]))
 def test_more_events_never_cost_less_and_bounds_are_in_order(
     events: list[Event], another: Event, times: int, delta: float
 ) -> None:
@@ -316,8 +403,8 @@ def test_more_events_never_cost_less_and_bounds_are_in_order(
     assert lower <= more_upper  # the truths are in order, so these are
 
 
-@settings(max_examples=6, deadline=None)
-@given(st.lists(EVENTS, min_size=1, max_size=4), st.sampled_from([1e-3, 1e-8, 1e-14]))
+@settings(max_examples=5, deadline=None)
+@given(st.lists(EVENTS, min_size=1, max_size=3), st.sampled_from([1e-3, 1e-8, 1e-14]))
 def test_the_delta_of_an_epsilon_bound_is_on_its_side(events: list[Event], delta: float) -> None:
     event = Composed(tuple(events))
     lower, upper = bounds(event, delta)

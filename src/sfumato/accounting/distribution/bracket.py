@@ -1,14 +1,18 @@
 """A flat composition becomes a curve: the engine is chosen here, on each side of the truth."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from sfumato.accounting.distribution import contour, grid, lattice
-from sfumato.accounting.distribution.closed_form import gaussian_delta, laplace_delta
+from sfumato.accounting.distribution.cells import Cell, Cover
+from sfumato.accounting.distribution.closed_form import gaussian_delta, laplace_delta, range_delta
+from sfumato.accounting.distribution.inversion import solve
 from sfumato.accounting.distribution.mixture import mixture, tail
 from sfumato.accounting.distribution.reduction import (
     View,
@@ -19,9 +23,10 @@ from sfumato.accounting.distribution.reduction import (
     every_vector,
     listed,
     repeated_vectors,
+    without_tiny,
 )
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
-from sfumato.accounting.event import Event, Parallel, PoissonSampled, RealLaplaceNoise
+from sfumato.accounting.event import BoundedRange, Composed, Event, Parallel, PoissonSampled, RealLaplaceNoise
 from sfumato.errors import UnsupportedEvent
 
 BEYOND_FLOATS = (ArithmeticError, ValueError, IndexError, MemoryError)
@@ -37,6 +42,7 @@ class Curve(Protocol):
 
 
 Slacked = list[tuple[Curve, float]]
+Whole = Callable[[tuple[float, float]], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +51,29 @@ class Bracket:
 
     lowers: tuple[tuple[Curve, float], ...]
     uppers: tuple[tuple[Curve, float], ...]
+    largest: float = math.inf  # no loss exceeds the sum of the events' pure losses, where all have one
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound on delta at epsilon."""
-        if self.uppers == self.lowers and len(self.uppers) == 1 and not self.uppers[0][1]:
-            return self.uppers[0][0].delta(epsilon)
-        low = max(_low(curve, slack, epsilon) for curve, slack in self.lowers)
-        return low, min(_high(curve, slack, epsilon) for curve, slack in self.uppers)
+        if epsilon >= self.largest:
+            return 0.0, 0.0
+        low = max(_low(curve, slack, epsilon)[0] for curve, slack in self.lowers)
+        return low, min((_high(curve, slack, epsilon)[1] for curve, slack in self.uppers), default=1.0)
+
+    def solved(self, target: Fraction, whole: Whole) -> tuple[float, float]:
+        """Return bounds on the epsilon at which delta is `target`; `whole` adds to delta what may fail beside it.
+
+        Each curve is solved by itself: where it crosses the target says little about where the others do.
+        """
+        lower, upper = 0.0, self.largest if whole((0.0, 0.0))[1] <= target else math.inf
+        for curve, slack in dict.fromkeys((*self.lowers, *self.uppers)):
+            if (curve, slack) in self.lowers:
+                low, high = solve(partial(_through, whole, _low, curve, slack), target, 1.0)
+                lower = max(lower, low)
+                upper = min(upper, high) if not slack and (curve, slack) in self.uppers else upper
+            else:
+                upper = min(upper, solve(partial(_through, whole, _high, curve, slack), target, 1.0)[1])
+        return lower, upper
 
 
 def known(curve: Curve) -> Bracket:
@@ -59,27 +81,39 @@ def known(curve: Curve) -> Bracket:
     return Bracket(((curve, 0.0),), ((curve, 0.0),))
 
 
-def _low(curve: Curve, slack: float, epsilon: float) -> float:
+Side = Callable[[Curve, float, float], tuple[float, float]]
+
+
+def _through(whole: Whole, side: Side, curve: Curve, slack: float, epsilon: float) -> tuple[float, float]:
+    return whole(side(curve, slack, epsilon))
+
+
+def _low(curve: Curve, slack: float, epsilon: float) -> tuple[float, float]:
+    """Return a lower bound on delta, and what bounds the curve itself from above."""
     if not slack:
-        return curve.delta(epsilon)[0]
-    low = curve.delta((epsilon + 2 * slack) * (1 + 4 * ROUNDOFF))[0]
-    return low * math.exp(-min(slack, 700.0)) * (1 - 4 * ROUNDOFF)
+        return curve.delta(epsilon)
+    low, high = curve.delta((epsilon + 2 * slack) * (1 + 4 * ROUNDOFF))
+    shrink = math.exp(-min(slack, 700.0))
+    return low * shrink * (1 - 4 * ROUNDOFF), high * shrink
 
 
-def _high(curve: Curve, slack: float, epsilon: float) -> float:
+def _high(curve: Curve, slack: float, epsilon: float) -> tuple[float, float]:
+    """Return what bounds the curve itself from below, and an upper bound on delta."""
     if not slack:
-        return curve.delta(epsilon)[1]
-    high = _reflected(curve, epsilon - 2 * slack * (1 + 4 * ROUNDOFF))
-    return min(1.0, high * math.exp(min(slack, 700.0)) * (1 + 4 * ROUNDOFF))
+        return curve.delta(epsilon)
+    low, high = _reflected(curve, epsilon - 2 * slack * (1 + 4 * ROUNDOFF))
+    grow = math.exp(min(slack, 700.0))
+    return min(1.0, low * grow), min(1.0, high * grow * (1 + 4 * ROUNDOFF))
 
 
-def _reflected(curve: Curve, epsilon: float) -> float:
-    """Return an upper bound on delta; at epsilon < 0 a symmetric pair has 1 - delta(e) = e^e (1 - delta(-e))."""
+def _reflected(curve: Curve, epsilon: float) -> tuple[float, float]:
+    """Return bounds on delta; at epsilon < 0 a symmetric pair has 1 - delta(e) = e^e (1 - delta(-e))."""
     if epsilon >= 0:
-        return curve.delta(math.nextafter(epsilon, 0.0))[1]
+        return curve.delta(math.nextafter(epsilon, 0.0))
     if epsilon < -700:
-        return 1.0
-    return min(1.0, (1 - math.exp(epsilon) * (1 - curve.delta(-epsilon)[1])) * (1 + 8 * ROUNDOFF))
+        return 1.0, 1.0
+    low, high = (1 - math.exp(epsilon) * (1 - delta) for delta in curve.delta(-epsilon))
+    return low, min(1.0, high * (1 + 8 * ROUNDOFF))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +148,17 @@ class OneLaplace:
 
 
 @dataclass(frozen=True, slots=True)
+class OneRange:
+    """One release of bounded range."""
+
+    loss: float
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Return bounds from the closed form."""
+        return range_delta(self.loss, epsilon)
+
+
+@dataclass(frozen=True, slots=True)
 class Greatest:
     """One release, of several that are allowed, whichever loses most at each epsilon."""
 
@@ -136,18 +181,7 @@ class Gridded:
         return self.prepared.delta_bounds(epsilon)
 
 
-@dataclass(frozen=True, slots=True)
-class Elementary:
-    """What needs no engine: no delta from the sum of all pure losses on, and none above 1."""
-
-    largest: float
-
-    def delta(self, epsilon: float) -> tuple[float, float]:
-        """Return 0 and either 0 or 1."""
-        return 0.0, 0.0 if epsilon >= self.largest else 1.0
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Guarded:
     """A curve that says nothing where its floats overflow."""
 
@@ -174,13 +208,19 @@ def at_epsilon(parts: Mapping[Event, int], epsilon: float) -> Bracket:
 
 
 def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> Bracket:
+    largest = elementary(parts)
+    if epsilon is not None and epsilon >= largest:
+        return known(Nothing())
+    parts, blur = without_tiny(parts)
     try:
         with np.errstate(all="ignore"):
             sides = _sides(parts, delta, epsilon)
     except BEYOND_FLOATS:
         sides = [(Nothing(), 0.0)], []
-    lowers, uppers = (tuple((Guarded(curve), slack) for curve, slack in side) for side in sides)
-    return Bracket(lowers, (*uppers, (Elementary(elementary(parts)), 0.0)))
+    sides = sides[0], [(curve, slack + blur) for curve, slack in sides[1]]
+    guarded = {id(curve): Guarded(curve) for side in sides for curve, _ in side}
+    lowers, uppers = (tuple((guarded[id(curve)], slack) for curve, slack in side) for side in sides)
+    return Bracket(lowers, uppers, largest)
 
 
 def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> tuple[Slacked, Slacked]:
@@ -217,13 +257,16 @@ def _on_lattice(view: View, delta: float, epsilon: float | None) -> Curve | None
 def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
     losses = mixture(view.parts)
     if losses is None:
-        raise UnsupportedEvent(tuple(view.parts), "privacy loss distribution")
+        events = tuple(part for part in view.parts if not isinstance(part, Cell | Cover))
+        raise UnsupportedEvent(Composed(events), "privacy loss distribution")
     if view.by_moments:
         return tail(losses)
     if not losses.families:
         return Gaussians(losses.mu_squared) if losses.mu_squared else Nothing()
     if list(view.parts.values()) == [1] and isinstance(next(iter(view.parts)), RealLaplaceNoise):
         return OneLaplace(losses.largest())
+    if list(view.parts.values()) == [1] and isinstance(next(iter(view.parts)), BoundedRange):
+        return OneRange(losses.largest())
     exact = lattice.convolved(view.parts, delta, epsilon) or lattice.enumerated(view.parts)
     if exact is not None:
         return exact

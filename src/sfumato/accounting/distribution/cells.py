@@ -15,12 +15,23 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.accounting.distribution.convolved import convolved
-from sfumato.accounting.distribution.curves import ROUNDOFF, SPECIAL, Curve, Floats
+from sfumato.accounting.distribution.curves import (
+    ROUNDOFF,
+    SPECIAL,
+    Anchors,
+    Bracketed,
+    Closed,
+    Curve,
+    Floats,
+    Line,
+    atoms,
+    worst,
+)
 from sfumato.accounting.distribution.grid_sum import Composition, Summed
 from sfumato.accounting.distribution.tilted_fft import Law, prepare
 from sfumato.accounting.event import Event
 
-_MOST_VECTORS = 64
+_FEW, _MOST_VECTORS = 4, 64
 _MOST_WORK = 250_000  # vectors times lattice points of one law
 _REACH = 14.0  # standard deviations that a law is listed for; beyond lies less than e^-97
 _BEYOND = 1e-42
@@ -92,7 +103,8 @@ def curve(vector: tuple[int, ...], sigma_squared: Fraction) -> Curve:
         law = prepare(laws, unit, target, mass_error=ROUNDOFF * (32 + 4 * exponent))
         below = convolved(law, half, 0.0)
         tilts.append(Composition(replace(below, infinite=len(vector) * _BEYOND), below))
-    return Summed(tuple(tilts), tuple(tilts), (-half, half, norm // math.gcd(*vector)))
+    both = tuple(tilts)
+    return Summed(both, both, (-half, half, norm // math.gcd(*vector)))
 
 
 def _law(shift: int, sigma_squared: float, times: int) -> Law:
@@ -120,3 +132,35 @@ def cover(norm: int, sigma_squared: Fraction) -> tuple[int, Floats, float]:
     survival = np.concatenate([[1.0], survival, [values[-1]]])
     survival = np.maximum.accumulate(survival[::-1])[::-1]  # only ever raised: proofs/pld_grid.md, step 4
     return -reach, survival[:-1] - survival[1:], float(survival[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A curve and a constant: an upper bound only."""
+
+    near: Closed
+    by: float
+    anchors: Anchors | None
+    infinite: float = 0.0
+
+    def above(self, t: Floats) -> Floats:
+        """Return the sum of both."""
+        return self.near.above(t) + self.by * (1 + 4 * ROUNDOFF)
+
+    def below(self, t: Floats) -> Line:
+        """Return the empty set's line."""
+        return np.zeros_like(t), np.zeros_like(t), np.zeros_like(t)
+
+
+@lru_cache(maxsize=32)
+def greatest(norm: int, sigma_squared: Fraction) -> Curve:
+    """Return, above, the curve of `cover` (folded at t = 0, as each vector's is), and below, one vector's."""
+    if len(vectors(norm)) == 1:
+        return curve(vectors(norm)[0], sigma_squared)
+    if len(vectors(norm)) <= _FEW:  # then every curve can be asked at each slope, also between the lattice's own
+        return worst(tuple(curve(vector, sigma_squared) for vector in vectors(norm)))
+    first, masses, infinite = cover(norm, sigma_squared)
+    losses = (norm + 2 * (first + np.arange(len(masses)))) / (2 * float(sigma_squared))
+    one = worst(tuple(curve(vector, sigma_squared) for vector in typical(norm))).chosen
+    above = Lifted(atoms(losses, masses, np.full(len(masses), 4 * SPECIAL), None), infinite, one.anchors)
+    return Bracketed((above,), (one,))

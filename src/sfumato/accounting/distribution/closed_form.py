@@ -35,3 +35,14 @@ def laplace_delta(loss: float, epsilon: float) -> tuple[float, float]:
     slack = 4 * ROUNDOFF * (loss + epsilon)
     upper = -math.expm1(-max(0.0, gap + slack) / 2) * (1 + 8 * ROUNDOFF)
     return max(0.0, -math.expm1(-max(0.0, gap - slack) / 2) * (1 - 8 * ROUNDOFF)), min(1.0, upper)
+
+
+def range_delta(loss: float, epsilon: float) -> tuple[float, float]:
+    """Return bounds on (1 - e^((epsilon - loss)/2))+^2 / (1 - e^-loss): one bounded range.
+
+    `loss` is a float within u of the range. Theorem: proofs/pld_composition.md, Lemma 4
+    """
+    gap, slack = loss - epsilon, 4 * ROUNDOFF * (loss + epsilon)
+    whole = -math.expm1(-loss)
+    upper = math.expm1(-max(0.0, gap + slack) / 2) ** 2 / whole * (1 + 32 * ROUNDOFF)
+    return math.expm1(-max(0.0, gap - slack) / 2) ** 2 / whole * (1 - 32 * ROUNDOFF), min(1.0, upper + 1e-300)

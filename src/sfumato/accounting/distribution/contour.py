@@ -15,7 +15,8 @@ from sfumato.accounting.distribution.moments import Complexes, Family, Floats
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF, minimise
 
 _PRECISION = 1e-6  # aimed at, relative to delta; the bounds state what was reached
-_MOST_NODES = 1 << 19
+_MOST_NODES = 1 << 18
+_FEW = 1 << 12  # when no number of nodes would serve
 _MOST_WORK = 5_000_000  # events times nodes
 _BLOCK = 40_000  # matrix entries worked on at a time
 _LOG_FLOOR = math.log(1e-8)  # a smaller factor may be a zero of M: it is replaced by 1e-8 with an error of 2.1e-8
@@ -106,11 +107,13 @@ class Table:
         rounding = self.rounding + self.turning * epsilon
         base = float(self.logs[0].real)
         exponent = base - self.c * epsilon
-        scale = math.exp(min(exponent, 700.0))
+        if not exponent <= 700:  # far below the epsilon that the nodes were laid for
+            return 0.0, 1.0
+        scale = math.exp(exponent)
         outward = 1 + ROUNDOFF * (64 + 8 * (abs(base) + self.c * epsilon)) + 2 * float(self.doubts[0])
         upper = (total + rounding + self.omitted) * scale * outward
         lower = (total - rounding - self.omitted) * scale / outward - self._aliases(epsilon)
-        return max(0.0, lower), 1.0 if exponent > 700 else min(1.0, max(upper, 5e-324))
+        return max(0.0, lower), min(1.0, max(upper, 5e-324))
 
     def _aliases(self, epsilon: float) -> float:
         """Bound the other terms of the aliasing identity: e^(cmW) delta(epsilon + mW), m != 0."""
@@ -225,6 +228,10 @@ def _length(
     most = min(_MOST_NODES, _MOST_WORK // mixture.count())
     affordable = max(0, int(np.searchsorted(places, spacing * most)) - 1)
     choice = int(np.argmax(omitted <= max(tolerance, 1.2 * float(omitted[affordable]))))
+    if not float(places[choice]) / spacing < most:  # nothing useful can be had; 1/|z (z+1)| <= 1/t^2 is always true
+        most = min(most, _FEW)
+        end = spacing * most
+        return most, (spacing / end**2 + 1 / end) / math.pi * (1 + 1e-9)
     count, left_out = max(1, math.ceil(float(places[choice]) / spacing)), float(omitted[choice])
     if left_out <= tolerance:
         return count, left_out

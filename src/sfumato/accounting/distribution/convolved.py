@@ -13,6 +13,8 @@ from scipy import signal
 from sfumato.accounting.distribution.curves import ROUNDOFF, Floats, Line
 from sfumato.accounting.distribution.tilted_fft import Prepared
 
+_STRIDE = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Convolved:
@@ -29,8 +31,8 @@ class Convolved:
     mass_doubt: float  # absolute error of `slopes`
     relative: float  # relative error of everything
     infinite: float
-    sure: Floats  # the largest lower bound on delta at any lattice point from j on
-    possible: Floats  # the least upper bound on delta at any lattice point up to j
+    sure: Floats  # the largest lower bound on delta at every 16th lattice point from the j-th of them on
+    possible: Floats  # the least upper bound on delta at every 16th lattice point up to the j-th of them
 
     def above(self, epsilon: Floats) -> Floats:
         """Return upper bounds on delta(epsilon)."""
@@ -38,7 +40,7 @@ class Convolved:
         index, line, scale, _ = self._segment(near)
         with np.errstate(over="ignore", invalid="ignore"):
             upper = line * (1 + self.relative) * scale + self.doubt * self._error_scale(near)
-        before = np.where(index > 0, self.possible[np.maximum(index - 1, 0)], 1.0)
+        before = np.where(index > 0, self.possible[np.maximum(index - 1, 0) // _STRIDE], 1.0)
         upper = np.fmin(upper, before)  # fmin and fmax: a NaN says nothing
         return np.minimum((upper + self.infinite) * (1 + 8 * ROUNDOFF), 1.0)
 
@@ -56,8 +58,8 @@ class Convolved:
     def least(self, epsilon: float) -> float:
         """Return the best lower bound on delta(epsilon): at epsilon, or at any lattice point above it."""
         value = float(self.below(np.array([epsilon]))[0][0])
-        index = math.ceil((epsilon - self.offset) / self.unit) - self.first + 1
-        later = float(self.sure[max(index, 0)]) + self.infinite if index < len(self.sure) else 0.0
+        index = -(-max(0, math.ceil((epsilon - self.offset) / self.unit) - self.first + 1) // _STRIDE)
+        later = float(self.sure[index]) + self.infinite if index < len(self.sure) else 0.0
         return max(value, later * (1 - 8 * ROUNDOFF), 0.0)
 
     def _error_scale(self, epsilon: Floats) -> Floats:
@@ -77,7 +79,7 @@ class Convolved:
 
 
 def convolved(law: Prepared, offset: float, infinite: float) -> Convolved:
-    """Sum a convolved law from above; its losses are moved by `offset` and `infinite` is its mass at infinity."""
+    """Sum a convolved law from above, for epsilon >= 0; `offset` moves its losses, `infinite` lies at infinity."""
     theta, unit = law.theta, law.unit
     # Points before the window, whose own mass is part of `spill`: from them delta is known below the window, too.
     before = min(1 << 14, math.ceil(30 / ((theta + 1) * unit)) + 1)
@@ -88,8 +90,9 @@ def convolved(law: Prepared, offset: float, infinite: float) -> Convolved:
     # slopes[j] = w_j + e^(-(theta+1)h) slopes[j+1]; heights[j] = e^(-theta h) (heights[j+1] + (1 - e^-h) slopes[j+1])
     slopes = signal.lfilter([1.0], [1.0, -fall], masses[::-1])
     slow = math.exp(-theta * unit)
-    heights = signal.lfilter([0.0, slow * step], [1.0, -slow], slopes)
-    slopes, heights = np.ascontiguousarray(slopes[::-1]), np.ascontiguousarray(heights[::-1])
+    heights = signal.lfilter([0.0, slow * step], [1.0, -slow], slopes)[::-1]
+    slopes = slopes[::-1]
+    del masses
     # A mass in the wrong place weighs at most max (1 - e^-v) e^(-theta v) <= 1/(theta + 1). Errors of one size at every
     # lattice point add up to the integral of that function over the unit and, as it has one hump, once its maximum.
     errors = min(float(size), 1 / (unit * theta) + 1) if theta > 0 else float(size)
@@ -101,13 +104,18 @@ def convolved(law: Prepared, offset: float, infinite: float) -> Convolved:
     relative = math.expm1(
         min(50.0, law.relative + ROUNDOFF * (64 + 6 * size + 8 * abs(law.log_scale) + 8 * (theta + 1) * float(ends)))
     )
+    scaled = law.log_scale + shift
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        scale = np.exp(law.log_scale + shift - theta * (offset + (first + np.arange(size)) * unit))
-        low = np.nan_to_num((heights * (1 - relative) - doubt) * scale, nan=0.0, posinf=0.0, neginf=0.0)
-        high = np.nan_to_num((heights * (1 + relative) + doubt) * scale, nan=np.inf, posinf=np.inf)
+        some = heights[::_STRIDE]
+        scale = np.exp(scaled - theta * (offset + (first + np.arange(0, size, _STRIDE)) * unit))
+        low = np.nan_to_num((some * (1 - relative) - doubt) * scale, nan=0.0, posinf=0.0, neginf=0.0)
+        high = np.nan_to_num((some * (1 + relative) + doubt) * scale, nan=np.inf, posinf=np.inf)
     sure = np.maximum.accumulate(low[::-1])[::-1]
     possible = np.minimum.accumulate(high)
-    scaled = law.log_scale + shift
+    # epsilon is never negative: what lies well below 0 has been summed and is let go
+    start = min(max(0, math.floor(-offset / unit) - 4 - first), size - 2) // _STRIDE
+    heights, slopes = heights[start * _STRIDE :].copy(), slopes[start * _STRIDE :].copy()
+    sure, possible, first = sure[start:].copy(), possible[start:].copy(), first + start * _STRIDE
     return Convolved(
         heights, slopes, first, unit, offset, theta, scaled, doubt, mass_doubt, relative, infinite, sure, possible
     )

@@ -28,8 +28,8 @@ _TAME = 1.25  # sin^2 is least at the left end of [x, 1.5 x] while x <= 2 pi / 5
 _CELLS = 60
 _ATOMIC = Binary | Response | RealLaplace | IntegerLaplace | IntegerGaussian
 _SWEPT_EVENTS = 3000
-_SWEPT_NODES = 1 << 21
-_SWEPT_WORK = 1 << 29  # events times nodes
+_SWEPT_NODES = 1 << 20
+_SWEPT_WORK = 1 << 28  # events times nodes
 _SWEPT_BYTES = 1 << 23
 
 

@@ -6,7 +6,7 @@ symmetric. Theorems: proofs/pld_grid.md, proofs/poisson_sampling.md
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.accounting.distribution import cells, curves
 from sfumato.accounting.distribution.curves import SPECIAL, Bracketed, Closed, Curve, Failing, Mixed, Scaled, worst
-from sfumato.accounting.distribution.grid_sum import Composition, Summed, composition
+from sfumato.accounting.distribution.grid_sum import COARSE, FINE, USUAL, Composition, Curves, Summed, composition
 from sfumato.accounting.event import (
     Approximate,
     BoundedRange,
@@ -40,6 +40,7 @@ Directions = tuple[Curve, Curve]
 """The curve when a person is removed (with, without them) and when one is added; the same object if symmetric."""
 
 _ATOMS = 250_000  # variance of integer Gaussian noise up to which its atoms are listed one by one
+_ENOUGH = 4e-5  # relative width at which a composition is not refined any further
 _INNER_TARGETS = (0.3, 1e-3, 1e-8, 1e-16)
 
 
@@ -60,13 +61,49 @@ def prepare(parts: Parts, delta: float, epsilon: float | None = None) -> Prepare
 
     Sharpness is all that `delta` and `epsilon` decide here: the bounds hold at every epsilon.
     """
+    sides = _sides(parts)
+    widenings = [USUAL if len(sides) == 1 else COARSE] * len(sides)
+    composed = [composition(side, delta, epsilon, w) for side, w in zip(sides, widenings, strict=True)]
+    steps = (USUAL, FINE) if epsilon is None else (FINE,)  # delta moves more than epsilon does
+    for _ in range(len(sides) * len(steps)):
+        leader, width = _leader(composed, delta, epsilon)
+        finer = next((w for w in steps if w < widenings[leader]), None)
+        if width <= _ENOUGH or finer is None:  # a direction that does not lead is known well enough
+            break
+        composed[leader], widenings[leader] = composition(sides[leader], delta, epsilon, finer), finer
+    return Prepared(tuple(composed))
+
+
+def _sides(parts: Parts) -> list[Curves]:
+    """Return the curves of each direction; one if all of them are symmetric, none if there is nothing."""
     laws = [(_directions(event), times) for event, times in _grouped(parts)]
-    if not laws:
-        return Prepared(())
-    forward = composition([(ahead, times) for (ahead, _), times in laws], delta, epsilon)
+    forward: Curves = [(ahead, times) for (ahead, _), times in laws]
     if all(ahead is back for (ahead, back), _ in laws):
-        return Prepared((forward,))
-    return Prepared((forward, composition([(back, times) for (_, back), times in laws], delta, epsilon)))
+        return [forward] if laws else []
+    return [forward, [(back, times) for (_, back), times in laws]]
+
+
+def _leader(composed: Sequence[Composition], delta: float, epsilon: float | None) -> tuple[int, float]:
+    """Return the direction that decides, and how far apart its bounds are: on delta, or on epsilon at `delta`."""
+    if epsilon is not None:
+        bounds = [one.delta_bounds(epsilon) for one in composed]
+        leader = int(np.argmax([high for _, high in bounds]))
+        low, high = bounds[leader]
+        return leader, (high - low) / high if high > 0 else 0.0
+    highs = [_crossing(one, 1, delta) for one in composed]
+    leader = int(np.argmax(highs))
+    return leader, 1 - _crossing(composed[leader], 0, delta) / highs[leader]
+
+
+def _crossing(composed: Composition, side: int, delta: float) -> float:
+    """Return about the epsilon at which the lower (0) or upper (1) bound falls to delta."""
+    low, high = 0.0, 1e-9
+    while high < 1e9 and composed.delta_bounds(high)[side] > delta:
+        low, high = high, 4 * high
+    for _ in range(22):
+        middle = (low + high) / 2
+        low, high = (middle, high) if composed.delta_bounds(middle)[side] > delta else (low, middle)
+    return high
 
 
 def delta_bounds(parts: Parts, epsilon: float, delta: float) -> tuple[float, float]:
@@ -140,12 +177,10 @@ def _composed(event: Event) -> Directions:
         return nothing, nothing
     if len(parts) == 1 and parts[0][1] == 1:
         return _directions(parts[0][0])
-    prepared = [prepare(tuple(parts), target) for target in _INNER_TARGETS]
-    ahead = tuple(one.directions[0] for one in prepared)
-    back = tuple(one.directions[-1] for one in prepared)
+    sides = [tuple(composition(side, target) for target in _INNER_TARGETS) for side in _sides(tuple(parts))]
+    ahead, back = sides[0], sides[-1]
     forward = Summed(ahead, back)
-    symmetric = all(len(one.directions) == 1 for one in prepared)
-    return forward, forward if symmetric else Summed(back, ahead)
+    return forward, forward if ahead is back else Summed(back, ahead)
 
 
 def _curve(event: Event) -> Curve:
@@ -185,8 +220,7 @@ def _integer_gaussian(norm: int, sigma_squared: Fraction) -> Curve:
     if norm == 1 and variance <= _ATOMS:
         return _one_cell(1, variance)
     if cells.listed(norm, sigma_squared):  # every vector, exactly
-        members = tuple(cells.curve(vector, sigma_squared) for vector in cells.vectors(norm))
-        return worst(members) if len(members) > 1 else members[0]
+        return cells.greatest(norm, sigma_squared)
     rho = norm / (2 * variance)
     uppers: list[Curve] = [curves.concentrated(rho * (1 + SPECIAL))]  # integer noise too is rho-zCDP [CKS20, Thm 4]
     for blur in _blurs(norm):

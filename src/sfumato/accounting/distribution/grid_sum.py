@@ -18,10 +18,14 @@ from sfumato.errors import UnsupportedEvent
 
 Curves = Sequence[tuple[Curve, int]]
 
-_WIDENING = 1.5e-5  # share of epsilon that the lattice may add
+USUAL, COARSE, FINE = 1.5e-5, 6e-5, 3e-6
+"""Shares of epsilon that the lattice may add."""
+
 _FINENESS = 6e-5  # unit relative to epsilon, where memory allows
 _FINEST = 1e-5  # and no finer than this, divided by the root of the number of steps
-_USUAL, _MOST = 1 << 17, 1 << 20
+_POINTS = 1 << 17
+_LONGEST = 1 << 20  # points of one law
+_MOST_POINTS = {COARSE: 1 << 18, USUAL: 1 << 19, FINE: 1 << 20}
 _SCALE = np.geomspace(1e-10, 1e8, 1500)
 
 
@@ -71,14 +75,20 @@ class Summed:
 
     def above(self, t: Floats) -> Floats:
         """Return upper bounds on g(e^t)."""
-        return folded_above(t, np.where(t < 0, _least_above(self.backward, t), _least_above(self.forward, t)))
+        return folded_above(t, self._unfolded(t))
 
     def below(self, t: Floats) -> Line:
         """Return the best line of all tilts."""
-        upper = np.where(t < 0, _least_above(self.backward, t), _least_above(self.forward, t))
-        ahead, behind = _best_below(self.forward, t), _best_below(self.backward, t)
+        ahead = _best_below(self.forward, t)
+        if self.forward is self.backward:
+            return folded_below(t, ahead, self._unfolded(t))
+        behind = _best_below(self.backward, t)
         value, least, most = (np.where(t < 0, b, a) for a, b in zip(ahead, behind, strict=True))
-        return folded_below(t, (value, least, most), upper)
+        return folded_below(t, (value, least, most), self._unfolded(t))
+
+    def _unfolded(self, t: Floats) -> Floats:
+        ahead = _least_above(self.forward, t)
+        return ahead if self.forward is self.backward else np.where(t < 0, _least_above(self.backward, t), ahead)
 
 
 def _least_above(compositions: Sequence[Composition], t: Floats) -> Floats:
@@ -93,10 +103,10 @@ def _best_below(compositions: Sequence[Composition], t: Floats) -> Line:
     return np.where(useful, value, 0.0), np.where(useful, least, 0.0), np.where(useful, most, 0.0)
 
 
-def composition(curves: Curves, delta: float, epsilon: float | None = None) -> Composition:
+def composition(curves: Curves, delta: float, epsilon: float | None = None, widening: float = USUAL) -> Composition:
     """Convolve curves, sharpest where delta(epsilon) is about `delta`, or at `epsilon` if it is given."""
-    lattice, target = _choose(curves, delta, epsilon)
-    for attempt in range(12):
+    lattice, target = _choose(curves, delta, epsilon, widening)
+    for attempt in range(16):
         composed = _convolved(curves, lattice.cuts(1 << attempt), target)
         if composed is not None:
             return composed
@@ -109,6 +119,8 @@ def composition(curves: Curves, delta: float, epsilon: float | None = None) -> C
 
 def _convolved(curves: Curves, cuts: Sequence[Cut], target: float) -> Composition | None:
     """Return both convolutions, or None if they do not fit into memory at any tilt."""
+    if max(cut.last - cut.first for cut in cuts) > _LONGEST:
+        return None
     above = [law_above(curve, cut) for (curve, _), cut in zip(curves, cuts, strict=True)]
     below = [law_below(curve, cut) for (curve, _), cut in zip(curves, cuts, strict=True)]
     upper, lower = (_fitted(_as_laws(laws, curves), cuts[0].unit, target) for laws in (above, below))
@@ -161,7 +173,7 @@ def _any_infinite(laws: Sequence[LatticeLaw], curves: Curves) -> float:
     )
 
 
-def _choose(curves: Curves, delta: float, epsilon: float | None) -> tuple[Lattice, float]:
+def _choose(curves: Curves, delta: float, epsilon: float | None, widening: float) -> tuple[Lattice, float]:
     """Choose unit and ranges from a pilot: losses on a logarithmic scale, cumulants under the tilt; and guess delta."""
     total = sum(times for _, times in curves)
     if epsilon is not None:  # the tail that may be cut off depends on delta, so that is guessed first
@@ -174,9 +186,9 @@ def _choose(curves: Curves, delta: float, epsilon: float | None) -> tuple[Lattic
     span = max(widest, min(whole, 18 * math.sqrt(variance) + 40 / (1 + theta)))
     scale = max(abs(guess), math.sqrt(variance))  # near epsilon = 0 it is delta that must be sharp
     # a step of unit h adds a variance of at most h²/6, hence h² theta (theta + 1)/12 to ln E e^(theta L)
-    unit = math.sqrt(12 * _WIDENING * scale / (total * (theta + 1)))
-    unit = min(unit, max(_FINENESS * scale, span / _USUAL))
-    unit = max(unit, _FINEST * scale / math.sqrt(total), span / _MOST, 1e-14)
+    unit = math.sqrt(12 * widening * scale / (total * (theta + 1)))
+    unit = min(unit, max(_FINENESS * scale, span / _POINTS))
+    unit = max(unit, _FINEST * scale / math.sqrt(total), span / _MOST_POINTS[widening], 1e-14)
     unit, met = _aligned(unit, curves)
     return Lattice(unit, tuple((float(losses[0]), float(losses[-1])) for losses, _, _ in pilots), met), delta
 
@@ -190,6 +202,7 @@ def _aligned(unit: float, curves: Curves) -> tuple[float, tuple[float, ...]]:
     anchored = [(times, low, high, steps) for times, low, high, steps in anchored if high - low > unit * 4]
     if anchored:
         _, low, high, steps = max(anchored)
+        steps = steps if steps * unit <= 4 * (high - low) else 1  # all of them would be more than the lattice holds
         fewest = math.ceil((high - low) / (unit * steps))
         counts = steps * np.arange(fewest, min(2 * fewest, fewest + 20_000) + 1, dtype=np.float64)
         units = (high - low - 2 * _hair(low, high, unit)) / counts

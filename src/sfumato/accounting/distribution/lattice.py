@@ -50,7 +50,7 @@ def atoms(event: Event | Cell | Cover) -> Atoms | None:
             return Atoms(-steps / scale, 2 / scale, _laplace(steps, float(1 / scale)), _laplace_error(steps, scale))
         case GaussianNoise(1, sigma_squared, _) if sigma_squared < 1 << 28:
             return _gaussian(1, sigma_squared)
-        case Cell(shift, sigma_squared):
+        case Cell(shift, sigma_squared) if sigma_squared < 1 << 28:
             return _gaussian(shift, sigma_squared)
         case Cover(norm, sigma_squared):
             first, masses, infinite = cells.cover(norm, sigma_squared)

@@ -34,6 +34,7 @@ from sfumato.accounting.event import (
 
 _INEXACT = GaussianNoise | BoundedRange | Concentrated
 _OUTWARD = 16 * ROUNDOFF
+_TINY = 1e-14
 _DIGITS = 20_000  # bits of the exact probability that nothing failed
 _UNIT_CELLS = 10_000  # up to this squared sensitivity the lower side moves that many cells by one each
 
@@ -167,6 +168,25 @@ def elementary(parts: Mapping[Event, int]) -> float:
         return math.fsum(times * _pure(event) for event, times in parts.items()) * (1 + _OUTWARD)
     except OverflowError:
         return math.inf
+
+
+def without_tiny(parts: Mapping[Event, int]) -> tuple[Mapping[Event, int], float]:
+    """Return the parts without those whose pure loss is below every float that matters, and their loss as a slack.
+
+    Theorem: proofs/pld_composition.md, Lemma 7
+    """
+    kept = {event: times for event, times in parts.items() if not _tiny(event, times)}
+    if not kept or len(kept) == len(parts):
+        return parts, 0.0
+    lost = math.fsum(times * _pure(event) for event, times in parts.items() if event not in kept)
+    return kept, lost * (1 + _OUTWARD) + 1e-300
+
+
+def _tiny(event: Event, times: int) -> bool:
+    try:
+        return times * _pure(event) < _TINY
+    except OverflowError:
+        return False
 
 
 def _pure(event: Event) -> float:

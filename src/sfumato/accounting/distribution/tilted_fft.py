@@ -114,7 +114,8 @@ def prepare(
     convolved, pointwise = _convolve(tilted, points, start)
     spill += 1e-290 * sum(len(law) * times for law, _, times in laws)  # masses that underflowed
     relative = math.expm1(min(50.0, relative * 1.01))
-    return Prepared(np.maximum(convolved, 0.0), start, unit, theta, log_scale, pointwise, spill, relative, high)
+    convolved = np.maximum(convolved[: stop - start + 1], 0.0)  # what was wrapped beyond `stop` is part of `spill`
+    return Prepared(convolved, start, unit, theta, log_scale, pointwise, spill, relative, high)
 
 
 def _trimmed(law: Law) -> Law:
@@ -234,21 +235,26 @@ def _convolve(laws: Sequence[Law], points: int, start: int) -> tuple[Floats, flo
         values, error = _transform(array, points)
         size = np.maximum(np.abs(values), 1e-300)
         values[size <= 1e-300] = 1e-300
-        logs = np.log(values)
-        log_most += times * np.log(size + error)
-        doubt += times * error / (size + error)
-        rounding += times * ROUNDOFF * (16 + 8 * np.abs(logs))
-        log_product += times * logs
+        logs = np.log(values, out=values)
+        size += error
+        doubt += (times * error) / size
+        log_most += times * np.log(size, out=size)
+        rounding += (times * ROUNDOFF) * (16 + 8 * np.abs(logs, out=size))
+        logs *= times
+        log_product += logs
+        del values, logs, size
         shift += times * first  # every transform has its law start at index 0
     index = np.arange(half, dtype=np.int64)
     turns = (index * (shift % points)) % points  # exact in integers: a shift is a rotation by this angle
     with np.errstate(under="ignore"):
-        product = np.exp(log_product) * np.exp((-2j * math.pi / points) * turns)
-        most = np.exp(log_most)
-    uncertain = most * (doubt + np.expm1(np.minimum(rounding, 50.0)) + 32 * ROUNDOFF)
+        product = np.exp(log_product, out=log_product)
+        product *= np.exp((-2j * math.pi / points) * turns)
+        most = np.exp(log_most, out=log_most)
+    doubt += np.expm1(np.minimum(rounding, 50.0, out=rounding), out=rounding)
+    uncertain = most * (doubt + 32 * ROUNDOFF)
     # |each output error| <= mean error of the inputs + 10 u log2 N * mean size of the inputs (two halves of a spectrum)
     pointwise = 2 * float(uncertain.sum() + 10 * ROUNDOFF * math.log2(points) * most.sum()) / points
-    return fft.irfft(product, points), pointwise * 1.01
+    return fft.irfft(product, points, overwrite_x=True), pointwise * 1.01
 
 
 def _transform(array: Floats, points: int) -> tuple[NDArray[np.complex128], float]:
