@@ -79,7 +79,7 @@ def test_known_deltas_lie_between_the_bounds_and_both_are_near(
 def test_ten_pure_losses_of_one_need_almost_ten() -> None:
     lower, upper = bounds(Repeated(Pure(F(1), AR), 10), 1e-6)
     assert lower <= 9.99997706582 * (1 + DIGITS)
-    assert 9.99997706582 * (1 - DIGITS) <= upper < 9.9999770659
+    assert 9.99997706582 * (1 - DIGITS) <= upper < 9.9999770959
 
 
 DISCRETE: list[list[tuple[Event, int]]] = [
@@ -142,7 +142,7 @@ def test_gaussians_are_never_below_the_truth_nor_above_it(times: int, delta: str
 def test_one_real_laplace_release_has_its_closed_form(loss: Fraction, share: Fraction) -> None:
     lower, upper = delta_bounds(RealLaplaceNoise(loss, F(1), AR), share * loss)
     truth = -mp.expm1(oracle.real(share * loss - loss) / 2)
-    assert lower <= truth <= upper <= truth * (1 + 1e-9)
+    assert lower <= truth <= upper <= truth * (1 + 3e-9)
 
 
 @pytest.mark.parametrize("epsilon", [F(1, 10), F(1, 2), F(1)])
@@ -197,8 +197,8 @@ def test_one_integer_gaussian_release_costs_what_its_worst_vector_costs(
     worst = max(oracle.delta(losses, epsilon) for losses in _vector_laws(norm, sigma_squared))
     lower, upper = delta_bounds(GaussianNoise(norm, sigma_squared, AR), epsilon)
     assert lower <= worst * (1 + mpf("1e-15"))  # the oracle leaves out what is less likely than 1e-27
-    assert worst <= upper <= worst * (1 + 1e-9)
-    assert lower >= worst * (1 - 1e-9)
+    assert worst <= upper <= worst * (1 + 3e-9)
+    assert lower >= worst * (1 - 3e-9)
 
 
 def test_two_integer_gaussian_releases_cost_at_least_what_each_pair_of_vectors_costs() -> None:
@@ -277,7 +277,7 @@ def test_nothing_costs_nothing_and_no_guarantee_costs_everything() -> None:
 
 def test_a_failure_as_likely_as_delta_leaves_the_pure_loss() -> None:
     lower, upper = bounds(Approximate(Pure(F(1), AR), F(1, 10**6)), 1e-6)
-    assert 1 - 1e-9 < lower <= 1 <= upper < 1 + 1e-9
+    assert 1 - 3e-9 < lower <= 1 <= upper < 1 + 3e-9
     assert bounds(Approximate(Pure(F(1), AR), F(2, 10**6)), 1e-6) == (math.inf, math.inf)
 
 
@@ -288,7 +288,7 @@ def test_failures_add_up_as_the_exact_product() -> None:
     kept = F(999, 1000) ** 100
     assert lower <= 1 - kept * (1 - F(high))
     assert 1 - kept * (1 - F(low)) <= upper
-    assert upper - lower < 1e-12
+    assert upper - lower < 1e-9
 
 
 def test_a_sampled_failure_counts_only_for_the_sampled() -> None:
@@ -434,3 +434,11 @@ def test_equal_events_are_one_however_they_are_nested() -> None:
     pure = Pure(F(1, 10), AR)
     nested = Composed((Repeated(Composed((pure, Repeated(pure, 4))), 10), Repeated(pure, 50)))
     assert bounds(nested, 1e-6) == bounds(Repeated(pure, 100), 1e-6)
+
+
+@pytest.mark.parametrize("digits", [10, 12])
+def test_a_value_printed_with_ten_digits_still_lies_inside(digits: int) -> None:
+    """A bracket narrower than the paper it is printed on would exclude the truth as people write it."""
+    for event, delta in ((RealGaussianNoise(F(1), F(1), AR), 1e-6), (Repeated(Pure(F(1, 10), AR), 100), 1e-9)):
+        lower, upper = bounds(event, delta)
+        assert lower <= float(f"{(lower + upper) / 2:.{digits - 1}e}") <= upper

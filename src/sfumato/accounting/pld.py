@@ -23,6 +23,7 @@ from sfumato.exact import decimal_rational, probability
 
 _GOOD = 3e-5  # relative width below which a grown table need not be laid again
 _LEAST, _HARDLY = Fraction(1, 10**290), Fraction(1, 10**15)
+_PRINTED = 1e-9  # both numbers are rounded outwards in the tenth digit: a true value stays inside when it is printed
 _LONG = 64  # distinct events from which on a history is kept as a table of moments
 
 
@@ -46,7 +47,7 @@ def delta_bounds(event: Event, epsilon: float | Fraction | str) -> tuple[float, 
 
     >>> from sfumato.accounting.event import Neighbours, RealGaussianNoise
     >>> lower, upper = delta_bounds(RealGaussianNoise(1, 1, Neighbours.ADD_REMOVE), 1)
-    >>> lower < 0.12693673750664 < upper, upper - lower < 1e-12
+    >>> lower < 0.12693673750664 < upper, upper - lower < 1e-9
     (True, True)
     """
     target = _epsilon(epsilon)
@@ -60,7 +61,8 @@ def delta_bounds(event: Event, epsilon: float | Fraction | str) -> tuple[float, 
     before = near if near <= target else math.nextafter(near, 0.0)
     after = near if near >= target else math.nextafter(near, math.inf)
     core = bracket.at_epsilon(parts, near)
-    return failures.lower(core.delta(after)[0]), failures.upper(core.delta(before)[1])
+    low, high = failures.lower(core.delta(after)[0]), failures.upper(core.delta(before)[1])
+    return low * (1 - _PRINTED), min(high * (1 + _PRINTED), 1.0)
 
 
 def _epsilon(value: object) -> Fraction:
@@ -114,11 +116,16 @@ class Pld:
 
     def bounds(self) -> tuple[float, float]:
         """Return (lower, upper) on epsilon."""
+        low, high = self._certified()
+        wide = high * (1 + _PRINTED)
+        return low * (1 - _PRINTED), min(wide, max(high, elementary(self.parts)))  # not above the sum of pure losses
+
+    def _certified(self) -> tuple[float, float]:
         core = self._core_target()
         if core is not None and core < 0:  # failures alone exceed delta
             return math.inf, math.inf
         if (self.target if core is None else core) < _LEAST:  # below floats: the largest loss of all
-            low, _ = replace(self, target=_HARDLY, failures=Failures()).bounds()
+            low, _ = replace(self, target=_HARDLY, failures=Failures())._certified()
             return low, elementary(self.parts) if core is not None else math.inf
         if self.table is not None:
             low, high = self._solved(known(bracket.Guarded(self.table)), core)
