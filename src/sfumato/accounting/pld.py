@@ -118,7 +118,9 @@ class Pld:
         """Return (lower, upper) on epsilon."""
         low, high = self._certified()
         wide = high * (1 + _PRINTED)
-        return low * (1 - _PRINTED), min(wide, max(high, elementary(self.parts)))  # not above the sum of pure losses
+        if self.table is None:  # a short history may come as near as that to the sum of its pure losses
+            wide = min(wide, max(high, elementary(self.parts)))
+        return low * (1 - _PRINTED), wide
 
     def _certified(self) -> tuple[float, float]:
         core = self._core_target()
