@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +30,7 @@ from sfumato.accounting.event import (
     Repeated,
 )
 from sfumato.accounting.pld import Pld, bounds, delta_bounds
-from sfumato.errors import BadParameter, MixedNeighbours
+from sfumato.errors import BadParameter, MixedNeighbours, UnsupportedEvent
 
 AR, RP = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 F = Fraction
@@ -344,10 +345,12 @@ def test_an_epsilon_that_is_no_loss_is_refused(epsilon: float) -> None:
 
 
 def test_what_is_not_an_event_is_refused() -> None:
-    with pytest.raises(BadParameter):
-        bounds("laplace", 1e-6)  # type: ignore[arg-type]
-    with pytest.raises(BadParameter):
-        delta_bounds(None, 1)  # type: ignore[arg-type]
+    strangers: list[Any] = [[], {}, None, "pure", 3]
+    for stranger in strangers:
+        with pytest.raises(UnsupportedEvent, match="cannot bound"):
+            bounds(stranger, 1e-6)
+        with pytest.raises(UnsupportedEvent, match="cannot bound"):
+            delta_bounds(stranger, 1)
 
 
 EVENTS = st.one_of(
@@ -442,3 +445,14 @@ def test_a_value_printed_with_ten_digits_still_lies_inside(digits: int) -> None:
     for event, delta in ((RealGaussianNoise(F(1), F(1), AR), 1e-6), (Repeated(Pure(F(1, 10), AR), 100), 1e-9)):
         lower, upper = bounds(event, delta)
         assert lower <= float(f"{(lower + upper) / 2:.{digits - 1}e}") <= upper
+
+
+@pytest.mark.parametrize("variance", [10**7, 3 * 10**8, 10**9, 3 * 10**9, 10**12])
+@pytest.mark.parametrize("delta", ["1e-6", "1e-9"])
+def test_on_a_fine_grid_integer_noise_costs_what_real_noise_costs(variance: int, delta: str) -> None:
+    """The lattice has 10^4 points and more per deviation: the two laws differ by less than a millionth."""
+    lower, upper = bounds(GaussianNoise(1, F(variance), AR), delta)
+    least, most = bounds(RealGaussianNoise(F(1), F(variance), AR), delta)
+    assert lower <= most * (1 + 1e-6)
+    assert least <= upper * (1 + 1e-6)
+    assert upper - lower <= 1e-6 * max(upper, 1e-9)

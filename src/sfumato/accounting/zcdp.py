@@ -101,6 +101,8 @@ def _rho(event: Event) -> Fraction | float:
             return min(bound * bound / 8, _of_pure(bound))  # [CR21]; also epsilon-DP, which is less beyond 8
         case LaplaceNoise() | RealLaplaceNoise() | Pure() | RandomizedResponse() | NonPrivate():
             return _of_pure(epsilon_or_infinity(event))
+        case PoissonSampled(1, inner):
+            return _rho(inner)  # everybody is sampled
         case PoissonSampled(_, inner) if (sampled := epsilon_or_infinity(event)) < inf or nonprivate(inner):
             return _of_pure(sampled)
         case Repeated(inner, times):

@@ -23,6 +23,7 @@ from sfumato.accounting.distribution.reduction import (
     every_vector,
     listed,
     repeated_vectors,
+    smoothed,
     without_tiny,
 )
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
@@ -239,6 +240,10 @@ def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> t
     uppers: Slacked = [
         (low if upper == lower else _curve(upper, delta, epsilon), upper.slack) for upper in above(parts)
     ]
+    if lower.parts == parts:  # each law is known exactly, but perhaps too fine for the engines
+        for direction, curves_there in ((1, lowers), (-1, uppers)):
+            if (view := smoothed(parts, direction)) is not None:
+                curves_there.append((_curve(view, delta, epsilon), view.slack))
     if listed(parts):
         uppers.append((_on_lattice(covered(parts), delta, epsilon) or _gridded(parts, delta, epsilon), 0.0))
         same = [_on_lattice(view, delta, epsilon) for view in repeated_vectors(parts)]

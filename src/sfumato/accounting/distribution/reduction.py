@@ -15,6 +15,7 @@ from sfumato.accounting.distribution import cells
 from sfumato.accounting.distribution.cells import Cell, Cover, Parts
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
 from sfumato.accounting.event import (
+    EVENTS,
     Approximate,
     BoundedRange,
     Composed,
@@ -31,11 +32,13 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
+from sfumato.errors import UnsupportedEvent
 
 _INEXACT = GaussianNoise | BoundedRange | Concentrated
 _OUTWARD = 16 * ROUNDOFF
 _TINY = 1e-14
 _DIGITS = 20_000  # bits of the exact probability that nothing failed
+_FINE = 10**7  # the variance from which on integer noise is also seen as real noise
 _UNIT_CELLS = 10_000  # up to this squared sensitivity the lower side moves that many cells by one each
 
 
@@ -119,8 +122,10 @@ def _strip(event: Event, times: int, pile: _Pile) -> None:
             _strip_sampled(rate, inner, times, pile)
         case Parallel(events):
             _strip_parallel(events, times, pile)
-        case _:
+        case _ if isinstance(event, EVENTS):
             pile.add(event, times)
+        case _:
+            raise UnsupportedEvent(event, accountant="privacy loss distribution")
 
 
 def _strip_sampled(rate: Fraction, inner: Event, times: int, pile: _Pile) -> None:
@@ -257,6 +262,24 @@ def _above(parts: Mapping[Event, int], by_moments: bool, smooth: bool) -> View:
             case _:
                 pile.add(event, times)
     return View(pile.parts, slack * (1 + _OUTWARD), by_moments)
+
+
+def smoothed(parts: Mapping[Event, int], direction: int) -> View | None:
+    """Return a view with real noise for integer noise that is moved by one step of a very fine grid; None without any.
+
+    With direction -1 its curve, moved by its slack, lies nowhere below that of `parts`, with +1 nowhere above: Lemma B
+    and its mirror for one cell. An integer lattice of more than some 10^4 points per deviation is beyond the engines.
+    """
+    pile, slack, found = _Pile(), 0.0, False
+    for event, times in parts.items():
+        match event:
+            case GaussianNoise(1, sigma_squared, neighbours) if sigma_squared >= _FINE:
+                variance, cost = _smoothing(1, 1, sigma_squared, times)
+                pile.add(RealGaussianNoise(Fraction(1), sigma_squared + direction * variance, neighbours), times)
+                slack, found = slack + cost, True
+            case _:
+                pile.add(event, times)
+    return View(pile.parts, slack * (1 + _OUTWARD), by_moments=False) if found else None
 
 
 def listed(parts: Mapping[Event, int]) -> bool:
