@@ -67,10 +67,10 @@ def _shown(value: object) -> str:
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
 @pytest.mark.parametrize("value", HOSTILE, ids=_shown)
 def test_what_is_no_finite_number_is_refused_at_once(door: Door, value: object) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(BadParameter) as refused:
         door(value, "epsilon")
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert "epsilon" in refused.value.what
 
 
