@@ -32,7 +32,7 @@ def epsilon_at(order: Fraction, loss: Fraction | float, delta: Fraction) -> Frac
     return max(Fraction(0), upper(refine(_excess)))
 
 
-def least_epsilon(loss: Loss, estimate: Callable[[float], float], delta: Fraction) -> float:
+def least_epsilon(loss: Loss, estimate: Callable[[float], float], delta: Fraction, *, lattice: bool = False) -> float:
     """Return the least epsilon that some order gives, as a float rounded up.
 
     Any order is valid, so the search may go by an estimate of the loss; only the certified value at the order it ends
@@ -46,8 +46,9 @@ def least_epsilon(loss: Loss, estimate: Callable[[float], float], delta: Fractio
         return bound - log1p(1 / above) - (log1p(above) + log_delta) / above if bound < inf else inf
 
     order = _order(_narrowed(_estimate, _walked(_estimate)))
-    # losses that are exact at integer orders only have their minimum at one of them
-    near = {order, Fraction(max(2, floor(order))), Fraction(max(2, ceil(order)))}
+    near = {order}
+    if lattice:  # losses that are exact at integer orders only have their minimum at one of them
+        near |= {Fraction(max(2, floor(order))), Fraction(max(2, ceil(order)))}
     return float_above(min(epsilon_at(alpha, loss(alpha), delta) for alpha in near))
 
 

@@ -84,8 +84,20 @@ def epsilon(event: Event, delta: object) -> float:
     if left <= 0 or probe == inf:
         return inf
     rough = estimated_loss(core, lambda part, order: float_above(leaf_loss(part, Fraction(f"{order:.12g}"))))
-    found = least_epsilon(lambda order: core_loss(core, order), rough, left)
+    found = least_epsilon(lambda order: core_loss(core, order), rough, left, lattice=_samples(core))
     return min(found, float_above(epsilon_or_infinity(core)))
+
+
+def _samples(event: Event) -> bool:
+    match event:
+        case PoissonSampled():
+            return True
+        case Repeated(inner, _):
+            return _samples(inner)
+        case Composed(events) | Parallel(events):
+            return any(_samples(part) for part in events)
+        case _:
+            return False
 
 
 def core_loss(event: Event, order: Fraction) -> Fraction | float:
