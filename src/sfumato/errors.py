@@ -4,7 +4,17 @@ A refusal is an answer, not an accident. Its text may quote what the asker typed
 written before any data is read, or is the same sentence whatever the data holds.
 """
 
+from fractions import Fraction
 from typing import ClassVar
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """Quote what was typed, cut to what a person reads."""
+    try:
+        text = str(value) if isinstance(value, Fraction) else repr(value)
+    except ValueError:  # Python refuses to write an integer of more than 4300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the system working)
@@ -79,7 +89,7 @@ class UnsupportedEvent(Refusal):
 
     def __init__(self, event: object, accountant: str, why: str = "", remedy: str = "") -> None:
         super().__init__(
-            f"The {accountant} accountant cannot bound {event!r}.",
+            f"The {accountant} accountant cannot bound {shown(event, 300)}.",
             why or "It has no theorem for this event, and an event that is skipped is privacy that is lost.",
             remedy or "Use another accountant, or describe the release by an event whose loss is known.",
         )

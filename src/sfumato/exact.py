@@ -11,15 +11,11 @@ from fractions import Fraction
 from numbers import Integral, Rational
 from operator import index
 
-from sfumato.errors import BadParameter
-
-Number = int | Fraction | Decimal | str
-"""What `rational` reads: all of them exact."""
+from sfumato.errors import BadParameter, shown
 
 # Four digits of exponent are more than any parameter needs and keep 1e999999999 from filling the memory.
 _TEXT = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
 _LONGEST = 2000
-_QUOTED = 60
 # No parameter of privacy needs more than some two thousand digits, and Python refuses to print more than 4300.
 _BITS = 8192
 
@@ -109,15 +105,6 @@ def probability(value: object, name: str) -> Fraction:
         f"{name} is a probability; 0 and 1 themselves are not allowed.",
         f"Give a {name} such as {'1e-6' if name == 'delta' else '0.95'}.",
     )
-
-
-def shown(value: object) -> str:
-    """Quote what was typed, cut to what a person reads."""
-    try:
-        text = str(value) if isinstance(value, Fraction) else repr(value)
-    except ValueError:  # Python refuses to write an integer of more than 4300 digits
-        return "a number of thousands of digits"
-    return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
 
 
 def _sized(number: Fraction, name: str) -> Fraction:

@@ -56,7 +56,7 @@ def test_zero_samples_are_an_empty_array_of_the_same_type(law: Law) -> None:
 
 @each_law
 @pytest.mark.parametrize("octet", [b"\x00", b"\xff"], ids=["zeros", "ones"])
-@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("count", [1, 1000])
 def test_bits_that_are_all_alike_end_at_once(law: Law, octet: bytes, count: int) -> None:
     law.draw(1, HashSource(0))  # tables
     begun = process_time()
@@ -66,7 +66,7 @@ def test_bits_that_are_all_alike_end_at_once(law: Law, octet: bytes, count: int)
     except EntropyFailed:
         assert repr(law).startswith(("DiscreteLaplace", "Geometric", "DiscreteGaussian"))
         assert "Fraction(1, 10000" in repr(law)  # the outcome would be one of probability below e^-16384
-    assert process_time() - begun < 2
+    assert process_time() - begun < 0.5
 
 
 @each_law

@@ -13,8 +13,8 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, ClassVar, Union, get_args, get_type_hints
 
-from sfumato.errors import BadParameter, MalformedEvent, MixedNeighbours
-from sfumato.exact import integer, positive_rational, probability, shown
+from sfumato.errors import BadParameter, MalformedEvent, MixedNeighbours, shown
+from sfumato.exact import integer, positive_rational, probability
 
 
 class Neighbours(StrEnum):

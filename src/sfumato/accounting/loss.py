@@ -7,8 +7,8 @@ from fractions import Fraction
 from math import inf
 
 from sfumato.accounting.event import Event, Neighbours, NonPrivate, shared_neighbours
-from sfumato.errors import BadParameter
-from sfumato.exact import decimal_rational, integer, shown
+from sfumato.errors import BadParameter, shown
+from sfumato.exact import decimal_rational, integer
 
 _SHOWN = 4
 

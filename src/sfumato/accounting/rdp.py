@@ -32,8 +32,8 @@ from sfumato.accounting.event import (
 from sfumato.accounting.loss import one_relation, repeated, together
 from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
 from sfumato.accounting.sampled_gaussian import sampled_gaussian_loss
-from sfumato.errors import BadParameter, UnsupportedEvent
-from sfumato.exact import decimal_rational, probability, shown
+from sfumato.errors import BadParameter, UnsupportedEvent, shown
+from sfumato.exact import decimal_rational, probability
 
 
 @dataclass(frozen=True, slots=True)

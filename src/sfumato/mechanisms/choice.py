@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.errors import BadParameter
-from sfumato.exact import integer, positive_rational, probability, shown
+from sfumato.errors import BadParameter, shown
+from sfumato.exact import integer, positive_rational, probability
 from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.selection import Integers

@@ -9,8 +9,8 @@ from math import lcm
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import BadParameter
-from sfumato.exact import rational, shown
+from sfumato.errors import BadParameter, shown
+from sfumato.exact import rational
 from sfumato.randomness.bernoulli import Probability
 from sfumato.randomness.guide import Tail, prepare
 from sfumato.randomness.source import Source, read_exactly, sample_size

@@ -12,8 +12,8 @@ from typing import NoReturn, Protocol
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from sfumato.errors import BadParameter, EntropyFailed
-from sfumato.exact import integer, shown
+from sfumato.errors import BadParameter, EntropyFailed, shown
+from sfumato.exact import integer
 
 _KEY = 32
 _STATE = _KEY + 16  # key, then the counter block
