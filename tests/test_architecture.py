@@ -17,8 +17,8 @@ WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 ROOMS = (*MATHEMATICS, *PATH, *WAYS_IN, *WORKSHOPS)
 """From the ground up: a room imports only rooms named before it. Rooms that are not built yet have their place."""
 
-LAZY = frozenset({"cli"})
-"""A verb of the command line imports what it runs when it runs, so that `--help` answers at once."""
+LAZY = frozenset({"cli", "__init__"})
+"""A verb of the command line and a public name import what they need when they are used: `--help` answers at once."""
 NAMELESS = frozenset(
     {"util", "utils", "helper", "helpers", "common", "core", "base", "misc"}
     | {"manager", "managers", "handler", "handlers", "registry"}
@@ -153,7 +153,9 @@ def the_package_root_holds_public_names(package: Path) -> list[str]:
                 imported += [alias.asname or alias.name for alias in names]
             case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
                 public = ast.literal_eval(value)
-            case ast.Assign(targets=[ast.Name(id="__version__")]):
+            case ast.Assign(targets=[ast.Name(id="__version__")]) | ast.FunctionDef(name="__getattr__"):
+                pass
+            case ast.ImportFrom(module="typing" | "importlib") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 pass
             case _ if not _is_docstring(node):
                 broken.append(f"sfumato/__init__.py:{node.lineno} is not a public name")

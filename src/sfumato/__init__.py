@@ -1,6 +1,22 @@
 """sfumato: a differentially private statistical database."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from sfumato.errors import Refusal
 
+if TYPE_CHECKING:
+    from sfumato.database import Database, open
+    from sfumato.planning.quote import Quote
+    from sfumato.release.release import Release
+
 __version__ = "0.1.0"
-__all__ = ["Refusal", "__version__"]
+__all__ = ["Database", "Quote", "Refusal", "Release", "__version__", "open"]
+
+
+def __getattr__(name: str) -> object:
+    """Import the database when it is first used: `import sfumato` and the command line's help come at once."""
+    homes = {"Database": "database", "open": "database", "Quote": "planning.quote", "Release": "release.release"}
+    if name not in homes:
+        raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+    return getattr(import_module(f"sfumato.{homes[name]}"), name)

@@ -130,7 +130,80 @@ class UnsupportedSql(Refusal):
     code = "unsupported_sql"
 
 
+class RawRows(Refusal):
+    """The query would show rows of people as they are. Only aggregates get noise."""
+
+    code = "raw_rows"
+
+
+class UnboundedSum(Refusal):
+    """A sum or average of values that nothing bounds: one person could move it by any amount."""
+
+    code = "unbounded_sum"
+
+
+class UnitRevealed(Refusal):
+    """The query shows, groups by or computes with the column that names people."""
+
+    code = "unit_revealed"
+
+
+class UnsafeJoin(Refusal):
+    """A join in which nobody owns a row, or one person meets the rows of another."""
+
+    code = "unsafe_join"
+
+
+class KeysNeedDelta(Refusal):
+    """The groups are not declared, and choosing them privately needs a delta that there is not."""
+
+    code = "keys_need_delta"
+
+
+class LoosenedPolicy(Refusal):
+    """The query asks for more than the policy allows; it may only ask for less."""
+
+    code = "loosened_policy"
+
+
+class UnreachableMargin(Refusal):
+    """The margin that was asked for cannot be had: it is no fixed number, or the whole budget does not buy it."""
+
+    code = "unreachable_margin"
+
+
+class AnswerLost(Refusal):
+    """A question of this key was charged, and its answer was lost before it was stored. It stays charged."""
+
+    code = "answer_lost"
+
+
+class LedgerDamaged(Refusal):
+    """The ledger is not what was written: cut, rewound, edited or unreadable. Nothing was released."""
+
+    code = "ledger_damaged"
+
+
+class LedgerUnavailable(Refusal):
+    """The ledger could not be read or written durably now. Nothing was released."""
+
+    code = "ledger_unavailable"
+
+
+class PolicyChanged(Refusal):
+    """Another policy was recorded in the ledger since this handle was opened."""
+
+    code = "policy_changed"
+
+
+class PolicyWeakened(Refusal):
+    """The policy protects other units or bounds than the one under which the budget was spent."""
+
+    code = "policy_weakened"
+
+
 REFUSALS: tuple[type[Refusal], ...] = (
+    AnswerLost,
     BadParameter,
     BadPolicy,
     BadSource,
@@ -138,10 +211,21 @@ REFUSALS: tuple[type[Refusal], ...] = (
     BudgetExhausted,
     EngineFailed,
     EntropyFailed,
+    KeysNeedDelta,
+    LedgerDamaged,
+    LedgerUnavailable,
+    LoosenedPolicy,
     MalformedEvent,
     MixedNeighbours,
+    PolicyChanged,
+    PolicyWeakened,
     QueryTooLarge,
+    RawRows,
+    UnboundedSum,
+    UnitRevealed,
     UnknownName,
+    UnreachableMargin,
+    UnsafeJoin,
     UnsupportedEvent,
     UnsupportedSql,
 )

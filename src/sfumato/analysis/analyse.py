@@ -1,0 +1,201 @@
+"""A parsed query becomes a PrivateQuery, or is refused: from text, policy and public tables alone."""
+
+from dataclasses import dataclass, field, replace
+
+from sfumato.analysis.catalog import Catalog, Public, Table
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
+from sfumato.analysis.groups import Limits, owned_fold, release_point
+from sfumato.analysis.joins import joined
+from sfumato.analysis.keys import Cells, chosen_cells, shape
+from sfumato.analysis.lineage import Analysed, Owned, State, at, is_owner
+from sfumato.analysis.lowering import lower, narrowed
+from sfumato.analysis.private_query import Group, PrivateQuery
+from sfumato.analysis.scalar import Operator, column
+from sfumato.analysis.written import folded, literal_rows
+from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql
+from sfumato.query.expression import Position
+from sfumato.query.relation import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Options,
+    Project,
+    Query,
+    Relation,
+    Scan,
+    Sort,
+    Values,
+)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One analysis under way: the groups and notes that it found so far."""
+
+    catalog: Catalog
+    public: Public
+    options: Options
+    groups: list[Group] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
+    """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
+    reading = _Reading(catalog, public, query.options)
+    below = _analyse(query.relation.source, reading)
+    outcome = Show(below.flow, query.relation.label, _items(query.relation, below))
+    if below.state is State.PRIVATE:
+        raise _shows_people(query.relation, outcome)
+    notes = tuple(dict.fromkeys(reading.notes))
+    return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes)
+
+
+def _items(project: Project, below: Analysed) -> tuple[Item, ...]:
+    return tuple(Item(item.name, lower(item.expression, below.scope)) for item in project.items)
+
+
+def _shows_people(project: Project, outcome: Show) -> RawRows | UnitRevealed:
+    source: Relation = project.source
+    while isinstance(source, Filter | Sort):
+        source = source.source
+    grouped = isinstance(source, Aggregate)
+    if grouped or any(item.scalar.facts.kind is Kind.UNIT for item in outcome.items):
+        return UnitRevealed(
+            "This query has one row for each person." if grouped else "This query shows who people are.",
+            "An answer about a single person cannot be private.",
+            "Group by something else, or aggregate the query once more: SELECT AVG(n) FROM (SELECT … GROUP BY …).",
+        )
+    return RawRows(
+        "This query shows rows as they are.",
+        "Only aggregates over many people get noise.",
+        "Ask for COUNT(*), SUM or AVG, with GROUP BY where you want several.",
+    )
+
+
+def _analyse(relation: Relation, reading: _Reading) -> Analysed:
+    match relation:
+        case Scan():
+            return _scan(relation, reading)
+        case Values():
+            return _values(relation)
+        case Join(_, left, right):
+            pair, note = joined(relation, _analyse(left, reading), _analyse(right, reading), reading.public)
+            reading.notes += [] if note is None else [note]
+            return pair
+        case Filter(source):
+            return _filter(relation, _analyse(source, reading), reading)
+        case Aggregate(source):
+            return _aggregate(relation, _analyse(source, reading), reading)
+        case Project(source):
+            return _project(relation, _analyse(source, reading))
+        case Sort(source):
+            return _sort(relation, _analyse(source, reading))
+        case Limit(source):
+            return _limit(relation, _analyse(source, reading))
+
+
+def _scan(scan: Scan, reading: _Reading) -> Analysed:
+    table = reading.catalog.tables[scan.table]
+    scope = {(scan.label, field.name): column(scan.label, field.name, field.facts) for field in table.fields}
+    columns = tuple((field.name, field.stored, field.facts) for field in table.fields)
+    cells: Cells = {
+        shape(scope[scan.label, field.name]): field.cells for field in table.fields if field.cells is not None
+    }
+    if table.public or table.owner is None:
+        flow = Read(scan.table, scan.label, columns)
+        return Analysed(flow, scope, State.PUBLIC, origins={scan.label: flow})
+    hidden = table.owner.name
+    if all(name != hidden for name, _, _ in columns):
+        columns += ((hidden, table.owner.stored, table.owner.facts),)
+    unit = column(scan.label, hidden, table.owner.facts)
+    unique = frozenset((scan.label, field.name) for field in table.fields if field.unique)
+    _check_unit(reading.options, table, scan.at)
+    owned = Owned(unit, table.identity, table.rows_per_unit, table.groups_per_unit, unique, (_owner_name(table),))
+    return Analysed(Read(scan.table, scan.label, columns), scope, State.PRIVATE, owned, cells)
+
+
+def _owner_name(table: Table) -> str:
+    return f"{table.name}.{table.unit}" if table.unit is not None else f"the owner of {table.name}"
+
+
+def _check_unit(options: Options, table: Table, position: Position) -> None:
+    wanted = options.privacy_unit_column
+    if wanted is not None and wanted != table.unit:
+        raise LoosenedPolicy(
+            f"{at(position)}the query names another privacy unit than the policy does for {table.name}.",
+            "Whom a table protects is the owner's to say.",
+            f"Leave privacy_unit_column out{f', or write {table.unit}' if table.unit else ''}.",
+        )
+
+
+def _values(values: Values) -> Analysed:
+    rows, facts = literal_rows(values)
+    names = [f"c{i}" for i in range(1, len(facts) + 1)]
+    columns = tuple(zip(names, facts, strict=True))
+    scope = {(values.label, name): column(values.label, name, known) for name, known in columns}
+    flow = Given(values.label, columns, rows)
+    return Analysed(flow, scope, State.PUBLIC, origins={values.label: flow})
+
+
+def _filter(relation: Filter, source: Analysed, reading: _Reading) -> Analysed:
+    condition = lower(relation.condition, source.scope)
+    # what a noisy value was chosen by says nothing of the true one, whose interval these facts will bound
+    scope = source.scope if source.state is State.RELEASED else narrowed(source.scope, relation.condition)
+    cells = source.cells
+    if source.state is State.PRIVATE:
+        for part in condition.arguments if condition.operator is Operator.AND else (condition,):
+            cells = chosen_cells(part, cells, reading.public)
+    flow = Keep(source.flow, condition)
+    filtered = source.with_flow(flow, scope, cells)
+    return replace(filtered, origins=dict.fromkeys(source.origins, flow)) if source.state is State.PUBLIC else filtered
+
+
+def _aggregate(relation: Aggregate, source: Analysed, reading: _Reading) -> Analysed:
+    keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
+    if source.state is not State.PRIVATE:
+        return _plain_fold(relation, keys, source)
+    if any(is_owner(key.scalar) for key in keys):
+        return owned_fold(relation, keys, source, reading.public)
+    limits = Limits(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
+    group, noisy = release_point(relation, keys, source, limits, reading.public)
+    reading.groups.append(group)
+    return noisy
+
+
+def _plain_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed) -> Analysed:
+    """Aggregate public or noisy rows, exactly."""
+    measures = tuple(folded(measure, source.scope) for measure in relation.measures)
+    facts: list[tuple[str, Facts]] = [(key.name, key.scalar.facts) for key in keys]
+    facts += [(measure.name, measure.facts) for measure in measures]
+    scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
+    flow = Fold(source.flow, relation.label, keys, measures)
+    origins = {relation.label: flow} if source.state is State.PUBLIC else {}
+    return Analysed(flow, scope, source.state, origins=origins)
+
+
+def _project(relation: Project, source: Analysed) -> Analysed:
+    items = _items(relation, source)
+    scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
+    if source.state is State.PRIVATE:
+        raise AssertionError("a projection of private rows is written into what uses it")
+    flow = Show(source.flow, relation.label, items)
+    return Analysed(flow, scope, source.state, origins={relation.label: flow} if source.origins else {})
+
+
+def _sort(relation: Sort, source: Analysed) -> Analysed:
+    if source.state is State.PRIVATE:
+        return source  # nobody sees the order of private rows
+    keys = tuple((lower(key.expression, source.scope), key.descending, key.nulls_first) for key in relation.keys)
+    return source.with_flow(Order(source.flow, keys), source.scope)
+
+
+def _limit(relation: Limit, source: Analysed) -> Analysed:
+    if source.state is State.PRIVATE:
+        raise UnsupportedSql(
+            "LIMIT or OFFSET over people's rows is not supported.",
+            "Which rows are left would depend on everybody's rows at once.",
+            "Choose rows with WHERE, and use LIMIT on the groups of the answer.",
+        )
+    return source.with_flow(Take(source.flow, relation.count, relation.offset), source.scope)

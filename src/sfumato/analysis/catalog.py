@@ -1,0 +1,76 @@
+"""What queries may know of the tables: columns with their facts, owners and bounds. Made from policy and copy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from sfumato.accounting.event import Neighbours
+from sfumato.analysis.facts import Facts
+from sfumato.analysis.flow import Flow
+from sfumato.analysis.private_query import Cell
+from sfumato.analysis.scalar import Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column: its name in queries, its name in the copy, what is known of it."""
+
+    name: str
+    stored: str
+    facts: Facts
+    unique: bool = False
+    """Within one person each value occurs once."""
+    cells: tuple[Cell, ...] | None = None
+    """Its public values, where the policy declares them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that a query may name."""
+
+    name: str
+    fields: tuple[Field, ...]
+    public: bool
+    unit: str | None
+    """The column that names the owner; None in a public table, where each row is a person, or a path leads to them."""
+    owner: Field | None = None
+    """The opaque id of the owner of each row, which queries cannot name unless it is `unit`; None if public."""
+    identity: bool = False
+    """Whether the owner's id is the same in every table; not so where each row is a person."""
+    rows_per_unit: int = 1
+    groups_per_unit: int | None = None
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Every column with its type."""
+        return {field.name: str(field.facts.type) for field in self.fields}
+
+    def field(self, name: str) -> Field:
+        """Return the column of this name."""
+        return next(field for field in self.fields if field.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All tables, and the relation under which their people are protected."""
+
+    tables: Mapping[str, Table]
+    neighbours: Neighbours
+
+
+class Public(Protocol):
+    """What an engine can compute before any private row is read: from public tables and from the text alone."""
+
+    def most_alike(self, flow: Flow, keys: tuple[Scalar, ...]) -> int:
+        """Return the most rows of a public flow that agree in all keys (none NULL); without keys, how many it has."""
+
+    def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
+        """Return the least and greatest integer of an INTEGER scalar over a public flow; None if all are NULL."""
+
+    def distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
+        """Return the distinct values of a scalar over a public flow, sorted, without NULL; None if more than `most`."""
+
+    def rows(
+        self, flow: Flow, scalars: tuple[Scalar, ...], most: int
+    ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
+        """Return the scalars over every row of a public flow; None if there are more than `most` rows."""

@@ -1,0 +1,54 @@
+"""What is known of a value before any data is read: its type, how it is kept, and how far it reaches."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from sfumato.query.types import Type
+
+FARTHEST = 1 << 126
+"""No integer that a query computes reaches so far: 128 bits hold it, and the sum of two."""
+STORED = 1 << 63
+"""Integers of the copy lie in [-STORED, STORED)."""
+
+
+class Kind(StrEnum):
+    """How an engine keeps a value."""
+
+    INTEGER = "integer"
+    """A whole number of steps: numbers on their grid, dates as days, timestamps and intervals as microseconds."""
+    REAL = "real"
+    """A double. It can be compared and shown; it never meets noise."""
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    UNIT = "unit"
+    """The opaque id of a person: it can be equal to another, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What holds for every value of an expression, whatever the data: from text and policy alone."""
+
+    type: Type
+    kind: Kind
+    nullable: bool = True
+    step: Fraction = Fraction(1)
+    """Of an INTEGER kind: the value is `integer * step`. 1 for whole numbers, dates, timestamps and intervals."""
+    low: int = 0
+    high: int = 0
+    """Of an INTEGER kind, in steps: every value that is not NULL lies in [low, high]."""
+    declared_low: bool = True
+    declared_high: bool = True
+    """Whether policy or text bound that side. If not, `low` or `high` is only what the storage can hold."""
+    longest: int | None = None
+    """Of a TEXT kind: no value has more characters; None where nobody knows."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the values can be summed: a grid, and both sides promised by policy or text."""
+        return self.kind is Kind.INTEGER and self.declared_low and self.declared_high
+
+    @property
+    def span(self) -> int:
+        """How many integers lie in [low, high]."""
+        return self.high - self.low + 1

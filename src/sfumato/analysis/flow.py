@@ -1,0 +1,120 @@
+"""Flows: relations whose expressions are total scalars. An engine turns a flow into one statement.
+
+A flow mirrors the relation it was made of, node by node; labels are the relation's own.
+"""
+
+from dataclasses import dataclass
+
+from sfumato.analysis.facts import Facts
+from sfumato.analysis.scalar import Scalar
+from sfumato.query.functions import Aggregation
+from sfumato.query.relation import JoinKind
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A scalar and the name of the column that it becomes."""
+
+    name: str
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The rows of a table of the copy; `columns` are those that are used: (name above, name in the copy, facts)."""
+
+    table: str
+    label: str
+    columns: tuple[tuple[str, str, Facts], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows that come with the statement: literals of the text, or a noisy table that is bound under the label.
+
+    `rows` is None for a noisy table. Values are as an engine keeps them: integers in steps, texts, truth values.
+    """
+
+    label: str
+    columns: tuple[tuple[str, Facts], ...]
+    rows: tuple[tuple[int | float | str | bool | None, ...], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The rows for which the condition is true."""
+
+    source: "Flow"
+    condition: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Pairs of rows for which the condition is true; a LEFT pair also keeps a left row that met none."""
+
+    kind: JoinKind
+    left: "Flow"
+    right: "Flow"
+    condition: Scalar | None
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """One aggregate of the rows of a group; `argument` None counts rows; `where` is its FILTER."""
+
+    name: str
+    aggregation: Aggregation
+    argument: Scalar | None
+    distinct: bool
+    where: Scalar | None
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One row per distinct keys; without keys, exactly one row."""
+
+    source: "Flow"
+    label: str
+    keys: tuple[Item, ...]
+    measures: tuple[Folded, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Every row turned into other columns."""
+
+    source: "Flow"
+    label: str
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The rows in an order: (scalar, descending, nulls first)."""
+
+    source: "Flow"
+    keys: tuple[tuple[Scalar, bool, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """At most `count` rows (all, if None) after the first `offset`."""
+
+    source: "Flow"
+    count: int | None
+    offset: int
+
+
+Flow = Read | Given | Keep | Pair | Fold | Show | Order | Take
+
+
+def below(flow: Flow) -> tuple[Flow, ...]:
+    """Return the flows directly below."""
+    match flow:
+        case Read() | Given():
+            return ()
+        case Pair(_, left, right):
+            return (left, right)
+        case _:
+            return (flow.source,)

@@ -1,0 +1,203 @@
+"""Groups of private rows: within one person they stay that person's; across people they are where noise is added.
+
+Proof: proofs/lineage.md §4, §5
+"""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+
+from sfumato.analysis.catalog import Public
+from sfumato.analysis.facts import FARTHEST, STORED, Facts, Kind
+from sfumato.analysis.flow import Fold, Folded, Given, Item
+from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, shape
+from sfumato.analysis.lineage import Analysed, Owned, State, at, is_owner
+from sfumato.analysis.lowering import Scope, lower, narrowed
+from sfumato.analysis.private_query import Asked, Contribution, Group, Key
+from sfumato.analysis.scalar import Scalar, column
+from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql
+from sfumato.query.functions import Aggregation
+from sfumato.query.relation import Aggregate, Measure
+from sfumato.query.types import Type
+
+_NOISY = STORED // 2
+"""A noisy count or sum that goes further is cut there; no answer of practical size does."""
+_FINER = 1000
+"""One person's average is kept in thousandths of the column's step."""
+_SPREADS = frozenset({Aggregation.VAR_POP, Aggregation.VAR_SAMP, Aggregation.STDDEV_POP, Aggregation.STDDEV_SAMP})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What OPTIONS of the query ask for; they may only tighten the policy."""
+
+    rows: int | None
+    groups: int | None
+
+
+def measure_parts(measure: Measure, scope: Scope) -> tuple[Scalar | None, Scalar | None]:
+    """Return the argument and the filter of a measure; what the filter promises of the argument counts."""
+    where = None if measure.where is None else lower(measure.where, scope)
+    inner = scope if measure.where is None else narrowed(scope, measure.where)
+    return None if measure.argument is None else lower(measure.argument, inner), where
+
+
+def release_point(
+    relation: Aggregate, keys: tuple[Item, ...], source: Analysed, limits: Limits, public: Public
+) -> tuple[Group, Analysed]:
+    """Return the group whose cells get noise, and what the rest of the query may do with them."""
+    owned = _owner(source)
+    named = _keys(keys, source, public)
+    asked = tuple(_asked(measure, source.scope) for measure in relation.measures)
+    contribution = _contribution(owned, limits, bool(keys))
+    group = Group(relation.label, source.flow, owned.unit, owned.identity, named, asked, contribution)
+    columns = [(key.name, replace(key.scalar.facts, nullable=False)) for key in named]
+    columns += [
+        (one.name, noisy_facts(one, measure.type)) for one, measure in zip(asked, relation.measures, strict=True)
+    ]
+    scope = {(relation.label, name): column(relation.label, name, facts) for name, facts in columns}
+    return group, Analysed(Given(relation.label, tuple(columns), None), scope, State.RELEASED)
+
+
+def _owner(source: Analysed) -> Owned:
+    if source.owned is None:
+        raise AssertionError("a private flow has an owner")
+    return source.owned
+
+
+def _keys(keys: tuple[Item, ...], source: Analysed, public: Public) -> tuple[Key, ...]:
+    for key in keys:
+        if key.scalar.facts.kind is Kind.UNIT:
+            raise UnitRevealed(
+                "The query groups by a column that names people.",
+                "An answer about a single person cannot be private.",
+                "Group by something else; to count people, use COUNT(DISTINCT …).",
+            )
+        if key.scalar.facts.kind is Kind.REAL:
+            raise UnsupportedSql(
+                "The query groups by a number that is on no grid.",
+                "Groups are compared exactly, and floating-point numbers cannot be.",
+                "Declare a step for the column, or group by FLOOR or ROUND of a column that has one.",
+            )
+    cells = [cells_of(key.scalar, source.cells, source.origins, public) for key in keys]
+    few = all(part is not None for part in cells) and prod(len(part or ()) for part in cells) <= MOST_CELLS
+    return tuple(Key(key.name, key.scalar, part if few else None) for key, part in zip(keys, cells, strict=True))
+
+
+def _asked(measure: Measure, scope: Scope) -> Asked:
+    argument, where = measure_parts(measure, scope)
+    if argument is not None and argument.facts.kind is Kind.UNIT:
+        if measure.aggregation is not Aggregation.COUNT:
+            raise UnitRevealed(
+                f"{at(measure.at)}{measure.aggregation} would compute with the column that names people.",
+                "Who somebody is, is not a number.",
+                "Use COUNT(DISTINCT …) to count people.",
+            )
+        if not measure.distinct and not argument.facts.nullable:
+            argument = None  # everybody has a name: this counts rows
+    return Asked(measure.name, measure.aggregation, argument, measure.distinct, where, measure.at)
+
+
+def noisy_facts(asked: Asked, type: Type) -> Facts:
+    """Return what is known of an aggregate after noise: nothing bounds it, and counts and sums are never NULL."""
+    if asked.aggregation is Aggregation.COUNT or (
+        asked.aggregation is Aggregation.SUM
+        and asked.argument is not None
+        and asked.argument.facts.kind is Kind.INTEGER
+    ):
+        step = (
+            Fraction(1)
+            if asked.aggregation is Aggregation.COUNT or asked.argument is None
+            else asked.argument.facts.step
+        )
+        return Facts(type, Kind.INTEGER, False, step, -_NOISY, _NOISY, declared_low=False, declared_high=False)
+    return Facts(type, Kind.REAL, True)
+
+
+def _contribution(owned: Owned, limits: Limits, grouped: bool) -> Contribution:
+    rows = _tightened(limits.rows, owned.rows, "max_rows_contributed", "rows")
+    most = rows if owned.groups is None else min(rows, owned.groups)
+    if owned.groups is not None:
+        _tightened(limits.groups, owned.groups, "max_groups_contributed", "groups")
+    groups = most if limits.groups is None else min(most, limits.groups)
+    if not grouped:
+        return Contribution(rows, 1, rows < owned.rows, False)
+    return Contribution(rows, groups, rows < owned.rows, groups < rows)
+
+
+def _tightened(wanted: int | None, most: int, option: str, what: str) -> int:
+    if wanted is None:
+        return most
+    if wanted > most:
+        raise LoosenedPolicy(
+            f"{option} = {wanted} is more than the policy's {most} {what} per person.",
+            "A query may tighten the policy, never loosen it.",
+            f"Write {option} = {most} or less, or leave it out.",
+        )
+    return wanted
+
+
+def owned_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed, public: Public) -> Analysed:
+    """Group by the person (and perhaps more): every row of the result belongs to that person alone."""
+    owned = _owner(source)
+    measures = tuple(_own_measure(measure, source.scope, owned.rows) for measure in relation.measures)
+    facts = [(key.name, key.scalar.facts) for key in keys] + [(one.name, one.facts) for one in measures]
+    scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
+    person = next(key for key in keys if is_owner(key.scalar))
+    others = [key for key in keys if key.scalar.facts.kind is not Kind.UNIT]
+    unique = {(relation.label, key.name) for key in others} if len(others) == 1 else set()
+    cells: Cells = {
+        shape(scope[relation.label, key.name]): known
+        for key in others
+        if (known := cells_of(key.scalar, source.cells, source.origins, public)) is not None
+    }
+    kept = replace(
+        owned, unit=scope[relation.label, person.name], rows=owned.rows if others else 1, unique=frozenset(unique)
+    )
+    return Analysed(Fold(source.flow, relation.label, keys, measures), scope, State.PRIVATE, kept, cells)
+
+
+def _own_measure(measure: Measure, scope: Scope, rows: int) -> Folded:
+    argument, where = measure_parts(measure, scope)
+    facts = _own_facts(measure, argument, rows)
+    return Folded(measure.name, measure.aggregation, argument, measure.distinct, where, facts)
+
+
+def _own_facts(measure: Measure, argument: Scalar | None, rows: int) -> Facts:
+    """Return what is known of one person's aggregate of at most `rows` rows."""
+    if measure.aggregation is Aggregation.COUNT:
+        least = 1 if argument is None and measure.where is None else 0
+        return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), least, rows)
+    if argument is None or argument.facts.kind is Kind.UNIT:
+        raise UnitRevealed(
+            f"{at(measure.at)}{measure.aggregation} would compute with the column that names people.",
+            "Who somebody is, is not a number.",
+            "Use COUNT.",
+        )
+    known = argument.facts
+    if measure.aggregation in {Aggregation.MIN, Aggregation.MAX}:
+        return replace(known, nullable=True, type=measure.type)
+    if measure.aggregation in _SPREADS or known.kind is not Kind.INTEGER:
+        raise UnsupportedSql(
+            f"{at(measure.at)}{measure.aggregation} of one person's rows is not supported here.",
+            "Inside one person, values are added exactly, on the grid of a column with a step.",
+            "Use COUNT, SUM, AVG, MIN or MAX of a column that has a step.",
+        )
+    low, high = min(known.low, known.low * rows), max(known.high, known.high * rows)
+    finer = _FINER if measure.aggregation is Aggregation.AVG else 1
+    if max(-low, high) * finer * 2 >= FARTHEST:
+        raise QueryTooLarge(
+            f"{at(measure.at)}one person's {measure.aggregation} could reach 2^125 steps.",
+            "Sums are exact, in 128 bits.",
+            "Declare bounds for the column, or narrow it with LEAST and GREATEST.",
+        )
+    if measure.aggregation is Aggregation.AVG:
+        return replace(
+            known,
+            type=measure.type,
+            nullable=True,
+            step=known.step / finer,
+            low=known.low * finer,
+            high=known.high * finer,
+        )
+    return replace(known, type=measure.type, nullable=True, low=low, high=high)

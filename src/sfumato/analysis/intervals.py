@@ -1,0 +1,193 @@
+"""How far results reach when their arguments reach so far: interval arithmetic on integers, exact.
+
+A law takes one interval per argument and returns one that holds every result. It is asked twice: with what storage can
+hold, and with undeclared sides moved beyond everything; a side of the result that stays near is declared.
+Theorem: each law holds every result, and only grows when its arguments grow.  Proof: proofs/total_scalars.md
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import isqrt
+
+from sfumato.analysis.facts import FARTHEST, Facts
+
+Range = tuple[int, int]
+Law = Callable[..., Range]
+
+BEYOND = 1 << 8192
+"""Stands for infinity: no law brings it back near by what it divides by, nor by a root."""
+_NEAR = 1 << 2048
+"""What comes of declared sides alone stays nearer than this."""
+
+
+def follow(result: Facts, law: Law, arguments: Sequence[Facts]) -> Facts | None:
+    """Return `result` with the interval that the law gives, or None if 128 bits cannot hold it."""
+    low, high = law(*((facts.low, facts.high) for facts in arguments))
+    if max(abs(low), abs(high)) >= FARTHEST:
+        return None
+    least, greatest = law(*(_declared(facts) for facts in arguments))
+    return replace(result, low=low, high=high, declared_low=least > -_NEAR, declared_high=greatest < _NEAR)
+
+
+def _declared(facts: Facts) -> Range:
+    return (facts.low if facts.declared_low else -BEYOND, facts.high if facts.declared_high else BEYOND)
+
+
+def reach(facts: Facts) -> int:
+    """Return the largest magnitude."""
+    return max(abs(facts.low), abs(facts.high))
+
+
+def floor(number: int, over: int) -> int:
+    """Return number / over, rounded down."""
+    return number // over
+
+
+def ceil(number: int, over: int) -> int:
+    """Return number / over, rounded up."""
+    return -(-number // over)
+
+
+def truncate(number: int, over: int) -> int:
+    """Return number / over, rounded towards zero."""
+    size = abs(number) // abs(over)
+    return size if (number < 0) == (over < 0) else -size
+
+
+def nearest(number: int, over: int) -> int:
+    """Return number / over, rounded half away from zero.
+
+    >>> [nearest(number, 2) for number in (-3, -2, -1, 0, 1, 2, 3)]
+    [-2, -1, -1, 0, 1, 1, 2]
+    """
+    size = (2 * abs(number) + abs(over)) // (2 * abs(over))
+    return size if (number < 0) == (over < 0) else -size
+
+
+def nearest_root(number: int, over: int) -> int:
+    """Return the square root of number / over (at least 0, over positive), rounded."""
+    return (isqrt(4 * number // over) + 1) // 2
+
+
+def add(first: Range, second: Range) -> Range:
+    """Return the interval of a + b."""
+    return first[0] + second[0], first[1] + second[1]
+
+
+def subtract(first: Range, second: Range) -> Range:
+    """Return the interval of a - b."""
+    return first[0] - second[1], first[1] - second[0]
+
+
+def multiply(first: Range, second: Range) -> Range:
+    """Return the interval of a · b: bilinear, so the extremes are at the corners."""
+    return _hull([a * b for a in first for b in second])
+
+
+def negate(only: Range) -> Range:
+    """Return the interval of -a."""
+    return -only[1], -only[0]
+
+
+def absolute(only: Range) -> Range:
+    """Return the interval of |a|."""
+    low, high = only
+    return (max(low, -high, 0), max(-low, high))
+
+
+def sign(only: Range) -> Range:
+    """Return the interval of the sign of a."""
+    return _sign(only[0]), _sign(only[1])
+
+
+def power(exponent: int) -> Law:
+    """Return the law of a^exponent, exponent at least 1."""
+
+    def law(only: Range) -> Range:
+        turned = only if exponent % 2 else absolute(only)
+        return turned[0] ** exponent, turned[1] ** exponent
+
+    return law
+
+
+def divided(rounding: Callable[[int, int], int], times: int = 1, over: int = 1) -> Law:
+    """Return the law of a · times / (b · over), rounded; b = 0 gives no result."""
+
+    def law(first: Range, second: Range) -> Range:
+        low, high = second
+        parts = [(max(low, 1), high), (low, min(high, -1))]  # on each side of zero it is monotone in a and in b
+        divisors = [b for part in parts if part[0] <= part[1] for b in part]
+        return _hull([rounding(a * times, b * over) for a in first for b in divisors] or [0])
+
+    return law
+
+
+def modulo(first: Range, second: Range) -> Range:
+    """Return the interval of a % b: the sign of a, nearer to zero than a is and than b is."""
+    most = max(abs(second[0]), abs(second[1]), 1) - 1
+    low, high = max(first[0], -most), min(first[1], most)
+    positive = second[0] if second[0] > 0 else -second[1] if second[1] < 0 else 0
+    if max(abs(first[0]), abs(first[1])) < positive:
+        return first  # nothing is taken away
+    return min(low, 0), max(high, 0)
+
+
+def scaled(rounding: Callable[[int, int], int], times: int, over: int) -> Law:
+    """Return the law of a · times / over, rounded; both are positive."""
+
+    def law(only: Range) -> Range:
+        return rounding(only[0] * times, over), rounding(only[1] * times, over)
+
+    return law
+
+
+def root(times: int, over: int) -> Law:
+    """Return the law of √(a · times / over), rounded; negatives give no result."""
+
+    def law(only: Range) -> Range:
+        low, high = (nearest_root(max(side, 0) * times, over) for side in only)
+        return low, high
+
+    return law
+
+
+def clip(low: int, high: int) -> Law:
+    """Return the law of a brought into [low, high]."""
+
+    def law(only: Range) -> Range:
+        return min(max(only[0], low), high), min(max(only[1], low), high)
+
+    return law
+
+
+def union(*ranges: Range) -> Range:
+    """Return the interval of one of them."""
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def least(present: Sequence[bool]) -> Law:
+    """Return the law of the least of those that are there; `present` says which always are."""
+
+    def law(*ranges: Range) -> Range:
+        low, high = union(*ranges)
+        certain = [top for (_, top), there in zip(ranges, present, strict=True) if there]
+        return low, min(certain, default=high)
+
+    return law
+
+
+def greatest(present: Sequence[bool]) -> Law:
+    """Return the law of the greatest of those that are there; `present` says which always are."""
+
+    def law(*ranges: Range) -> Range:
+        return negate(least(present)(*(negate(range) for range in ranges)))
+
+    return law
+
+
+def _hull(values: Sequence[int]) -> Range:
+    return min(values), max(values)
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)

@@ -1,0 +1,198 @@
+"""Joins that keep every row its one owner: a person's rows with public rows, or with the same person's other rows.
+
+Proof: proofs/lineage.md §3
+"""
+
+from dataclasses import replace
+
+from sfumato.analysis.catalog import Public
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.flow import Given, Pair
+from sfumato.analysis.lineage import Analysed, Owned, State, at
+from sfumato.analysis.lowering import Scope, lower, narrowed
+from sfumato.analysis.scalar import Operator, Scalar, column, columns
+from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql
+from sfumato.query.expression import Call, Column, Expression, Position, conjuncts
+from sfumato.query.functions import Function
+from sfumato.query.relation import Join, JoinKind
+from sfumato.query.types import Type
+
+MOST_ROWS = 1_000
+"""How many rows of a public table an answer may be joined with."""
+_COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
+"""Kinds in which one value equals at most one other: a double may equal several integers."""
+
+
+def joined(join: Join, left: Analysed, right: Analysed, public: Public) -> tuple[Analysed, str | None]:
+    """Return the pairs of two analysed relations, and a note where something was implied."""
+    match left.state, right.state:
+        case (State.PRIVATE, State.PRIVATE):
+            return _of_one_person(join, left, right)
+        case (State.PRIVATE, State.PUBLIC):
+            return _with_public(join, left, right, public), None
+        case (State.PUBLIC, State.PRIVATE):
+            if join.kind is JoinKind.LEFT:
+                raise _unowned(join.at)
+            swapped = replace(join, left=join.right, right=join.left)
+            return _with_public(swapped, right, left, public), None
+        case (State.PRIVATE, State.RELEASED) | (State.RELEASED, State.PRIVATE):
+            raise UnsupportedSql(
+                f"{at(join.at)}this joins people's rows with an aggregate of people's rows.",
+                "The aggregate would be used without noise.",
+                "Ask for the aggregate first, and write the answer into the second query as numbers.",
+            )
+    if left.state is not right.state:
+        left, right = (_spelled_out(side, join.at, public) for side in (left, right))
+    scope = _scope(join, left, right)
+    condition = None if join.condition is None else lower(join.condition, scope)
+    state = State.RELEASED if State.RELEASED in {left.state, right.state} else State.PUBLIC
+    flow = Pair(join.kind, left.flow, right.flow, condition)
+    origins = {**left.origins, **right.origins} if state is State.PUBLIC else {}
+    return Analysed(flow, scope if state is State.RELEASED else _after(join, scope), state, origins=origins), None
+
+
+def _spelled_out(side: Analysed, position: Position, public: Public) -> Analysed:
+    """Return a public relation as rows that come with the statement: noisy tables meet nothing but such rows."""
+    if side.state is not State.PUBLIC:
+        return side
+    label = next((label for label, _ in side.scope), "public")
+    names = {name: f"{name[0]}.{name[1]}" for name in side.scope}
+    rows = public.rows(side.flow, tuple(side.scope.values()), MOST_ROWS)
+    if rows is None:
+        raise QueryTooLarge(
+            f"{at(position)}the public table that is joined with the answer has more than {MOST_ROWS:,} rows.",
+            "It is written into the statement that works on the answer.",
+            "Choose its rows in a subquery with WHERE, or join it with the private table before grouping.",
+        )
+    columns = tuple((names[name], scalar.facts) for name, scalar in side.scope.items())
+    scope = {name: column(label, names[name], scalar.facts) for name, scalar in side.scope.items()}
+    return Analysed(Given(label, columns, rows), scope, State.PUBLIC)
+
+
+def _scope(join: Join, left: Analysed, right: Analysed) -> Scope:
+    """Return the columns of both sides; those that an outer join fills with NULL may be NULL."""
+    if join.kind is JoinKind.INNER:
+        return {**left.scope, **right.scope}
+    return {**left.scope, **{name: _nullable(scalar) for name, scalar in right.scope.items()}}
+
+
+def _nullable(scalar: Scalar) -> Scalar:
+    return replace(scalar, facts=replace(scalar.facts, nullable=True))
+
+
+def _after(join: Join, scope: Scope) -> Scope:
+    """Return what is known after an inner join: its condition held."""
+    return scope if join.condition is None or join.kind is JoinKind.LEFT else narrowed(scope, join.condition)
+
+
+def _owned(side: Analysed) -> Owned:
+    if side.owned is None:
+        raise AssertionError("a private flow has an owner")
+    return side.owned
+
+
+def _with_public(join: Join, private: Analysed, other: Analysed, public: Public) -> Analysed:
+    """Join a person's rows with public rows: each meets at most as many as agree with it in the compared columns."""
+    owned, scope = _owned(private), _scope(join, private, other)
+    condition = None if join.condition is None else lower(join.condition, scope)
+    keys = tuple(dict.fromkeys(_public_sides(condition, private, other)))
+    most = max(1, public.most_alike(other.flow, keys))
+    flow = Pair(join.kind, private.flow, other.flow, condition)
+    unique = owned.unique if most == 1 else frozenset()
+    return replace(
+        private,
+        flow=flow,
+        scope=_after(join, scope),
+        owned=replace(owned, rows=owned.rows * most, unique=unique),
+        origins={**private.origins, **{label: other.flow for label, _ in other.scope}},
+    )
+
+
+def _public_sides(condition: Scalar | None, private: Analysed, other: Analysed) -> list[Scalar]:
+    """Return the public sides of equalities that every pair meets, as they are compared."""
+    if condition is None:
+        return []
+    parts = condition.arguments if condition.operator is Operator.AND else (condition,)
+    found = []
+    for part in parts:
+        if part.operator is not Operator.EQUAL or any(side.facts.kind not in _COMPARED for side in part.arguments):
+            continue
+        first, second = part.arguments
+        for public_side, private_side in ((first, second), (second, first)):
+            reads, tests = columns(public_side), columns(private_side)
+            if reads and reads <= set(other.scope) and tests <= set(private.scope):
+                found.append(public_side)
+    return found
+
+
+def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analysed, str | None]:
+    """Join rows of one person with each other; that the owners are equal is implied and cannot be left out."""
+    first, second = _owned(left), _owned(right)
+    if not (first.identity and second.identity):
+        raise UnsafeJoin(
+            f"{at(join.at)}these tables have no person in common.",
+            'Where the unit is "rows", each row is a person of its own, who is in no other table.',
+            "Ask about each table by itself, or declare the column that names the person as its unit.",
+        )
+    scope = _scope(join, left, right)
+    same = Scalar(Operator.EQUAL, (first.unit, second.unit), Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
+    written = None if join.condition is None else lower(join.condition, scope)
+    condition = same if written is None else _both(same, written)
+    equalities = _equalities(join.condition)
+    once = any(_is_unique(side, second) and _reads(other, left) for side, other in equalities) or second.rows == 1
+    reverse = any(_is_unique(side, first) and _reads(other, right) for side, other in equalities) or first.rows == 1
+    rows = first.rows if once else first.rows * second.rows
+    if reverse and join.kind is JoinKind.INNER:
+        rows = min(rows, second.rows)
+    unique = (first.unique if once else frozenset()) | (
+        second.unique if reverse and join.kind is JoinKind.INNER else frozenset()
+    )
+    limits = [groups for groups in (first.groups, second.groups) if groups is not None]
+    owned = Owned(first.unit, True, rows, min(limits, default=None), unique, first.names + second.names)
+    analysed = Analysed(
+        Pair(join.kind, left.flow, right.flow, condition),
+        _after(join, scope),
+        State.PRIVATE,
+        owned,
+        {**left.cells, **right.cells},
+        {**left.origins, **right.origins},
+    )
+    return analysed, None if _says_so(join.condition, scope) else _note(first, second)
+
+
+def _both(same: Scalar, written: Scalar) -> Scalar:
+    parts = written.arguments if written.operator is Operator.AND else (written,)
+    return Scalar(Operator.AND, (same, *(part for part in parts if part != same)), replace(written.facts))
+
+
+def _equalities(condition: Expression | None) -> list[tuple[Expression, Expression]]:
+    """Return both directions of every equality that all pairs meet."""
+    parts = () if condition is None else conjuncts(condition)
+    pairs = [part.arguments for part in parts if isinstance(part, Call) and part.function is Function.EQUAL]
+    return [(one, other) for pair in pairs for one, other in (pair, pair[::-1])]
+
+
+def _is_unique(side: Expression, owned: Owned) -> bool:
+    return isinstance(side, Column) and (side.of, side.name) in owned.unique
+
+
+def _reads(side: Expression, analysed: Analysed) -> bool:
+    return isinstance(side, Column) and (side.of, side.name) in analysed.scope
+
+
+def _says_so(condition: Expression | None, scope: Scope) -> bool:
+    return any(
+        isinstance(one, Column) and scope[one.of, one.name].facts.kind is Kind.UNIT for one, _ in _equalities(condition)
+    )
+
+
+def _note(first: Owned, second: Owned) -> str:
+    return f"Rows of different people never meet: {first.names[-1]} = {second.names[0]} is implied by the join."
+
+
+def _unowned(position: Position) -> UnsafeJoin:
+    return UnsafeJoin(
+        f"{at(position)}this outer join keeps public rows that nobody's row met.",
+        "Such a row has no owner: whether it is there depends on everybody at once.",
+        "Write JOIN, or put the private table first; groups with public keys appear even where they are empty.",
+    )

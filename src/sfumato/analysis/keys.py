@@ -1,0 +1,144 @@
+"""Which values a key can have, where the public knows: from the policy, from public tables and from the text itself.
+
+Theorem: `cells_of` depends on text, policy and public tables alone, and every value of the scalar that is not NULL on a
+row of any database is among the cells.  Proof: proofs/lineage.md §5
+"""
+
+from collections.abc import Mapping
+from functools import reduce
+from itertools import product
+from math import prod
+
+from sfumato.analysis.catalog import Public
+from sfumato.analysis.facts import Kind
+from sfumato.analysis.flow import Flow, Given, Keep, Pair
+from sfumato.analysis.private_query import Cell
+from sfumato.analysis.scalar import Operator, Scalar, walk
+from sfumato.query.relation import JoinKind
+
+MOST_CELLS = 10_000
+"""How many cells an answer with public keys may have; beyond, keys are chosen privately."""
+
+Shape = tuple[object, ...]
+Cells = Mapping[Shape, tuple[Cell, ...]]
+"""The values of scalars, by their shape."""
+
+_CHOOSE = frozenset({Operator.COALESCE, Operator.LEAST, Operator.GREATEST})
+"""Operators whose value is always that of one of their arguments, or NULL."""
+
+
+def shape(scalar: Scalar) -> Shape:
+    """Return what a scalar computes, without what is known of it."""
+    return (scalar.operator, scalar.constant, *(shape(argument) for argument in scalar.arguments))
+
+
+def cells_of(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
+    """Return every value that the scalar can have, sorted, or None where they are not public or too many."""
+    found = cells.get(shape(scalar))
+    if found is not None:
+        return found
+    if scalar.facts.kind in {Kind.REAL, Kind.UNIT}:
+        return None
+    spelled = _spelled(scalar, cells, origins, public)
+    if spelled is None:
+        spelled = _image(scalar, cells, origins, public)
+    if spelled is None and scalar.facts.kind is Kind.BOOLEAN:
+        spelled = (False, True)
+    if spelled is None and scalar.facts.bounded and scalar.facts.span <= MOST_CELLS:
+        spelled = tuple(range(scalar.facts.low, scalar.facts.high + 1))
+    return spelled
+
+
+def _spelled(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
+    """Return the values of what chooses between others: constants, CASE, COALESCE."""
+    if scalar.operator is Operator.CONSTANT:
+        value = scalar.constant
+        return (value,) if isinstance(value, int | str | bool) else () if value is None else None
+    if scalar.operator is Operator.CASE:
+        chosen = (*scalar.arguments[1:-1:2], scalar.arguments[-1])
+    elif scalar.operator in _CHOOSE:
+        chosen = scalar.arguments
+    elif scalar.operator is Operator.NULLIF:
+        chosen = scalar.arguments[:1]
+    else:
+        return None
+    parts = [cells_of(part, cells, origins, public) for part in chosen]
+    union = {value for part in parts if part is not None for value in part}
+    return None if None in parts or len(union) > MOST_CELLS else tuple(sorted(union, key=_order))
+
+
+def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
+    """Return the values over all combinations of the columns' public values, computed by the engine itself."""
+    used = {shape(part): part for part in walk(scalar) if part.operator is Operator.COLUMN}
+    labels = {_label(part) for part in used.values()}
+    if len(labels) == 1 and (origin := origins.get(next(iter(labels)))) is not None:
+        return public.distinct(origin, scalar, MOST_CELLS)
+    if scalar.operator is Operator.COLUMN or not used:
+        return None
+    known = {key: cells_of(part, cells, origins, public) for key, part in used.items()}
+    values = {key: part for key, part in known.items() if part is not None}
+    if len(values) < len(known) or prod(map(len, values.values())) > MOST_CELLS:
+        return None
+    flows = [_combinations(label, used, values) for label in sorted(labels)]
+    return public.distinct(reduce(_crossed, flows), scalar, MOST_CELLS)
+
+
+def _combinations(label: str, used: Mapping[Shape, Scalar], values: Cells) -> Flow:
+    """Return all combinations of the public values of a label's columns."""
+    own = {key: part for key, part in used.items() if _label(part) == label}
+    columns = tuple((_name(part), part.facts) for part in own.values())
+    # a value may also be NULL, which CASE and COALESCE can turn into something else
+    return Given(label, columns, tuple(product(*((*values[key], None) for key in own))))
+
+
+def _crossed(left: Flow, right: Flow) -> Flow:
+    return Pair(JoinKind.INNER, left, right, None)
+
+
+def chosen_cells(condition: Scalar, cells: Cells, public: Public) -> dict[Shape, tuple[Cell, ...]]:
+    """Return the public values that are left where the condition is true: IN lists, and tests of one known column."""
+    left = dict(cells)
+    listed = _listed(condition)
+    if listed is not None:
+        tested, values = listed
+        before = left.get(tested)
+        left[tested] = values if before is None else tuple(value for value in before if value in set(values))
+        return left
+    used = {shape(part): part for part in walk(condition) if part.operator is Operator.COLUMN}
+    if len(used) == 1 and (tested := next(iter(used))) in left:
+        part, values = used[tested], left[tested]
+        given = Given(_label(part), ((_name(part), part.facts),), tuple((value,) for value in values))
+        kept = public.distinct(Keep(given, condition), part, MOST_CELLS)
+        left[tested] = values if kept is None else kept
+    return left
+
+
+def _listed(condition: Scalar) -> tuple[Shape, tuple[Cell, ...]] | None:
+    """Return what is compared with which constants, if the condition is `x = c`, `x IN (…)` or an OR of such."""
+    if condition.operator is Operator.OR:
+        parts = [_listed(part) for part in condition.arguments]
+        found = [part for part in parts if part is not None]
+        if len(found) < len(parts) or len({tested for tested, _ in found}) > 1:
+            return None
+        return found[0][0], tuple(sorted({value for _, values in found for value in values}, key=_order))
+    if condition.operator not in {Operator.EQUAL, Operator.IN} or len(condition.arguments) < 2:
+        return None
+    first, *others = condition.arguments
+    if first.operator is Operator.CONSTANT and len(others) == 1:
+        first, others = others[0], [first]
+    if first.facts.kind in {Kind.REAL, Kind.UNIT} or any(other.operator is not Operator.CONSTANT for other in others):
+        return None
+    values = {other.constant for other in others if isinstance(other.constant, int | str | bool)}
+    return shape(first), tuple(sorted(values, key=_order))
+
+
+def _order(value: Cell) -> tuple[str, Cell]:
+    return (type(value).__name__, value)
+
+
+def _label(scalar: Scalar) -> str:
+    return str(scalar.constant[0]) if isinstance(scalar.constant, tuple) else ""
+
+
+def _name(scalar: Scalar) -> str:
+    return str(scalar.constant[1]) if isinstance(scalar.constant, tuple) else ""

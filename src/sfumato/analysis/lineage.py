@@ -1,0 +1,76 @@
+"""Lineage: who owns the rows of a flow, and how many of them one person can have.
+
+Theorem: for every database and every person, the rows of an `Owned` flow whose `unit` is that person's id are a
+function of the person's own rows and of public tables, there are at most `rows` of them, and every row has an owner.
+Proof: proofs/lineage.md
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from sfumato.analysis.facts import Kind
+from sfumato.analysis.flow import Flow
+from sfumato.analysis.keys import Cells
+from sfumato.analysis.lowering import Scope
+from sfumato.analysis.scalar import Scalar
+from sfumato.query.expression import Position
+
+
+class State(Enum):
+    """What a flow may show."""
+
+    PUBLIC = auto()
+    """It reads public tables and the text alone."""
+    PRIVATE = auto()
+    """Its rows belong to people."""
+    RELEASED = auto()
+    """It is computed from noisy groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The owner of every row of a private flow."""
+
+    unit: Scalar
+    identity: bool
+    """Whether the id names the same person in every table."""
+    rows: int
+    """The most rows of one person."""
+    groups: int | None
+    """The most groups that a policy lets one person touch in one answer."""
+    unique: frozenset[tuple[str, str]]
+    """Columns in which two rows of one person never hold the same value."""
+    names: tuple[str, ...]
+    """What the tables call the owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """A relation with its flow: what its columns are, whom they belong to, which of their values are public."""
+
+    flow: Flow
+    scope: Scope
+    state: State
+    owned: Owned | None = None
+    cells: Cells = field(default_factory=dict)
+    origins: Mapping[str, Flow] = field(default_factory=dict)
+    """The public flow that a label's columns come from."""
+
+    def with_flow(self, flow: Flow, scope: Scope, cells: Cells | None = None) -> "Analysed":
+        """Return the same lineage over another flow of the same rows, or of some of them."""
+        return replace(self, flow=flow, scope=scope, cells=self.cells if cells is None else cells)
+
+
+def at(position: Position) -> str:
+    """Return the beginning of a message about a place in the text.
+
+    >>> at((1, 8)), at((0, 0))
+    ('At 1:8: ', '')
+    """
+    return f"At {position[0]}:{position[1]}: " if position[0] else ""
+
+
+def is_owner(scalar: Scalar) -> bool:
+    """Whether a scalar of a private flow is the id of the row's owner, on every row."""
+    return scalar.facts.kind is Kind.UNIT and not scalar.facts.nullable

@@ -1,0 +1,147 @@
+"""Arithmetic, and the casts between numbers and truth values, as total scalars."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import ceil
+
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.lower_logic import chosen, compared
+from sfumato.analysis.numbers import (
+    absolute,
+    added,
+    brought,
+    clipped,
+    constant,
+    divided,
+    modulo,
+    multiplied,
+    negated,
+    powered,
+    quotient,
+    rescaled,
+    retyped,
+    signed,
+    square_root,
+    subtracted,
+    value_of,
+    whole,
+)
+from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.query.expression import Call, Cast
+from sfumato.query.functions import Function
+from sfumato.query.position import Place
+from sfumato.query.types import NUMBERS, Type
+
+Lowering = Callable[[Call, tuple[Scalar, ...]], Scalar]
+
+
+def lower_number_cast(cast: Cast, argument: Scalar) -> Scalar | None:
+    """Return a cast between numbers and truth values; None for any other."""
+    match argument.facts.type, cast.type:
+        case (Type.INTEGER, Type.DECIMAL):
+            return retyped(argument, Type.DECIMAL)
+        case (Type.DECIMAL, Type.INTEGER):
+            return whole(argument)
+        case (Type.BOOLEAN, Type.INTEGER):
+            if argument.constant is not None and argument.operator is Operator.CONSTANT:
+                return constant(int(argument.constant is True), Type.INTEGER)
+            facts = Facts(Type.INTEGER, Kind.INTEGER, nullable=argument.facts.nullable, low=0, high=1)
+            return Scalar(Operator.FLAG, (argument,), facts)
+        case (Type.INTEGER, Type.BOOLEAN):
+            return compared(Operator.DIFFERENT, argument, constant(0, Type.INTEGER))
+        case (source, target) if source is target and source in NUMBERS:
+            return argument
+        case _:
+            return None
+
+
+def _one(build: Callable[[Scalar, Type], Scalar]) -> Lowering:
+    return lambda call, arguments: build(arguments[0], call.type)
+
+
+def _two(build: Callable[[Scalar, Scalar, Type], Scalar]) -> Lowering:
+    return lambda call, arguments: build(arguments[0], arguments[1], call.type)
+
+
+def _places(operator: Operator) -> Lowering:
+    def lower(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+        places = _spelled(arguments[1]) if len(arguments) > 1 else 0
+        return brought(operator, arguments[0], places, call.type)
+
+    return lower
+
+
+def _spelled(scalar: Scalar) -> int:
+    """Return an integer that the parser has seen to be spelled out."""
+    return int(value_of(scalar) or 0)
+
+
+def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    return powered(arguments[0], _spelled(arguments[1]), call.type)
+
+
+def _width_bucket(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    low, high, count = value_of(arguments[1]), value_of(arguments[2]), _spelled(arguments[3])
+    if low is None or high is None or low >= high:
+        raise Place(call.at, str(call)).unsupported(
+            "the bounds of WIDTH_BUCKET are not two numbers, the smaller first.",
+            "How wide a bucket is may not differ from row to row.",
+            "Write both bounds as numbers, such as WIDTH_BUCKET(age, 0, 100, 10).",
+        )
+    if arguments[0].facts.kind is Kind.INTEGER:
+        return _bucket_of_integer(arguments[0], low, high, count)
+    return _bucket_of_double(arguments[0], low, high, count)
+
+
+def _bucket_of_integer(scalar: Scalar, low: Fraction, high: Fraction, count: int) -> Scalar:
+    facts = scalar.facts
+    # what lies below the first bucket or above the last moves to the next point of the grid outside of them
+    outside = [min(max(side, facts.low - 1), facts.high + 1) for side in _next_outside(low, high, facts.step)]
+    near = clipped(scalar, *outside)
+    width = constant((high - low) / count, Type.DECIMAL)
+    past = divided(subtracted(near, constant(low, Type.DECIMAL), Type.DECIMAL), width, Type.DECIMAL)
+    if past.facts.kind is not Kind.INTEGER:
+        return _bucket_of_double(scalar, low, high, count)
+    whole_widths = rescaled(whole(brought(Operator.FLOORED, past, 0, Type.DECIMAL)), Fraction(1))
+    if whole_widths.facts.kind is not Kind.INTEGER:
+        return _bucket_of_double(scalar, low, high, count)
+    index = clipped(whole_widths, -1, count)
+    return added(index, constant(1, Type.INTEGER), Type.INTEGER)
+
+
+def _next_outside(low: Fraction, high: Fraction, step: Fraction) -> tuple[int, int]:
+    return ceil(low / step) - 1, ceil(high / step)
+
+
+def _bucket_of_double(scalar: Scalar, low: Fraction, high: Fraction, count: int) -> Scalar:
+    bottom, top = constant(low, Type.DECIMAL), constant(high, Type.DECIMAL)
+    width = constant((high - low) / count, Type.DECIMAL)
+    past = divided(subtracted(scalar, bottom, Type.DECIMAL), width, Type.DECIMAL)
+    index = clipped(whole(brought(Operator.FLOORED, past, 0, Type.DECIMAL)), 0, count - 1)
+    inside = added(index, constant(1, Type.INTEGER), Type.INTEGER)
+    branches = [
+        (compared(Operator.LESS, scalar, bottom), constant(0, Type.INTEGER)),
+        (compared(Operator.LESS, scalar, top), inside),
+        (compared(Operator.AT_MOST, top, scalar), constant(count + 1, Type.INTEGER)),
+    ]
+    return chosen(branches, constant(None, Type.INTEGER), Type.INTEGER)
+
+
+ARITHMETIC: dict[Function, Lowering] = {
+    Function.ADD: _two(added),
+    Function.SUBTRACT: _two(subtracted),
+    Function.MULTIPLY: _two(multiplied),
+    Function.DIVIDE: _two(divided),
+    Function.QUOTIENT: _two(quotient),
+    Function.MODULO: _two(modulo),
+    Function.NEGATE: _one(negated),
+    Function.ABS: _one(absolute),
+    Function.SIGN: _one(signed),
+    Function.FLOOR: _places(Operator.FLOORED),
+    Function.CEIL: _places(Operator.CEILED),
+    Function.ROUND: _places(Operator.ROUNDED),
+    Function.TRUNC: _places(Operator.TRUNCATED),
+    Function.SQRT: _one(square_root),
+    Function.POWER: _power,
+    Function.WIDTH_BUCKET: _width_bucket,
+}

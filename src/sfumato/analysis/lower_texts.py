@@ -1,0 +1,202 @@
+"""Text functions as total scalars. Characters are Unicode code points.
+
+Text that could grow is kept short: what is joined or replaced in is cut to its first LONGEST_PART characters where it
+may be longer, and an expression whose result could exceed LONGEST_TEXT characters is refused from its text.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.lower_times import within
+from sfumato.analysis.numbers import added, clipped, constant, rescaled, shifted
+from sfumato.analysis.scalar import Constant, Operator, Scalar
+from sfumato.query.expression import Call, Literal
+from sfumato.query.functions import Function
+from sfumato.query.position import Place
+from sfumato.query.types import Type
+
+LONGEST_PART = 1_000
+LONGEST_TEXT = 10_000
+LONGEST_PATTERN = 1_000
+MOST_SINGLES = 10
+"""How many _ may follow a %: each can double the states in which matching may be, so that time stays linear."""
+_FAR = 1 << 31
+"""No text has so many characters."""
+_FARTHER = 1 << 62
+_PIECE = re.compile(r"\\.|.", re.DOTALL)
+
+
+def _text(operator: Operator, arguments: tuple[Scalar, ...], longest: int | None, extra: Constant = None) -> Scalar:
+    nullable = any(argument.facts.nullable for argument in arguments)
+    return Scalar(operator, arguments, Facts(Type.TEXT, Kind.TEXT, nullable, longest=longest), extra)
+
+
+def _truth(operator: Operator, arguments: tuple[Scalar, ...], extra: Constant = None) -> Scalar:
+    nullable = any(argument.facts.nullable for argument in arguments)
+    return Scalar(operator, arguments, Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable), extra)
+
+
+def _count(operator: Operator, arguments: tuple[Scalar, ...], low: int, longest: int | None) -> Scalar:
+    nullable = any(argument.facts.nullable for argument in arguments)
+    high = _FAR if longest is None else longest
+    facts = Facts(Type.INTEGER, Kind.INTEGER, nullable, low=low, high=high, declared_high=longest is not None)
+    return Scalar(operator, arguments, facts)
+
+
+def _cased(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
+    def lowered(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+        return _text(operator, arguments, arguments[0].facts.longest)
+
+    return lowered
+
+
+def _length(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    return _count(Operator.LENGTH, arguments, 0, arguments[0].facts.longest)
+
+
+def _left(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    return _side(Operator.LEFT, *arguments)
+
+
+def _right(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    return _side(Operator.RIGHT, *arguments)
+
+
+def _side(operator: Operator, text: Scalar, count: Scalar) -> Scalar:
+    near = clipped(count, -_FAR, _FAR)
+    longest = text.facts.longest
+    if near.facts.low >= 0 and near.facts.high < _FAR:
+        longest = near.facts.high if longest is None else min(longest, near.facts.high)
+    return _text(operator, (text, near), longest)
+
+
+def _substring(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    """SUBSTRING(x, a, n) is the characters from a to a + n - 1 that there are: those of the first a + n - 1 from a on.
+
+    A negative n, for which PostgreSQL raises an error, gives NULL.
+    """
+    text, start = arguments[0], clipped(arguments[1], -_FARTHER, _FARTHER)
+    if len(arguments) == 3:
+        count = within(clipped(arguments[2], -1, _FARTHER), 0, _FARTHER)
+        beyond = rescaled(added(start, count, Type.INTEGER), Fraction(1))  # constants may share a coarser grid
+        last = clipped(shifted(beyond, 1), 0, _FAR)
+        text = _side(Operator.LEFT, text, last)
+    return _text(Operator.FROM, (text, clipped(start, 1, _FAR)), text.facts.longest)
+
+
+def _short(text: Scalar) -> Scalar:
+    longest = text.facts.longest
+    if longest is not None and longest <= LONGEST_PART:
+        return text
+    return _side(Operator.LEFT, text, constant(LONGEST_PART, Type.INTEGER))
+
+
+def _grown(call: Call, longest: int) -> int:
+    if longest > LONGEST_TEXT:
+        raise Place(call.at, str(call)).too_large(
+            "this text could become too long.",
+            f"No text that a query makes has more than {LONGEST_TEXT:,} characters.",
+            "Join or replace fewer or shorter texts, or cut them with LEFT.",
+        )
+    return longest
+
+
+def _joining(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
+    def lowered(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+        parts = tuple(_short(argument) for argument in arguments)
+        joined = _text(operator, parts, _grown(call, sum(part.facts.longest or 0 for part in parts)))
+        if operator is Operator.JOINED:
+            return joined
+        return replace(joined, facts=replace(joined.facts, nullable=False))
+
+    return lowered
+
+
+def _trimming(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
+    def lowered(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+        characters = _word(call, 1) if len(call.arguments) > 1 else " "
+        return _text(operator, arguments[:1], arguments[0].facts.longest, "".join(dict.fromkeys(characters)))
+
+    return lowered
+
+
+def _replaced(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    old, new = _word(call, 1), _word(call, 2)
+    if not old:
+        return arguments[0]  # as in PostgreSQL, an empty text stands nowhere
+    text = _short(arguments[0])
+    longest = text.facts.longest or 0
+    grown = longest + longest // len(old) * max(len(new) - len(old), 0)
+    return _text(Operator.REPLACE, (text,), _grown(call, grown), (old, new))
+
+
+def _starts_with(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    return _truth(Operator.STARTS_WITH, arguments)
+
+
+def _position(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    longest = arguments[0].facts.longest
+    return _count(Operator.POSITION, arguments, 0, None if longest is None else max(longest, 1))
+
+
+def _like(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    return _matched(call, arguments[0], _word(call, 1))
+
+
+def _ilike(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    text = _text(Operator.LOWER, arguments[:1], arguments[0].facts.longest)
+    return _matched(call, text, "".join(character.lower()[0] for character in _word(call, 1)))
+
+
+def _matched(call: Call, text: Scalar, pattern: str) -> Scalar:
+    wildcards = [escaped for escaped in like_pieces(pattern) if escaped in ANY]
+    singles = wildcards[wildcards.index("%") :].count("_") if "%" in wildcards else 0
+    if len(pattern) > LONGEST_PATTERN or singles > MOST_SINGLES:
+        raise Place(call.at, str(call)).too_large(
+            "this pattern is too large.",
+            f"A pattern has at most {LONGEST_PATTERN:,} characters, and at most {MOST_SINGLES} _ after its first %.",
+            "Use a simpler pattern, or STARTS_WITH, POSITION or SUBSTRING.",
+        )
+    return _truth(Operator.LIKE, (text,), pattern)
+
+
+ANY = frozenset({"%", "_"})
+"""The pieces of a pattern that are no text: any characters, and any one."""
+
+
+def like_pieces(pattern: str) -> list[str]:
+    r"""Return the pieces of a pattern, in which a character that means itself is written after a backslash.
+
+    >>> print(*like_pieces(r"a%\%"))
+    \a % \%
+    """
+    return [piece if piece in ANY or len(piece) == 2 else f"\\{piece}" for piece in _PIECE.findall(pattern)]
+
+
+def _word(call: Call, place: int) -> str:
+    argument = call.arguments[place]
+    return str(argument.value) if isinstance(argument, Literal) else ""
+
+
+TEXTS: dict[Function, Callable[[Call, tuple[Scalar, ...]], Scalar]] = {
+    Function.LOWER: _cased(Operator.LOWER),
+    Function.UPPER: _cased(Operator.UPPER),
+    Function.LENGTH: _length,
+    Function.SUBSTRING: _substring,
+    Function.LEFT: _left,
+    Function.RIGHT: _right,
+    Function.CONCAT: _joining(Operator.CONCAT),
+    Function.JOINED: _joining(Operator.JOINED),
+    Function.TRIM: _trimming(Operator.TRIM),
+    Function.LTRIM: _trimming(Operator.LTRIM),
+    Function.RTRIM: _trimming(Operator.RTRIM),
+    Function.REPLACE: _replaced,
+    Function.STARTS_WITH: _starts_with,
+    Function.POSITION: _position,
+    Function.LIKE: _like,
+    Function.ILIKE: _ilike,
+}
+"""How each function of texts is lowered."""

@@ -1,0 +1,235 @@
+"""Dates, timestamps and durations as total scalars: integers, and the calendar where integers do not do.
+
+A result outside of the years 1 to 9999 is NULL. Parts of a date that come again (month, hour) reach as far as they ever
+do, or less where the whole range lies within one period; what only grows with time (year) reaches as its argument does.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+from sfumato.analysis import calendar
+from sfumato.analysis.calendar import DAY, FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
+from sfumato.analysis.intervals import Law, Range
+from sfumato.analysis.numbers import (
+    added,
+    brought,
+    constant,
+    modulo,
+    on_integers,
+    quotient,
+    rescaled,
+    retyped,
+    settled,
+    shifted,
+    subtracted,
+)
+from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.query.expression import Call, Literal
+from sfumato.query.functions import Function
+from sfumato.query.types import Interval, Type
+
+_SECOND = 1_000_000
+_MINUTE = 60 * _SECOND
+_HOUR = 60 * _MINUTE
+_CLOCK = {"hour": (DAY, _HOUR), "minute": (_HOUR, _MINUTE), "second": (_MINUTE, 1)}
+"""Parts of the clock: after how long they come again, and how long one is."""
+_EQUAL = {"day": DAY, "hour": _HOUR, "minute": _MINUTE, "second": _SECOND}
+"""Units that are all equally long."""
+_MONDAY = 3  # days from a Monday to 1970-01-01
+_SUNDAY = 4
+
+
+def within(scalar: Scalar, low: int, high: int) -> Scalar:
+    """Return an INTEGER scalar where it lies in [low, high], and NULL beyond."""
+    facts = scalar.facts
+    if low <= facts.low and facts.high <= high:
+        return scalar
+    if facts.high < low or high < facts.low:
+        return constant(None, facts.type)
+    narrow = replace(facts, nullable=True, low=max(low, facts.low), high=min(high, facts.high))
+    return Scalar(Operator.WITHIN, (scalar,), narrow, (low, high))
+
+
+def in_calendar(scalar: Scalar) -> Scalar:
+    """Return a date or timestamp, or NULL outside of the years 1 to 9999."""
+    if scalar.facts.type is Type.DATE:
+        return within(scalar, FIRST_DAY, LAST_DAY)
+    return within(scalar, FIRST_MOMENT, LAST_MOMENT)
+
+
+def moment_of(day: Scalar) -> Scalar:
+    """Return the timestamp at which a date begins."""
+    return _times(in_calendar(day), DAY, Type.TIMESTAMP)
+
+
+def day_of(moment: Scalar) -> Scalar:
+    """Return the date of a timestamp."""
+    return _floor(in_calendar(moment), DAY, Type.DATE)
+
+
+def _times(scalar: Scalar, factor: int, type: Type) -> Scalar:
+    return rescaled(_graded(scalar, Fraction(factor), type), Fraction(1))
+
+
+def _floor(scalar: Scalar, unit: int, type: Type) -> Scalar:
+    """Return how many units there are, rounded down."""
+    return brought(Operator.FLOORED, _graded(scalar, Fraction(1, unit), type), 0, type)
+
+
+def _since(scalar: Scalar, unit: int) -> Scalar:
+    """Return what rounding down to units leaves, from 0 to unit - 1."""
+    low, high = scalar.facts.low, scalar.facts.high
+    start = low // unit * unit
+    rest = modulo(shifted(scalar, start), constant(unit, Type.INTEGER), Type.INTEGER)
+    if low // unit != high // unit:
+        return rest
+    return settled(replace(rest, facts=replace(rest.facts, low=low % unit, high=high % unit)))
+
+
+def _graded(scalar: Scalar, step: Fraction, type: Type) -> Scalar:
+    """Return the same integers as numbers of another step."""
+    return replace(scalar, facts=replace(scalar.facts, step=step, type=type))
+
+
+def _on_days(operator: Operator, day: Scalar, law: Law, type: Type, extra: str | int) -> Scalar:
+    found = on_integers(operator, (day,), type, law, Fraction(1), extra=extra)
+    if found is None:
+        raise ValueError("a day of the calendar led beyond 128 bits")
+    return found
+
+
+def _rising(function: Callable[[int], int]) -> Law:
+    def law(only: Range) -> Range:
+        return function(only[0]), function(only[1])
+
+    return law
+
+
+def _truncated(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    unit, time = str(_spelled(call, 0)), in_calendar(arguments[1])
+    if unit in _EQUAL:
+        if time.facts.type is Type.DATE:
+            return moment_of(time)
+        return _times(_floor(time, _EQUAL[unit], call.type), _EQUAL[unit], call.type)
+    day = time if time.facts.type is Type.DATE else day_of(time)
+    if unit == "week":
+        weeks = _floor(shifted(day, -_MONDAY), 7, Type.DATE)
+        start = shifted(_times(weeks, 7, Type.DATE), _MONDAY)
+    else:
+        law = _rising(lambda at: calendar.period_start(at, unit))
+        start = _on_days(Operator.PERIOD_START, day, law, Type.DATE, unit)
+    return moment_of(start)
+
+
+def _extracted(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    part, time = str(_spelled(call, 0)), arguments[1]
+    if time.facts.type is Type.INTERVAL:
+        return retyped(_of_interval(part, time), call.type)
+    return retyped(_of_time(part, in_calendar(time)), call.type)
+
+
+def _of_time(part: str, time: Scalar) -> Scalar:
+    dated = time.facts.type is Type.DATE
+    if part == "epoch":
+        return _graded(time, Fraction(DAY, _SECOND) if dated else Fraction(1, _SECOND), Type.DECIMAL)
+    if part in _CLOCK:
+        return _clock(part, time)
+    day = time if dated else day_of(time)
+    match part:
+        case "dow":
+            return _since(shifted(day, -_SUNDAY), 7)
+        case "isodow":
+            return shifted(_since(shifted(day, -_MONDAY), 7), -1)
+        case "year":
+            law = _rising(lambda at: calendar.civil(at)[0])
+        case _:
+            law = _recurring(part)
+    return _on_days(Operator.DAY_PART, day, law, Type.INTEGER, part)
+
+
+def _recurring(part: str) -> Law:
+    def law(only: Range) -> Range:
+        return calendar.part_range(part, *only)
+
+    return law
+
+
+def _clock(part: str, moment: Scalar) -> Scalar:
+    again, unit = _CLOCK[part]
+    rest = _since(moment, again)
+    if part == "second":
+        return _graded(rest, Fraction(1, _SECOND), Type.DECIMAL)
+    return _floor(rest, unit, Type.INTEGER)
+
+
+def _of_interval(part: str, span: Scalar) -> Scalar:
+    """Return a part of a difference: whole days, then what is left of the clock, all of one sign."""
+    if part == "epoch":
+        return _graded(span, Fraction(1, _SECOND), Type.DECIMAL)
+    if part == "day":
+        return quotient(span, constant(DAY, Type.INTEGER), Type.INTEGER)
+    again, unit = _CLOCK[part]
+    rest = modulo(span, constant(again, Type.INTEGER), Type.INTEGER)
+    if part == "second":
+        return _graded(rest, Fraction(1, _SECOND), Type.DECIMAL)
+    return quotient(rest, constant(unit, Type.INTEGER), Type.INTEGER)
+
+
+def _shifted(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    time, by = in_calendar(arguments[0]), arguments[1]
+    if by.facts.type is Type.INTERVAL:
+        span = _spelled(call, 1)
+        return _by_interval(time, span) if isinstance(span, Interval) else constant(None, call.type)
+    reach = LAST_DAY - FIRST_DAY  # no date is farther from another
+    return in_calendar(added(time, within(retyped(by, Type.DATE), -reach, reach), call.type))
+
+
+def _by_interval(time: Scalar, span: Interval) -> Scalar:
+    """Return the timestamp after months, days and microseconds, in this order, as PostgreSQL adds them."""
+    if time.facts.type is Type.DATE:
+        day = time
+        if span.months:
+            law = _rising(lambda at: calendar.months_later(at, span.months))
+            day = _on_days(Operator.DAY_LATER, time, law, Type.DATE, span.months)
+        moment = _times(day, DAY, Type.TIMESTAMP)
+    elif span.months:
+        law = _moments_later(span.months)
+        moment = _on_days(Operator.MOMENT_LATER, time, law, Type.TIMESTAMP, span.months)
+    else:
+        moment = time
+    offset = span.days * DAY + span.microseconds
+    return in_calendar(shifted(moment, -offset) if offset else moment)
+
+
+def _moments_later(months: int) -> Law:
+    """Return the law of MOMENT_LATER: days that fall together keep their clocks, so that it does not only rise."""
+
+    def law(only: Range) -> Range:
+        (low_day, low_clock), (high_day, high_clock) = (divmod(side, DAY) for side in only)
+        low, high = calendar.months_later(low_day, months), calendar.months_later(high_day, months)
+        if low_day < high_day:
+            low_clock = 0 if calendar.months_later(low_day + 1, months) == low else low_clock
+            high_clock = DAY - 1 if calendar.months_later(high_day - 1, months) == high else high_clock
+        return low * DAY + low_clock, high * DAY + high_clock
+
+    return law
+
+
+def _elapsed(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    first, second = (in_calendar(argument) for argument in arguments)
+    return subtracted(first, second, call.type)
+
+
+def _spelled(call: Call, place: int) -> object:
+    argument = call.arguments[place]
+    return argument.value if isinstance(argument, Literal) else None
+
+
+TIMES: dict[Function, Callable[[Call, tuple[Scalar, ...]], Scalar]] = {
+    Function.DATE_TRUNC: _truncated,
+    Function.EXTRACT: _extracted,
+    Function.SHIFT: _shifted,
+    Function.ELAPSED: _elapsed,
+}
+"""How each function of times is lowered."""

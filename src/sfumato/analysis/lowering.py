@@ -1,0 +1,103 @@
+"""Expressions of a query become total scalars: nothing that an engine then computes can raise or overflow.
+
+Theorem: for every row whose columns keep their facts, a scalar that `lower` returns has a value, and it keeps its
+facts, in whatever order an engine computes the parts.  Proof: proofs/total_scalars.md
+"""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from sfumato.analysis.facts import Kind
+from sfumato.analysis.lower_casts import lower_cast
+from sfumato.analysis.lower_logic import LOGIC, chosen
+from sfumato.analysis.lower_numbers import ARITHMETIC, lower_number_cast
+from sfumato.analysis.lower_texts import TEXTS
+from sfumato.analysis.lower_times import TIMES
+from sfumato.analysis.narrowing import Limits, both, limits_if_not_true, limits_if_true, within
+from sfumato.analysis.numbers import constant, rescaled, whole
+from sfumato.analysis.scalar import Scalar
+from sfumato.errors import UnitRevealed
+from sfumato.query.expression import Call, Case, Cast, Column, Expression, Literal
+from sfumato.query.functions import Function
+from sfumato.query.position import quoted
+from sfumato.query.types import Type
+
+Scope = Mapping[tuple[str, str], Scalar]
+"""What each column that an expression can see is: (Column.of, Column.name) -> scalar."""
+
+_ON_GRIDS = {**ARITHMETIC, **LOGIC}
+_ON_UNITS: dict[Function, Callable[[Call, tuple[Scalar, ...]], Scalar]] = {**TIMES, **TEXTS}
+"""Of days, characters and microseconds: an integer comes to them in ones."""
+
+
+def lower(expression: Expression, scope: Scope) -> Scalar:
+    """Return the total scalar of an expression, or refuse it from its text and the facts of its columns."""
+    match expression:
+        case Column(of, name):
+            return scope[of, name]
+        case Literal(value, type):
+            return constant(value, type)
+        case Cast(argument):
+            return _cast(expression, lower(argument, scope))
+        case Case():
+            return _case(expression, scope)
+        case Call(_, arguments):
+            return _call(expression, tuple(lower(argument, scope) for argument in arguments))
+
+
+def narrowed(scope: Scope, condition: Expression) -> Scope:
+    """Return the columns as they are in the rows for which the condition is true: clipped to what it says of them."""
+    return _limited(scope, limits_if_true(lower(condition, scope)))
+
+
+def _limited(scope: Scope, limits: Limits) -> Scope:
+    return {name: within(scalar, limits) for name, scalar in scope.items()} if limits else scope
+
+
+def _call(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    units = [argument.facts.kind is Kind.UNIT for argument in arguments]
+    if any(units) and not (all(units) and call.function is Function.EQUAL):
+        raise _revealed(call)
+    if call.function in _ON_GRIDS:
+        return _ON_GRIDS[call.function](call, arguments)
+    return _ON_UNITS[call.function](call, tuple(_in_ones(argument) for argument in arguments))
+
+
+def _cast(cast: Cast, argument: Scalar) -> Scalar:
+    if argument.facts.kind is Kind.UNIT:
+        raise _revealed(cast)
+    return lower_number_cast(cast, argument) or lower_cast(cast, _in_ones(argument))
+
+
+def _in_ones(scalar: Scalar) -> Scalar:
+    if scalar.facts.type is not Type.INTEGER:
+        return scalar
+    ones = rescaled(scalar, Fraction(1))
+    return whole(ones) if ones.facts.kind is Kind.REAL else ones
+
+
+def _case(case: Case, scope: Scope) -> Scalar:
+    """A branch is only taken where its condition is true and no earlier one is: it may count on that."""
+    branches = []
+    past: Limits = {}
+    for condition, value in case.branches:
+        when = lower(condition, scope)
+        branches.append((when, _lower_within(value, scope, both(past, limits_if_true(when)))))
+        past = both(past, limits_if_not_true(when))
+    otherwise = _lower_within(case.otherwise, scope, past)
+    if any(value.facts.kind is Kind.UNIT for value in (otherwise, *(then for _, then in branches))):
+        raise _revealed(case)
+    return chosen(branches, otherwise, case.type)
+
+
+def _lower_within(value: Expression, scope: Scope, limits: Limits) -> Scalar:
+    return within(lower(value, _limited(scope, limits)), limits)
+
+
+def _revealed(expression: Expression) -> UnitRevealed:
+    line, column = expression.at
+    return UnitRevealed(
+        f"At {line}:{column}, {quoted(str(expression))}: this computes with the column that names people.",
+        "What is computed from a name can show whose row it is.",
+        "Join by it, group by it in a subquery or count it with COUNT(DISTINCT …); compute with other columns.",
+    )

@@ -1,0 +1,155 @@
+"""What a condition says of the values in the rows where it holds: `x BETWEEN 0 AND 10` bounds x.
+
+A narrowed value is clipped, not trusted: an engine may compute it also for rows that the condition drops.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sfumato.analysis.facts import Kind
+from sfumato.analysis.numbers import clipped, settled
+from sfumato.analysis.scalar import Constant, Operator, Scalar
+
+Shape = tuple[Operator, tuple[Scalar, ...], Constant]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What holds of a scalar: bounds of its integers where it is not NULL, and whether it never is (`present`)."""
+
+    low: int | None = None
+    high: int | None = None
+    present: bool = False
+
+
+Limits = Mapping[Shape, Limit]
+
+_MISSING = {
+    Operator.LESS: 2,
+    Operator.AT_MOST: 2,
+    Operator.EQUAL: 2,
+    Operator.DIFFERENT: 2,
+    Operator.IN: 1,
+}
+"""Comparisons, and how many of their first arguments are not NULL where they are true or false."""
+
+
+def shape(scalar: Scalar) -> Shape:
+    """Return what is computed, whatever it is taken for: two scalars of one shape have the same integers."""
+    return scalar.operator, scalar.arguments, scalar.constant
+
+
+def both(first: Limits, second: Limits) -> Limits:
+    """Return what holds where the first and the second hold."""
+    merged = dict(first)
+    for key, limit in second.items():
+        known = merged.get(key, Limit())
+        lows = [low for low in (known.low, limit.low) if low is not None]
+        highs = [high for high in (known.high, limit.high) if high is not None]
+        merged[key] = Limit(max(lows, default=None), min(highs, default=None), known.present or limit.present)
+    return merged
+
+
+def limits_if_true(condition: Scalar) -> Limits:
+    """Return what holds in the rows for which the condition is true."""
+    return both(_unless_false(condition), _needed(condition))
+
+
+def limits_if_not_true(condition: Scalar) -> Limits:
+    """Return what holds in the rows for which the condition is false or NULL."""
+    match condition.operator, condition.arguments:
+        case (Operator.OR, parts):
+            found: Limits = {}
+            for part in parts:
+                found = both(found, limits_if_not_true(part))
+            return found
+        case (Operator.NOT, (part,)):
+            return _unless_false(part)
+        case (Operator.LESS, (first, second)):
+            return _ordered(second, first, apart=0)
+        case (Operator.AT_MOST, (first, second)):
+            return _ordered(second, first, apart=1)
+        case (Operator.DIFFERENT, (first, second)):
+            return _among(first, (second,))
+        case _:
+            return {}
+
+
+def _unless_false(condition: Scalar) -> Limits:
+    """Return what holds where the condition is true or NULL: x compared with a number is NULL only where x is."""
+    match condition.operator, condition.arguments:
+        case (Operator.AND, parts):
+            found: Limits = {}
+            for part in parts:
+                found = both(found, _unless_false(part))
+            return found
+        case (Operator.NOT, (part,)):
+            return limits_if_not_true(part)
+        case (Operator.LESS, (first, second)):
+            return _ordered(first, second, apart=1)
+        case (Operator.AT_MOST, (first, second)):
+            return _ordered(first, second, apart=0)
+        case (Operator.EQUAL | Operator.IN, (first, *others)):
+            return _among(first, tuple(others))
+        case _:
+            return {}
+
+
+def _ordered(first: Scalar, second: Scalar, *, apart: int) -> Limits:
+    """Return what `first + apart <= second` says; they lie on one grid."""
+    bottom, top = _integer(first), _integer(second)
+    if top is not None and bottom is None:
+        return {shape(first): Limit(high=top - apart)}
+    if bottom is not None and top is None:
+        return {shape(second): Limit(low=bottom + apart)}
+    return {}
+
+
+def _among(subject: Scalar, others: tuple[Scalar, ...]) -> Limits:
+    if len(others) == 1 and _integer(subject) is not None:
+        subject, others = others[0], (subject,)
+    integers = [_integer(other) for other in others]
+    known = [integer for integer in integers if integer is not None]
+    if len(known) < len(integers) or _integer(subject) is not None:
+        return {}
+    return {shape(subject): Limit(low=min(known), high=max(known))}
+
+
+def _integer(scalar: Scalar) -> int | None:
+    constant = scalar.operator is Operator.CONSTANT and scalar.facts.kind is Kind.INTEGER
+    return scalar.facts.low if constant and scalar.constant is not None else None
+
+
+def _needed(condition: Scalar) -> Limits:
+    """Return what cannot be NULL where the condition is true."""
+    match condition.operator, condition.arguments:
+        case (Operator.AND, parts):
+            return {key: limit for part in parts for key, limit in _needed(part).items()}
+        case (Operator.NOT, (Scalar(Operator.IS_NULL, (argument,)),)):
+            return _present((argument,))
+        case (Operator.NOT, (Scalar(operator, arguments),)) if operator in _MISSING:
+            return _present(arguments[: _MISSING[operator]])
+        case (operator, arguments) if operator in _MISSING:
+            return _present(arguments[: _MISSING[operator]])
+        case _:
+            return {}
+
+
+def _present(scalars: tuple[Scalar, ...]) -> Limits:
+    return {shape(scalar): Limit(present=True) for scalar in scalars}
+
+
+def within(scalar: Scalar, limits: Limits) -> Scalar:
+    """Return the scalar as it is where the limits hold."""
+    limit = limits.get(shape(scalar))
+    if limit is None or scalar.operator is Operator.CONSTANT:
+        return scalar
+    facts = scalar.facts
+    if limit.present:
+        scalar = replace(scalar, facts=replace(facts, nullable=False))
+    if facts.kind is not Kind.INTEGER or limit.low is limit.high is None:
+        return settled(scalar)
+    # where the limits contradict each other there is no row, and any point will do
+    low = None if limit.low is None else min(max(limit.low, facts.low), facts.high)
+    high = None if limit.high is None else max(min(limit.high, facts.high), facts.low if low is None else low)
+    return clipped(scalar, low, high)

@@ -1,0 +1,94 @@
+"""What a query asks of private rows, before any price: cells, what is measured in them, and what follows for free."""
+
+from dataclasses import dataclass, field
+
+from sfumato.accounting.event import Neighbours
+from sfumato.analysis.flow import Flow, Show
+from sfumato.analysis.scalar import Scalar
+from sfumato.query.expression import NOWHERE, Position
+from sfumato.query.functions import Aggregation
+
+Cell = int | str | bool
+"""A key as an engine keeps it: an integer in steps, a text or a truth value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One grouping key. `cells` are all the values it can have where they are public, else None. NULL is no key."""
+
+    name: str
+    scalar: Scalar
+    cells: tuple[Cell, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One aggregate as it was asked: `argument` None counts rows; a UNIT argument (always distinct) counts people."""
+
+    name: str
+    aggregation: Aggregation
+    argument: Scalar | None
+    distinct: bool
+    where: Scalar | None
+    at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """How much one person can put into a group of rows.
+
+    Theorem: in the rows of `Group.rows`, one person owns at most `rows` rows and, after `Group` was bounded, has them
+    in at most `groups` cells.  Proof: proofs/lineage.md
+    """
+
+    rows: int
+    groups: int
+    bound_rows: bool
+    """Whether `rows` is enforced by the statement: fewer than the copy keeps."""
+    bound_groups: bool
+    """Whether `groups` is enforced by the statement: fewer than `rows`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One private GROUP BY: the rows, their owner, the keys and what was asked of each cell."""
+
+    label: str
+    rows: Flow
+    unit: Scalar
+    """The opaque id of the owner of a row of `rows`."""
+    identity: bool
+    """Whether the id names the person; else (each row its own person) it only tells rows apart."""
+    keys: tuple[Key, ...]
+    asked: tuple[Asked, ...]
+    contribution: Contribution
+
+    @property
+    def public_keys(self) -> bool:
+        """Whether all cells are known before any data is read."""
+        return all(key.cells is not None for key in self.keys)
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are, if they are public; 1 without keys."""
+        count = 1
+        for key in self.keys:
+            count *= len(key.cells or ())
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateQuery:
+    """A question that can be priced. Without groups it reads public tables alone: it is exact and free.
+
+    `outcome` is what is computed from the noisy groups, each of which is a `Given` without rows under its label, with
+    the columns: every key by its name, every aggregate by its name.
+    """
+
+    groups: tuple[Group, ...]
+    outcome: Show
+    names: tuple[str, ...]
+    """The names of the columns of the answer; they may repeat."""
+    neighbours: Neighbours
+    notes: tuple[str, ...] = ()
+    """What the analysis did that the text does not say, such as an implied equality of units."""

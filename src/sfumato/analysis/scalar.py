@@ -1,0 +1,160 @@
+"""Total scalar expressions: what an engine computes for one row, with what is known of every part.
+
+`lowering.lower` makes them from the expressions of a query. Each operator is total on every value that its arguments'
+facts allow: it cannot raise, overflow or take long. Every engine has one SQL form per operator.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+from sfumato.analysis.facts import Facts
+
+Constant = int | float | str | bool | tuple[int | str | None, ...] | None
+
+
+class Operator(StrEnum):
+    """Every operator. NULL in any argument gives NULL unless it says otherwise."""
+
+    COLUMN = auto()
+    """`constant` is (label, name) of the flow node below."""
+    CONSTANT = auto()
+    """`constant` is the value: an integer in steps, a float (REAL), a text, a truth value, or None for NULL."""
+
+    # ── numbers and logic ── integers are in steps; a form never depends on the size of a step, only on what is here
+    REAL = auto()
+    """The double nearest to an integer times numerator / denominator, which are `constant`."""
+    WHOLE = auto()
+    """A double rounded half away from zero to 64 bits; NULL beyond them."""
+    FLAG = auto()
+    """0 or 1 for a truth value."""
+    ADD = auto()
+    SUBTRACT = auto()
+    MULTIPLY = auto()
+    NEGATE = auto()
+    ABS = auto()
+    SIGN = auto()
+    """-1, 0 or 1, an integer also of a double."""
+    POWER = auto()
+    """To the exponent `constant`, at least 1."""
+    QUOTIENT = auto()
+    """Towards zero; NULL where the divisor is 0."""
+    MODULO = auto()
+    """What QUOTIENT leaves, with the sign of the dividend; NULL where the divisor is 0."""
+    DIVIDE = auto()
+    """Of integers a, b and `constant` (n, d): a · n / (b · d) rounded half away from zero. NULL where b is 0."""
+    FLOORED = auto()
+    CEILED = auto()
+    ROUNDED = auto()
+    """Half away from zero."""
+    TRUNCATED = auto()
+    """These four bring an integer times numerator / denominator (`constant`) to an integer; a double to as many
+    decimal places as `constant` says."""
+    SQRT = auto()
+    """The root of an integer times numerator / denominator (`constant`), rounded; of a double, without `constant`.
+    NULL where it is negative."""
+    CLIPPED = auto()
+    """An integer brought into `constant` (low, high); a side may be None."""
+    LEAST = auto()
+    """Of those that are not NULL; NULL if all are."""
+    GREATEST = auto()
+    COALESCE = auto()
+    """The first that is not NULL."""
+    NULLIF = auto()
+    """The first argument, or NULL where it equals the second."""
+    CASE = auto()
+    """Conditions and values in turn, and at last the value where no condition is true."""
+    EQUAL = auto()
+    DIFFERENT = auto()
+    LESS = auto()
+    AT_MOST = auto()
+    DISTINCT_FROM = auto()
+    """DIFFERENT, with NULL as a value like any other: never NULL."""
+    IN = auto()
+    """Whether the first argument equals one of the others; NULL if none does and one of all is NULL."""
+    IS_NULL = auto()
+    AND = auto()
+    OR = auto()
+    NOT = auto()
+    """These three by three-valued logic."""
+
+    # ── times and texts ── a day is days since 1970-01-01, a moment microseconds; both in the years 1 to 9999
+    WITHIN = auto()
+    """An integer in `constant` (low, high), or NULL beyond."""
+    PERIOD_START = auto()
+    """The first day of the `constant` (year, quarter or month) of a day."""
+    DAY_PART = auto()
+    """The `constant` of a day: year, quarter, month, week, day or doy."""
+    DAY_LATER = auto()
+    """A day moved by `constant` months, to the last day of the month where the month is too short."""
+    MOMENT_LATER = auto()
+    """A moment moved by `constant` months, as its day is."""
+    LOWER = auto()
+    UPPER = auto()
+    """These two character by character: a text keeps its length."""
+    LENGTH = auto()
+    LEFT = auto()
+    """The first n characters; of a negative n, all but the last -n."""
+    RIGHT = auto()
+    """The last n characters; of a negative n, all but the first -n."""
+    FROM = auto()
+    """The characters from the n-th on, n at least 1."""
+    CONCAT = auto()
+    """The texts that are not NULL, one after the other; never NULL."""
+    JOINED = auto()
+    TRIM = auto()
+    LTRIM = auto()
+    RTRIM = auto()
+    """These three without the characters of `constant` at both ends, the left or the right."""
+    REPLACE = auto()
+    """With the second of `constant` wherever the first stood."""
+    STARTS_WITH = auto()
+    POSITION = auto()
+    """Where the second text begins in the first, from 1; 0 if nowhere."""
+    LIKE = auto()
+    """Whether the text is like the pattern `constant`, whose escape is the backslash."""
+    READ_INTEGER = auto()
+    READ_DECIMAL = auto()
+    """In billionths, rounded half away from zero."""
+    READ_BOOLEAN = auto()
+    READ_DAY = auto()
+    READ_MOMENT = auto()
+    """These five of a text; NULL where it spells no such value that 64 bits hold."""
+    NUMBER_TEXT = auto()
+    """An integer with the point before its last `constant` digits."""
+    REAL_TEXT = auto()
+    BOOLEAN_TEXT = auto()
+    DAY_TEXT = auto()
+    """As 2024-12-31."""
+    MOMENT_TEXT = auto()
+    """As 2024-12-31 23:59:59, with as many places of the second as are not zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One operator over others. `constant` is whatever else the operator needs that is spelled out."""
+
+    operator: Operator
+    arguments: tuple["Scalar", ...]
+    facts: Facts
+    constant: Constant = None
+
+
+def column(label: str, name: str, facts: Facts) -> Scalar:
+    """Return a reference to a column of the flow node below."""
+    return Scalar(Operator.COLUMN, (), facts, (label, name))
+
+
+def walk(scalar: Scalar) -> Iterator[Scalar]:
+    """Give every part, without recursion."""
+    waiting = [scalar]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting.extend(part.arguments)
+
+
+def columns(scalar: Scalar) -> set[tuple[str, str]]:
+    """Return the columns that are read."""
+    found = (part.constant for part in walk(scalar) if part.operator is Operator.COLUMN)
+    return {(str(name[0]), str(name[1])) for name in found if isinstance(name, tuple)}

@@ -1,0 +1,217 @@
+"""Database: the path from SQL text to a private answer, on one screen."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.analyse import analyse
+from sfumato.engines.connection import Limits
+from sfumato.engines.desk import evaluate
+from sfumato.engines.duckdb_engine import DuckDB, Job
+from sfumato.engines.registration import register
+from sfumato.engines.versions import fresh_id
+from sfumato.errors import BadParameter, UnknownName, shown
+from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
+from sfumato.ledger.opening import open_ledger
+from sfumato.ledger.request import Request
+from sfumato.planning.plan import Plan
+from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.question import question
+from sfumato.planning.quote import Quote, make_quote
+from sfumato.policy.canonical import policy_hash
+from sfumato.policy.policy import Policy, fold
+from sfumato.policy.reading import read_policy
+from sfumato.query.parse import parse
+from sfumato.randomness.source import Source, system_source
+from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
+from sfumato.release.publish import publish
+from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
+from sfumato.release.release import Release, exact_release, make_release
+
+Progress = Callable[[str, str], None]
+"""Is told the phase and the table while the bounded copy is built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question that could be asked: everything that is known before it is charged."""
+
+    sql: str
+    plan: Plan
+    job: Job
+    question: str
+
+
+class Database:
+    """A dataset under its policy, for one account. Threads may share it; close it, or use it as a context manager."""
+
+    def __init__(self, policy: Policy, account: str, engine: DuckDB, ledger: Ledger, source: Source) -> None:
+        self.policy = policy
+        self.account = account
+        self._engine = engine
+        self._ledger = ledger
+        self._source = source
+        self._policy_hash = policy_hash(policy)
+        self._closed = False
+
+    def ask(
+        self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None, key: str | None = None
+    ) -> Release:
+        """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
+
+        `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
+        names this attempt, so that it can be taken up again after a crash without a second charge.
+        """
+        asked = self._prepare(sql, epsilon, within, delta)
+        if asked.plan.event is None:
+            return self._free(asked)
+        request = self._request(asked)
+        with self._ledger.charge(request, key) as charge:  # durable before data is read, or Refusal
+            if charge.kept is not None:
+                return self._kept(asked.plan, charge.kept)
+            aggregates = self._engine.run(asked.job)  # exact integers, clipped, secret
+            noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
+            receipt = self._receipt(request.receipt, asked.plan.loss, charge.sequence, charge.head, noisy.bits)
+            release = make_release(asked.plan, noisy, receipt, evaluate)
+            charge.settle(_stored(receipt, noisy))  # kept: asking again is free
+        return release
+
+    def explain(self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None) -> Quote:
+        """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
+        return make_quote(self._prepare(sql, epsilon, within, delta).plan)
+
+    def budget(self) -> Budget:
+        """Return what this account may spend in all, what it has spent and what is left."""
+        self._check_open()
+        return self._ledger.budget(self.account)
+
+    def history(self) -> tuple[Entry, ...]:
+        """Return what was charged to this account, oldest first; releases can be asked again at no cost."""
+        self._check_open()
+        return self._ledger.history(self.account)
+
+    def verify(self) -> Verified:
+        """Replay the ledger's hash chain and its sums with the second reader, or refuse."""
+        self._check_open()
+        return self._ledger.verify()
+
+    def close(self) -> None:
+        """Let go of the copy and the ledger. Closing twice is fine."""
+        if not self._closed:
+            self._closed = True
+            self._engine.close()
+            self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Database({self.policy.name!r}{f', analyst={self.account!r}' if self.account else ''})"
+
+    def _prepare(self, sql: str, epsilon: object, within: object, delta: object) -> Prepared:
+        """Do all that needs no charge: text, policy and public tables decide it."""
+        self._check_open()
+        query = parse(sql, self._engine.catalog)  # text -> our own algebra; nothing else goes further
+        private = analyse(query, self._engine.catalog, self._engine.public)  # who is protected, how far they reach
+        wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
+        plan = make_plan(private, wish)  # price and error known; data untouched
+        return Prepared(sql, plan, self._engine.prepare(plan), question(query, plan))
+
+    def _cap(self) -> PrivacyLoss:
+        analyst = self.policy.analyst(self.account) if self.account else None
+        whole = self.policy.budget
+        if analyst is None:
+            return PrivacyLoss(whole.epsilon, whole.delta)
+        return PrivacyLoss(min(analyst.epsilon, whole.epsilon), min(analyst.delta, whole.delta))
+
+    def _request(self, asked: Prepared) -> Request:
+        if asked.plan.event is None:
+            raise AssertionError("what is free is not charged")
+        return Request(
+            account=self.account,
+            question=asked.question,
+            sql=asked.sql,
+            event=asked.plan.event,
+            loss=asked.plan.loss,
+            policy=self._policy_hash,
+            version=self._engine.version,
+            receipt=fresh_id(self._source),
+        )
+
+    def _receipt(
+        self, name: str, loss: PrivacyLoss, sequence: int | None = None, head: str | None = None, bits: int = 0
+    ) -> Receipt:
+        return Receipt(name, self._policy_hash, self._engine.version, loss, sequence, head, bits)
+
+    def _kept(self, plan: Plan, kept: str) -> Release:
+        stored = json.loads(kept)
+        noisy, receipt = noisy_from_json(stored["noisy"]), receipt_from_json(stored["receipt"])
+        return make_release(plan, noisy, receipt, evaluate)
+
+    def _free(self, asked: Prepared) -> Release:
+        """Answer what touches no person: public tables, and the keys that a policy declares."""
+        receipt, plan = self._receipt(fresh_id(self._source), asked.plan.loss), asked.plan
+        if plan.groups:
+            return make_release(plan, publish(plan, self._engine.run(asked.job), self._source), receipt, evaluate)
+        facts = [item.scalar.facts for item in plan.private.outcome.items]
+        columns = self._engine.exact(plan.private.outcome)
+        return exact_release(plan.private.names, facts, columns, receipt, plan.private.notes)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BadParameter(
+                "This database is closed.", "Its copy and its ledger were let go.", "Open it again with sfumato.open."
+            )
+
+
+def open(
+    policy: str | Path | dict[str, object],
+    *,
+    analyst: str | None = None,
+    progress: Progress | None = None,
+    confirm: str | None = None,
+) -> Database:
+    """Open the dataset of a policy: the path of a TOML file, or a dict. The first time, its bounded copy is built.
+
+    `analyst` spends from that analyst's budget inside the dataset's. `confirm` is the hash of a policy that protects
+    less than the one before it: only its owner can say that this is meant.
+    """
+    read = read_policy(policy)
+    account = "" if analyst is None else _account(read, analyst)
+    ledger = open_ledger(read, confirm=confirm)
+    try:
+        registered = register(read, progress or _silent)
+        engine = DuckDB(read, registered, Limits())
+    except BaseException:
+        ledger.close()
+        raise
+    return Database(read, account, engine, ledger, system_source())
+
+
+def _account(policy: Policy, analyst: object) -> str:
+    found = policy.analyst(analyst) if isinstance(analyst, str) else None
+    if found is not None:
+        return fold(found.name)
+    known = ", ".join(sorted(other.name for other in policy.analysts)[:12])
+    raise UnknownName(
+        f"There is no analyst {shown(analyst)} in this policy.",
+        "An analyst spends from a budget that the owner wrote under [analysts].",
+        f"There are: {known}." if known else "The policy names none; open it without `analyst`.",
+    )
+
+
+def _stored(receipt: Receipt, noisy: Noisy) -> str:
+    return json.dumps({"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy)})
+
+
+def _silent(_phase: str, _table: str) -> None:
+    """Say nothing."""

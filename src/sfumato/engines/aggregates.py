@@ -1,0 +1,31 @@
+"""Aggregates: exact and secret. They leave an engine only to get their noise; `repr` shows only the shape."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sfumato.analysis.private_query import Cell
+from sfumato.mechanisms.answers import Answers
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupAggregates:
+    """One group: its keys, one tuple per cell, and for each measurement one integer per cell.
+
+    Where the keys are public, they are all there, in the order of `itertools.product` of the keys' cells, and absent
+    cells hold 0. Otherwise they are what the data holds, `units` tells how many people each has, and all of it is
+    secret.
+    """
+
+    keys: tuple[tuple[Cell, ...], ...]
+    columns: Mapping[str, Answers]
+    units: Answers | None
+
+    def __repr__(self) -> str:
+        return f"GroupAggregates({len(self.columns)} columns)"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregates:
+    """The groups of a plan, in its order."""
+
+    groups: tuple[GroupAggregates, ...]

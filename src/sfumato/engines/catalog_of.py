@@ -1,0 +1,160 @@
+"""The catalog that queries are analysed against: from the policy, the shape of the copy and its public tables.
+
+Every value of a private column lies in the range of its `Facts` and, where the field has cells, is one of them or NULL:
+the copy was written so.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from fractions import Fraction
+from typing import Any
+
+from sfumato.analysis.catalog import Catalog, Field, Public, Table
+from sfumato.analysis.facts import STORED, Facts, Kind
+from sfumato.analysis.flow import Read
+from sfumato.analysis.keys import MOST_CELLS
+from sfumato.analysis.private_query import Cell
+from sfumato.analysis.scalar import column as column_scalar
+from sfumato.engines.bounded_copy import PATH_UNIT, CopiedTable
+from sfumato.engines.duckdb_tables import copy_of, key_sql, public_columns, row_name
+from sfumato.engines.registration import Registered
+from sfumato.policy.policy import (
+    Column,
+    ColumnType,
+    EachRow,
+    Policy,
+    Reference,
+    UnitColumn,
+    Value,
+    fold,
+    position,
+)
+from sfumato.policy.policy import Table as DeclaredTable
+from sfumato.query.types import Type
+
+Run = Callable[[str], list[tuple[Any, ...]]]
+_FURTHEST: dict[ColumnType, tuple[Value, Value]] = {
+    ColumnType.DATE: (date(1, 1, 1), date(9999, 12, 31)),
+    ColumnType.TIMESTAMP: (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)),
+}
+"""What a column without bounds can hold; every other integer fills the storage."""
+
+
+def catalog_of(policy: Policy, registered: Registered, public: Public, run: Run) -> Catalog:
+    """Return the catalog; `run` is asked for the keys that private columns take from public tables."""
+    copies = {fold(copied.name): copied for copied in registered.tables}
+    tables = {}
+    for table in policy.tables:
+        name = fold(table.name)
+        if table.public:
+            tables[name] = _public_table(table, copies[name], public)
+        else:
+            tables[name] = _private_table(table, copies, run)
+    return Catalog(tables, policy.neighbours)
+
+
+def facts_of(column: Column) -> Facts:
+    """Return what the copy promises of a declared column that is not the unit."""
+    kind = Type(column.type)
+    if column.type is ColumnType.TEXT:
+        listed = [len(value) for value in _listed(column) if isinstance(value, str)]
+        return Facts(kind, Kind.TEXT, longest=max(listed, default=None))
+    if column.type is ColumnType.BOOLEAN:
+        return Facts(kind, Kind.BOOLEAN)
+    if column.type is ColumnType.DECIMAL and column.step is None:
+        return Facts(kind, Kind.REAL)
+    step = Fraction(1) if column.step is None else column.step
+    grid, keys = column.grid, [cell for cell in _cells(column) or () if isinstance(cell, int)]
+    if keys:  # whatever is no key is absent from the copy
+        return Facts(kind, Kind.INTEGER, step=step, low=min(keys), high=max(keys))
+    if grid is not None:
+        return Facts(kind, Kind.INTEGER, step=step, low=grid.least, high=grid.greatest)
+    low, high = -STORED, STORED - 1
+    if column.type in _FURTHEST:
+        low, high = (int(position(end)) for end in _FURTHEST[column.type])
+    return Facts(kind, Kind.INTEGER, step=step, low=low, high=high, declared_low=False, declared_high=False)
+
+
+def _listed(column: Column) -> tuple[Value, ...]:
+    return column.values if isinstance(column.values, tuple) else ()
+
+
+def _cells(column: Column) -> tuple[Cell, ...] | None:
+    """Return the public values that the policy itself names."""
+    if isinstance(column.values, tuple):
+        return tuple(_cell(column, value) for value in column.values)
+    if column.values is not None:
+        return None
+    if column.type is ColumnType.BOOLEAN:
+        return (False, True)
+    grid = column.grid
+    if grid is not None and grid.greatest - grid.least < MOST_CELLS:
+        return tuple(range(grid.least, grid.greatest + 1))
+    return None
+
+
+def _cell(column: Column, value: Value) -> Cell:
+    if isinstance(value, str | bool):
+        return value
+    return int(Fraction(position(value)) / (column.step or 1))
+
+
+def _private_table(table: DeclaredTable, copies: Mapping[str, CopiedTable], run: Run) -> Table:
+    own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    fields = []
+    for column in table.columns:
+        if column is own:
+            facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
+            fields.append(Field(fold(own.name), _stored_unit(table, copies), facts, own.unique))
+        else:
+            cells = _referenced(column, copies, run) if isinstance(column.values, Reference) else _cells(column)
+            fields.append(Field(fold(column.name), column.name, facts_of(column), column.unique, cells))
+    return Table(
+        fold(table.name),
+        tuple(fields),
+        public=False,
+        unit=None if own is None else fold(own.name),
+        owner=_owner(table, copies, next((field for field in fields if field.facts.kind is Kind.UNIT), None)),
+        identity=not isinstance(table.unit, EachRow),
+        rows_per_unit=1 if own is not None and own.unique else table.rows_per_unit or 1,
+        groups_per_unit=table.groups_per_unit,
+    )
+
+
+def _owner(table: DeclaredTable, copies: Mapping[str, CopiedTable], named: Field | None) -> Field:
+    if named is not None:
+        return named
+    # no declared name holds a quotation mark: queries cannot name this column
+    return Field(PATH_UNIT, _stored_unit(table, copies), Facts(Type.INTEGER, Kind.UNIT, nullable=False))
+
+
+def _stored_unit(table: DeclaredTable, copies: Mapping[str, CopiedTable]) -> str:
+    return copies[fold(table.name)].unit or row_name(table)
+
+
+def _referenced(column: Column, copies: Mapping[str, CopiedTable], run: Run) -> tuple[Cell, ...] | None:
+    """Return the keys of a public table's column as the private column keeps them; None if they are too many."""
+    if not isinstance(column.values, Reference):
+        return None
+    copied = copies[fold(column.values.table)]
+    key = key_sql(column, copied, column.values)
+    found = run(
+        f"SELECT DISTINCT k FROM (SELECT {key} AS k FROM {copy_of(copied)}) "  # noqa: S608
+        f"WHERE k IS NOT NULL LIMIT {MOST_CELLS + 1}"
+    )
+    keys = sorted(key for (key,) in found)
+    if len(keys) > MOST_CELLS:
+        return None
+    return tuple(bool(key) for key in keys) if column.type is ColumnType.BOOLEAN else tuple(keys)
+
+
+def _public_table(table: DeclaredTable, copied: CopiedTable, public: Public) -> Table:
+    fields = []
+    for known in public_columns(table, copied):
+        name, facts = fold(known.column.name), facts_of(known.column)
+        if facts.kind is Kind.INTEGER:
+            read = Read(fold(table.name), fold(table.name), ((name, known.stored, facts),))
+            low, high = public.reach(read, column_scalar(fold(table.name), name, facts)) or (0, 0)
+            facts = Facts(facts.type, Kind.INTEGER, step=facts.step, low=low, high=high)
+        fields.append(Field(name, known.stored, facts))
+    return Table(fold(table.name), tuple(fields), public=True, unit=None)

@@ -1,0 +1,131 @@
+"""Arithmetic after the noise: flows over noisy tables, in an engine that holds nothing else.
+
+Whatever is computed here is a function of what was released already.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from decimal import Decimal
+from threading import local
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.analysis.facts import FARTHEST, Facts, Kind
+from sfumato.analysis.flow import Flow, Given, below
+from sfumato.engines.connection import Limits, closed_connection, quoted
+from sfumato.engines.duckdb_flow import PLACE, flow_sql
+from sfumato.errors import EngineFailed
+
+Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
+_INT64 = np.iinfo(np.int64)
+_LONG = pa.decimal128(38, 0)  # FARTHEST has 38 digits
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    process: int
+    connection: duckdb.DuckDBPyConnection
+
+
+_desks = local()
+_INHERITED: list[_Desk] = []
+"""Desks of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
+
+
+def evaluate(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
+    """Return the columns of a flow over noisy tables, which are given by label and column name.
+
+    Rows come as the flow orders them; what it leaves equal stays in the order that was given. An integer beyond the
+    range of its column's facts, however long, is cut to that range: operators are total there and nowhere else.
+    A float that is not finite is NULL.
+    """
+    return [_listed(column) for column in evaluate_table(flow, given).columns]
+
+
+def evaluate_table(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> pa.Table:
+    """Return the same as an Arrow table with columns c0, c1, …; integers are int64 or decimals of 38 digits."""
+    tables, bound = {}, {}
+    for at, node in enumerate(_noisy(flow)):
+        columns = {name: _column(given[node.label][name], facts) for name, facts in node.columns}
+        length = len(next(iter(columns.values()))) if columns else _length(given[node.label])
+        columns[PLACE] = pa.array(np.arange(length))
+        bound[f"given{at}"] = pa.table(columns)
+        listed = ", ".join(_cast(name, array.type) for name, array in columns.items())
+        tables[node.label] = f"(SELECT {listed} FROM given{at})"  # noqa: S608
+    return _run(flow_sql(flow, tables), bound)
+
+
+def _noisy(flow: Flow) -> list[Given]:
+    if isinstance(flow, Given):
+        return [flow] if flow.rows is None else []
+    return [node for source in below(flow) for node in _noisy(source)]
+
+
+def _length(columns: Mapping[str, Values]) -> int:
+    return max((len(values) for values in columns.values()), default=1)
+
+
+def _cast(name: str, type: pa.DataType) -> str:
+    return f"{quoted(name)}::HUGEINT AS {quoted(name)}" if type == _LONG else quoted(name)
+
+
+def _column(values: Values, facts: Facts) -> pa.Array:
+    """Return a column as the engine takes it; numbers in NumPy arrays are not copied one by one."""
+    match facts.kind:
+        case Kind.INTEGER:
+            return _integers(values, facts)
+        case Kind.REAL:
+            reals = np.asarray(values, dtype=np.float64)  # None becomes NaN
+            return pa.array(reals, mask=~np.isfinite(reals))
+        case Kind.BOOLEAN:
+            return pa.array(values, pa.bool_())
+        case _:
+            return pa.array(values, pa.string())
+
+
+def _integers(values: Values, facts: Facts) -> pa.Array:
+    low, high = max(facts.low, -FARTHEST), min(facts.high, FARTHEST)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i":
+        return pa.array(np.clip(values.astype(np.int64, copy=False), max(low, _INT64.min), min(high, _INT64.max)))
+    near = [None if value is None else min(max(int(value), low), high) for value in values]
+    if -low <= 1 << 63 and high < 1 << 63:
+        return pa.array(near, pa.int64())
+    return pa.array([None if value is None else Decimal(value) for value in near], _LONG)
+
+
+def _run(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """Run one statement over some tables; a failure is one fixed sentence, as everywhere."""
+    connection = _connection()
+    try:
+        with closing(connection.cursor()) as cursor:
+            for name, table in tables.items():
+                cursor.register(name, table)
+            return cursor.sql(statement).to_arrow_table()
+    except (duckdb.Error, pa.ArrowException, MemoryError, OverflowError, RuntimeError):
+        pass
+    raise EngineFailed()
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """Return this thread's connection, made anew in a process that was forked."""
+    desk: _Desk | None = getattr(_desks, "desk", None)
+    if desk is None or desk.process != os.getpid():
+        if desk is not None:
+            _INHERITED.append(desk)
+        desk = _Desk(os.getpid(), closed_connection([], Limits()))
+        _desks.desk = desk
+    return desk.connection
+
+
+def _listed(column: pa.ChunkedArray) -> list[object]:
+    """Return Python values; whole NumPy arrays at once where nothing is NULL."""
+    if pa.types.is_decimal(column.type):
+        return [None if value is None else int(value) for value in column.to_pylist()]
+    if column.null_count or not pa.types.is_primitive(column.type):
+        return list(column.to_pylist())
+    return list(column.to_numpy().tolist())

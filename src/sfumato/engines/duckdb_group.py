@@ -1,0 +1,136 @@
+"""One private GROUP BY as SQL: exact integers per cell, after every person was bounded.
+
+What a person adds depends on that person's rows alone: which of them, or which cells, are kept is decided by a hash of
+the person's opaque id and the values themselves, so that nobody's rows push out another's.  Proof: proofs/lineage.md
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sfumato.analysis.flow import Flow, Read, below
+from sfumato.analysis.private_query import Group
+from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.engines.duckdb_flow import Tables, projected
+from sfumato.engines.duckdb_fold import clipped
+from sfumato.planning.plan import GroupPlan, Measured
+from sfumato.query.functions import Aggregation
+
+_OWNER = "u"
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """The columns that a statement takes from the rows: `names` by what they compute, equal scalars once."""
+
+    keys: list[str]
+    names: dict[Scalar, str]
+
+    @property
+    def all(self) -> list[str]:
+        return list(dict.fromkeys([*self.keys, *self.names.values()]))
+
+
+def group_sql(plan: GroupPlan, tables: Tables) -> str | None:
+    """Return the statement: keys, then each measurement, then how many people if the keys are secret.
+
+    None where nothing is measured: public keys are known without looking. A NULL is no key, and its cell is to be
+    dropped: dropping its rows would cost a test of every row.
+    """
+    group = plan.group
+    if not plan.measured and group.public_keys:
+        return None
+    used = _used(group, plan.measured)
+    needs_owner = group.contribution.bound_rows or group.contribution.bound_groups or _counts_people(plan)
+    columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
+    columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
+    if needs_owner:
+        columns[_OWNER] = group.unit
+    rows = projected(group.rows, tables, columns)
+    if group.contribution.bound_rows or group.contribution.bound_groups:
+        rows = _present(rows, used.keys)  # else they would take the place of rows that count
+    if group.contribution.bound_rows:
+        rows = _first_rows(rows, group, used)
+    if group.contribution.bound_groups and group.keys:
+        rows = _first_cells(rows, group, used)
+    measures = _measures(plan, used)
+    return _grouped(rows, used.keys, measures if group.public_keys else [*measures, _people(group)])
+
+
+def _used(group: Group, measured: Sequence[Measured]) -> _Used:
+    names: dict[Scalar, str] = {}
+    for one in measured:
+        for scalar in (one.argument, one.where):
+            if scalar is not None and not _is_owner(scalar, group):
+                names.setdefault(scalar, f"v{len(names)}")
+    return _Used([f"k{at}" for at in range(len(group.keys))], names)
+
+
+def _is_owner(scalar: Scalar, group: Group) -> bool:
+    return scalar == group.unit
+
+
+def _counts_people(plan: GroupPlan) -> bool:
+    arguments = (one.argument for one in plan.measured)
+    return not plan.group.public_keys or any(one is not None and _is_owner(one, plan.group) for one in arguments)
+
+
+def _present(rows: str, keys: list[str]) -> str:
+    return rows if not keys else f"SELECT * FROM ({rows}) WHERE {' AND '.join(f'{key} IS NOT NULL' for key in keys)}"  # noqa: S608
+
+
+def _first_rows(rows: str, group: Group, used: _Used) -> str:
+    """Keep of each person the rows that come first; equal rows are interchangeable."""
+    rank = f"row_number() OVER (PARTITION BY {_OWNER}{_by_hash(group, used.all)})"
+    return f"SELECT * FROM ({rows}) QUALIFY {rank} <= {group.contribution.rows}"  # noqa: S608
+
+
+def _by_hash(group: Group, columns: list[str]) -> str:
+    """Return an order of one person's rows or cells that only their values decide; a collision is no tie."""
+    hashed = [_OWNER, *columns] if group.identity else columns  # the number of a row is not about the person
+    order = [f"hash({', '.join(hashed)})", *columns]
+    return f" ORDER BY {', '.join(order)}" if hashed else ""
+
+
+def _first_cells(rows: str, group: Group, used: _Used) -> str:
+    """Keep of each person the rows of the cells that come first; ranking rows is faster than joining cells to them."""
+    rank = f"dense_rank() OVER (PARTITION BY {_OWNER}{_by_hash(group, used.keys)})"
+    return f"SELECT * FROM ({rows}) QUALIFY {rank} <= {group.contribution.groups}"  # noqa: S608
+
+
+def _grouped(rows: str, keys: list[str], measures: list[str]) -> str:
+    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    return f"SELECT {', '.join([*keys, *measures])} FROM ({rows}){grouped}"  # noqa: S608
+
+
+def _people(group: Group) -> str:
+    return "count(*)" if group.contribution.rows == 1 else f"count(DISTINCT {_OWNER})"
+
+
+def _measures(plan: GroupPlan, used: _Used) -> list[str]:
+    exact = _exact_columns(plan.group.rows)
+    return [_measure(one, plan.group, used, exact) for one in plan.measured]
+
+
+def _measure(one: Measured, group: Group, used: _Used, exact: dict[object, tuple[int, int]]) -> str:
+    where = "" if one.where is None else f" FILTER (WHERE {used.names[one.where]})"
+    if one.argument is None:
+        return f"count(*){where}"
+    if _is_owner(one.argument, group):
+        return f"{_people(group) if one.distinct else 'count(*)'}{where}"
+    value = used.names[one.argument]
+    if one.aggregation is Aggregation.SUM and not _is_exact(one.argument, exact):
+        value = clipped(value, one.argument.facts)
+    return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}"
+
+
+def _exact_columns(flow: Flow) -> dict[object, tuple[int, int]]:
+    """Return how far the stored columns below reach: the copy holds nothing beyond, so they need no clipping."""
+    if isinstance(flow, Read):
+        return {(flow.label, name): (facts.low, facts.high) for name, _, facts in flow.columns}
+    return {name: reach for source in below(flow) for name, reach in _exact_columns(source).items()}
+
+
+def _is_exact(scalar: Scalar, exact: dict[object, tuple[int, int]]) -> bool:
+    """Whether a scalar is a stored column whose whole range was accounted for; what was narrowed is clipped again."""
+    reach = exact.get(scalar.constant) if scalar.operator is Operator.COLUMN else None
+    return reach is not None and scalar.facts.low <= reach[0] and reach[1] <= scalar.facts.high

@@ -1,0 +1,1 @@
+"""Attacks on systems that deserve them, and the same attacks on ours."""

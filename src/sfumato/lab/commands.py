@@ -1,0 +1,89 @@
+"""Every attack by name, on made-up data: what a command line runs. Each takes seconds and returns what to print."""
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from sfumato.errors import BadParameter, shown
+from sfumato.lab import averaging, floating, linkage, reconstruction, timing, tracker
+from sfumato.lab.seeded import Seeded
+
+Command = Callable[[int, Path | None], str]
+
+FORMATS = frozenset({".svg", ".png", ".pdf", ".html", ".json"})
+
+
+def reconstruct(seed: int, plot: Path | None) -> str:
+    """Recover a thousand secret bits from noisy counts of random subsets."""
+    draw = _drawing(plot)
+    found = reconstruction.run(1000, Seeded(seed))
+    return found.report() + draw("reconstruction", found)
+
+
+def difference(seed: int, plot: Path | None) -> str:
+    """Recover everybody's bit as the difference of two permitted counts."""
+    draw = _drawing(plot)
+    found = tracker.run(400, Seeded(seed))
+    return found.report() + draw("differencing", found)
+
+
+def average(seed: int, plot: Path | None) -> str:
+    """Wear down bounded, rounded and sticky noise by asking often."""
+    draw = _drawing(plot)
+    found = averaging.run(200, 64, Seeded(seed))
+    return found.report() + draw("averaging", found)
+
+
+def link(seed: int, plot: Path | None) -> str:
+    """Give the rows of a table without names their names back."""
+    draw = _drawing(plot)
+    found = linkage.run(20_000, Seeded(seed))
+    return found.report() + draw("linkage", found)
+
+
+def read_doubles(seed: int, plot: Path | None) -> str:
+    """Read the secret from the low bits of textbook noise, and from the time it takes to draw."""
+    draw = _drawing(plot)
+    source = Seeded(seed)
+    found, watched = floating.run(4_000, source), timing.run(4_000, source)
+    return f"{found.report()}\n\n{watched.report()}" + draw("floating", found)
+
+
+ATTACKS: dict[str, Command] = {
+    "reconstruct": reconstruct,
+    "difference": difference,
+    "average": average,
+    "link": link,
+    "float": read_doubles,
+}
+
+
+def _drawing(plot: Path | None) -> Callable[[str, object], str]:
+    """Return what draws a result, and refuse before the attack runs what could not be drawn after it."""
+    if plot is None:
+        return lambda picture, found: ""
+    if plot.suffix not in FORMATS:
+        raise BadParameter(
+            f"{shown(plot.name)} names no kind of picture.",
+            "The kind is read from the end of the name.",
+            f"End it in one of {', '.join(sorted(FORMATS))}.",
+        )
+    if find_spec("altair") is None or find_spec("vl_convert") is None:
+        raise BadParameter(
+            "No plot can be drawn.", "Altair is not installed.", "Install it: pip install 'sfumato[plot]'."
+        )
+
+    def _draw(picture: str, found: object) -> str:
+        charts = import_module("sfumato.lab.plots")  # an extra: whoever draws nothing does not need Altair
+        try:
+            getattr(charts, picture)(found).save(plot)
+        except OSError:
+            raise BadParameter(
+                f"The plot could not be written to {shown(str(plot))}.",
+                "The folder is missing, or may not be written to.",
+                "Name a file in a folder of yours.",
+            ) from None
+        return f"\n\nThe plot is in {plot}."
+
+    return _draw

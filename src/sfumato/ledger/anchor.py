@@ -1,0 +1,60 @@
+"""The anchor: the last sequence and head, in a file of its own, so that a ledger that was cut or rewound is noticed.
+
+One line: sequence, head, and after a clean close the SHA-256 of the whole ledger file (the seal), or a dash. It is
+short enough to be restored by hand from the last receipt: `17 6f1c… -`.
+"""
+
+import re
+from dataclasses import dataclass
+from hashlib import file_digest
+from os import O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY, fdopen, fsync
+from os import open as open_descriptor
+from pathlib import Path
+
+from sfumato.ledger.damage import RESTORE_ANCHOR, damaged
+
+_LINE = re.compile(r"([1-9][0-9]{0,17}) ([0-9a-f]{64}) ([0-9a-f]{64}|-)\n")
+_UNSEALED = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The last row that was durable when this was written. A ledger may be longer, never shorter."""
+
+    sequence: int
+    head: str
+    seal: str | None = None
+    """The hash of the ledger file as it lay closed; None while it is in use."""
+
+
+def read_anchor(path: Path) -> Anchor | None:
+    """Read the anchor; None where there is no file, damage where it is not one line as above."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    found = _LINE.fullmatch(text.decode("ascii", "replace"))
+    if found is None:
+        raise damaged("Its anchor is not one line of sequence, head and seal.", RESTORE_ANCHOR)
+    return Anchor(int(found[1]), found[2], None if found[3] == _UNSEALED else found[3])
+
+
+def write_anchor(path: Path, anchor: Anchor) -> None:
+    """Replace the anchor: after a crash the old one or the new one is there, and either is true.
+
+    The folder is not synchronised: an older anchor protects a little less and refuses nothing that is sound. The
+    caller holds the ledger's lock, so nobody else writes aside.
+    """
+    aside = path.with_name(path.name + ".aside")
+    descriptor = open_descriptor(aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
+    with fdopen(descriptor, "wb") as stream:
+        stream.write(f"{anchor.sequence} {anchor.head} {anchor.seal or _UNSEALED}\n".encode())
+        stream.flush()
+        fsync(stream.fileno())
+    aside.replace(path)
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,206 @@
+"""One turn of the writer: what becomes of each request, decided in order, on the state as of now.
+
+A book exists inside `Store.writing` only. What it adds counts when that has ended well.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import floor
+from time import time_ns
+
+from sfumato.accounting.event import to_json
+from sfumato.accounting.filter import Filter
+from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged
+from sfumato.ledger.chain import STATE_EVERY, Kind, Row, linked, same_question
+from sfumato.ledger.damage import damaged, unavailable
+from sfumato.ledger.recorded_policy import DATASET
+from sfumato.ledger.request import Request
+from sfumato.ledger.state import State, after, folded, to_content
+from sfumato.ledger.store import Store
+
+_TOLERATED = 300 * 10**6
+"""So many microseconds may the clocks of several servers differ; a clock that is further back is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The charge is on its way to the disk: whoever asked may answer when the turn has ended."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The same question was answered before."""
+
+    row: Row
+    """The charge that paid for it."""
+    release: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The same question is being answered by somebody: come again when the charge at `sequence` has ended."""
+
+    sequence: int
+
+
+class Book:
+    """The state during one turn, and the rows that it adds."""
+
+    def __init__(self, store: Store, state: State, answering: Callable[[int], bool]) -> None:
+        self._store = store
+        self._answering = answering
+        """Whether a charge is being answered somewhere."""
+        self.state = caught_up(store, state)
+        now = time_ns() // 1000
+        if now < self.state.time - _TOLERATED:
+            raise unavailable(
+                "The clock of this machine is behind the last entry, so the order of entries could not be trusted.",
+                "Nothing was released. Set the clock, and ask again.",
+            )
+        self._now = max(now, self.state.time)
+
+    def add(self, row: Row) -> Row:
+        """Append a row; its sequence, time and head are filled in here. What does not fit is refused and not added."""
+        if (self.state.sequence + 1) % STATE_EVERY == 0:
+            self._append(Row(0, Kind.STATE.value, 0, content=to_content(self.state)))
+        return self._append(row)
+
+    def _append(self, row: Row) -> Row:
+        whole = linked(self.state.head, row._replace(sequence=self.state.sequence + 1, time=self._now))
+        changed = after(self.state, whole)
+        self._store.append(whole)
+        self.state = changed
+        return whole
+
+    def reserve(self, request: Request, key: str) -> Reserved | Kept | Wait:
+        """Charge a request, or find its answer, or say whom to wait for, or refuse."""
+        if request.policy != self.state.policy:
+            raise PolicyChanged(
+                "Another policy is in force.",
+                "The owner has recorded it in the ledger since this database was opened.",
+                "Nothing was charged. Open the database again with the policy that holds now.",
+            )
+        if request.account not in self.state.accounts:
+            raise BadParameter(
+                "This account does not exist.", "The policy names no such analyst.", "Open as one that it names."
+            )
+        same = same_question(request.account, request.question, request.policy, request.version)
+        if key and (found := self._resumed(request.account, key, same)):
+            return found
+        if settled := self._store.answer(same):
+            return self._kept(settled)
+        if place := self.state.unanswered.get(same):
+            if self._answering(place):
+                return Wait(place)
+            self.add(Row(0, Kind.FAILED.value, 0, same=same, about=place))  # its process is gone, and so is its answer
+        return Reserved(self._charged(request, key, same))
+
+    def settle(self, charge: Row, release: str) -> None:
+        """Store the release of a charge."""
+        self._require_unanswered(charge)
+        self.add(Row(0, Kind.SETTLED.value, 0, same=charge.same, about=charge.sequence, content=release))
+
+    def fail(self, charge: Row) -> None:
+        """Say that a charge has no release and never will."""
+        self._require_unanswered(charge)
+        self.add(Row(0, Kind.FAILED.value, 0, same=charge.same, about=charge.sequence))
+
+    def _require_unanswered(self, charge: Row) -> None:
+        if self.state.unanswered.get(charge.same) != charge.sequence:
+            raise AnswerLost(
+                f"Charge {charge.sequence} was given up.",
+                "Another process took it for the charge of one that had ended.",
+                "It stays charged. Ask again.",
+            )
+
+    def _resumed(self, account: str, key: str, same: str) -> Kept | Wait | None:
+        """Find what became of the charge with this key; None where there is none."""
+        charge = self._store.keyed(account, key)
+        if charge is None:
+            return None
+        if charge.same != same:
+            raise BadParameter(
+                "This key was used for another question.",
+                "A key names one attempt at one question, under one policy and one version of the data.",
+                "Nothing was charged. Ask with a new key.",
+            )
+        settled = self._store.answer(same)
+        if settled is not None:
+            return self._kept(settled)
+        if self.state.unanswered.get(same) == charge.sequence and self._answering(charge.sequence):
+            return Wait(charge.sequence)
+        raise AnswerLost(
+            f"The question of this key was charged as entry {charge.sequence}, and its answer was lost.",
+            "The program ended between the charge and the answer, so nothing was stored that could be given again.",
+            "It stays charged. Ask again with a new key: that is a new charge.",
+        )
+
+    def _kept(self, settled: Row) -> Kept:
+        charge = self._store.row(settled.about)
+        if charge is None:
+            raise damaged(f"Entry {settled.about} is missing.")
+        for row in (charge, settled):  # an index led here: what it found must be what was written
+            before = self._store.row(row.sequence - 1)
+            if before is None or row != linked(before.head, row) or row.same != settled.same:
+                raise damaged(f"Entry {row.sequence} is not what was written.")
+        return Kept(charge, settled.content)
+
+    def _charged(self, request: Request, key: str, same: str) -> Row:
+        try:
+            return self.add(
+                Row(
+                    sequence=0,
+                    kind=Kind.CHARGED.value,
+                    time=0,
+                    account=request.account,
+                    question=request.question,
+                    sql=request.sql,
+                    event=to_json(request.event),
+                    loss=f"{request.loss.epsilon} {request.loss.delta}",
+                    policy=request.policy,
+                    version=request.version,
+                    receipt=request.receipt,
+                    key=key,
+                    same=same,
+                )
+            )
+        except BudgetExhausted:
+            refusal = self._exhausted(request)
+        raise refusal
+
+    def _exhausted(self, request: Request) -> BudgetExhausted:
+        """Say whose cap it is: the analyst's where that one has no room, else the dataset's."""
+        name, budget = next(
+            (name, self.state.accounts[name])
+            for name in (request.account, DATASET)
+            if not self.state.accounts[name].accepts(request.event)
+        )
+        whose = f"{name} has" if name else "the dataset has"
+        key = f"analysts.{name}.epsilon" if name else "budget.epsilon"
+        why = ""
+        try:
+            budget.charge(request.event)
+        except BudgetExhausted as refusal:
+            why = refusal.why
+        return BudgetExhausted(
+            f"This question costs {request.loss}; {whose} ε = {_down(budget)} left of {budget.total}.",
+            why,
+            f"Nothing was charged. Ask for less, or ask the owner to raise `{key}`.",
+        )
+
+
+def caught_up(store: Store, state: State) -> State:
+    """Return the state after what others have appended since."""
+    rows = store.after(state.sequence - 1)
+    known = next(rows, None)
+    if known is None or known.head != state.head:
+        raise damaged(f"Entry {state.sequence} is gone or another: the ledger was rewound while it was in use.")
+    for row in rows:
+        state = folded(state, row)
+    return state
+
+
+def _down(budget: Filter) -> str:
+    return f"{floor(budget.remaining.epsilon * 10**6) / 10**6:g}"

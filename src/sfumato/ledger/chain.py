@@ -1,0 +1,76 @@
+"""A row of the ledger, its canonical bytes, and the SHA-256 chain that binds each row to all rows before it.
+
+The bytes are every field in its order, each with its length in front, so that two different rows never have the same;
+the head of a row is the hash of the head before and of these bytes. A new meaning is a new form with another genesis.
+"""
+
+from enum import StrEnum
+from hashlib import sha256
+from typing import NamedTuple
+
+FORM = "sfumato ledger, form 1"
+GENESIS = sha256(FORM.encode()).hexdigest()
+"""The head before the first row."""
+STATE_EVERY = 1000
+"""A row at a multiple of this holds the sums so far, so that opening does not replay everything."""
+
+
+class Kind(StrEnum):
+    """What a row says."""
+
+    POLICY = "policy"
+    """The owner's budget and what it protects, as of here; the first row is one."""
+    CHARGED = "charged"
+    """A release that is about to happen: durable before any data is read."""
+    SETTLED = "settled"
+    """The release of the charge at `about`, in `content`."""
+    FAILED = "failed"
+    """The charge at `about` never became a release. It stays charged."""
+    STATE = "state"
+    """The sums so far, in `content`: derived from the rows before, and checked against them."""
+
+
+class Row(NamedTuple):
+    """One line of the ledger. A field that its kind does not use is empty, or 0."""
+
+    sequence: int
+    kind: str
+    time: int
+    """Microseconds since 1970, never less than in the row before."""
+    account: str = ""
+    question: str = ""
+    sql: str = ""
+    event: str = ""
+    """Canonical text; see accounting/event.py."""
+    loss: str = ""
+    """The quoted epsilon and delta, as two exact fractions."""
+    policy: str = ""
+    version: str = ""
+    receipt: str = ""
+    key: str = ""
+    """The idempotency key; empty where none was given."""
+    same: str = ""
+    """The hash of account, question, policy and version: equal for the same question."""
+    about: int = 0
+    content: str = ""
+    head: str = ""
+
+
+def framed(*fields: str | int) -> bytes:
+    """Return the fields as bytes that can be read in one way only.
+
+    >>> framed("ab", "", 7)
+    b'2:ab0:1:7'
+    """
+    parts = [str(field).encode() for field in fields]
+    return b"".join(b"%d:%b" % (len(part), part) for part in parts)
+
+
+def linked(previous: str, row: Row) -> Row:
+    """Return the row with its head."""
+    return row._replace(head=sha256(framed(previous, *row[:-1])).hexdigest())
+
+
+def same_question(account: str, question: str, policy: str, version: str) -> str:
+    """Return what is equal for two requests iff they are the same question."""
+    return sha256(framed(account, question, policy, version)).hexdigest()

@@ -1,0 +1,367 @@
+"""The ledger: every release is charged here, durably, before any data is read for it. Proof: proofs/ledger.md
+
+Whoever asks puts a task into one queue. Whoever then gets the writer's turn does all tasks that wait, in their order,
+in one transaction with one synchronisation of the disk, and tells the others. There is no thread of its own that could
+die or be lost in a fork.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Event as Signal
+from threading import Lock
+from time import monotonic, sleep
+from weakref import WeakSet
+
+from sfumato.accounting.calibrate import most_queries
+from sfumato.accounting.event import Event
+from sfumato.accounting.filter import Filter
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.errors import BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
+from sfumato.ledger.book import Book, Kept, Reserved, Wait, caught_up
+from sfumato.ledger.chain import STATE_EVERY, Kind, Row, linked
+from sfumato.ledger.damage import damaged, unavailable
+from sfumato.ledger.history import Entry, entries_of
+from sfumato.ledger.recorded_policy import DATASET
+from sfumato.ledger.request import Request
+from sfumato.ledger.state import EMPTY, State, folded, started
+from sfumato.ledger.store import Store
+from sfumato.ledger.verifying import Verified
+
+__all__ = ["Budget", "Charge", "Entry", "Ledger", "Verified"]
+
+_PATIENCE = 600.0
+"""So many seconds a question waits for the same one that somebody else is answering."""
+_GLANCE = 0.01
+
+Task = Callable[[Book], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A cap and how much of it is used, in the cap's own unit."""
+
+    total: PrivacyLoss
+    spent: PrivacyLoss
+    remaining: PrivacyLoss
+
+
+class _Turn:
+    """A task that waits for the writer, and what came of it."""
+
+    __slots__ = ("abandoned", "done", "result", "task")
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.result: object = None
+        self.done = False
+        self.abandoned = False
+        """Nobody waits for the result any more."""
+
+
+class Charge:
+    """One charge that is durable, or the kept release of the same question."""
+
+    __slots__ = ("_ledger", "_open", "_row", "kept")
+
+    def __init__(self, ledger: "Ledger", row: Row, kept: str | None) -> None:
+        self._ledger = ledger
+        self._row = row
+        self._open = kept is None
+        self.kept = kept
+        """The release of the same question, where it was answered before: then nothing was charged."""
+
+    @property
+    def sequence(self) -> int:
+        """The place of the charge in the ledger."""
+        return self._row.sequence
+
+    @property
+    def head(self) -> str:
+        """The hash of the charge and of everything before it."""
+        return self._row.head
+
+    def settle(self, release: str) -> None:
+        """Store the release durably. Only afterwards may it leave."""
+        if not self._open:
+            raise BadParameter(
+                "This charge is settled.", "One charge pays for one release.", "Charge again for another release."
+            )
+        _require_storable(release)
+        self._ledger._ended(self._row, lambda book: book.settle(self._row, release))
+        self._open = False
+
+    def close(self) -> None:
+        """Mark the charge as failed unless it was settled. It stays charged either way."""
+        if self._open:
+            self._open = False
+            with suppress(Refusal):  # a ledger that cannot say so now shows the charge as reserved
+                self._ledger._ended(self._row, lambda book: book.fail(self._row))
+            self._ledger._forget(self._row.sequence)
+
+
+class Ledger:
+    """An open ledger. Threads may share one, processes one file or server; after a fork it opens itself again."""
+
+    def __init__(self, open_store: Callable[[], Store]) -> None:
+        self._open_store = open_store
+        self._begin()
+        self._store: Store | None = open_store()
+        try:
+            self._state = opened_state(self._store)
+        except BaseException:
+            self._store.close()
+            raise
+        _LEDGERS.add(self)
+
+    def _begin(self) -> None:
+        self._closed = False
+        self._writing = Lock()
+        self._marking = Lock()
+        self._waiting: deque[_Turn] = deque()
+        self._answering: dict[int, Signal] = {}
+
+    @contextmanager
+    def charge(self, request: Request, key: str | None = None) -> Iterator[Charge]:
+        """Charge a release before it happens; when the body begins, the charge is durable.
+
+        The same question under the same policy, version and account gives `kept`, at no cost; while it is being
+        answered elsewhere, this waits for that answer. Leaving without `settle` marks the charge as failed; it stays
+        charged. With a `key`, an attempt that was cut off is taken up again where its release was stored, and refused
+        as `answer_lost` where it was not.
+        """
+        for text in (request.account, request.question, request.sql, request.version, request.receipt, key or ""):
+            _require_storable(text)
+        charge = self._charged(request, key or "")
+        try:
+            yield charge
+        finally:
+            charge.close()
+
+    def budget(self, account: str = DATASET) -> Budget:
+        """Return what is left: for the dataset under the empty name; for an analyst, the tighter of both caps.
+
+        An analyst's question is charged to their own cap and to the dataset's. The one with less epsilon remaining
+        decides what they can still ask, so it is the one shown, with its own total.
+        """
+        tightest = min(self._filters(account), key=lambda cap: (cap.remaining.epsilon, cap.remaining.delta))
+        return Budget(tightest.total, tightest.spent, tightest.remaining)
+
+    def fits(self, event: Event, account: str = DATASET) -> int:
+        """Return how many more releases with this event fit, under both caps."""
+        return min(most_queries(cap, event) for cap in self._filters(account))
+
+    def history(self, account: str | None = None) -> tuple[Entry, ...]:
+        """Return what was charged by this account, or by all, oldest first."""
+        with self._reading().rows() as rows:
+            return entries_of(rows, account)
+
+    def verify(self) -> Verified:
+        """Have the second reader compute every hash and every sum again; what does not hold is refused."""
+        return self._reading().verify()
+
+    def close(self) -> None:
+        """Let go of the ledger. Closing twice is fine; a charge that is open then stays charged."""
+        with self._writing:
+            if not self._closed and self._store is not None:
+                self._store.close()
+            self._closed, self._store = True, None
+
+    def record(self, task: Task) -> None:
+        """Do one more kind of task in the writer's turn: opening records policies so."""
+        self._done(task)
+
+    def _charged(self, request: Request, key: str) -> Charge:
+        patience = monotonic() + _PATIENCE
+        while True:
+            match self._done(lambda book: book.reserve(request, key)):
+                case Reserved(row):
+                    return Charge(self, row, None)
+                case Kept(row, release):
+                    return Charge(self, row, release)
+                case Wait(sequence):
+                    self._wait_for(sequence, patience)
+                case _:
+                    raise AssertionError("a reservation has three outcomes")
+
+    def _wait_for(self, sequence: int, patience: float) -> None:
+        """Wait until the charge is no longer being answered, here or in another process."""
+        here = self._answering.get(sequence)
+        if here is not None:
+            here.wait(patience - monotonic())
+        else:
+            while self._is_answered_elsewhere(sequence) and monotonic() < patience:
+                sleep(_GLANCE)
+        if monotonic() >= patience:
+            raise unavailable(
+                "The same question is still being answered by somebody else.", "Nothing was charged. Ask again later."
+            )
+
+    def _is_answered_elsewhere(self, sequence: int) -> bool:
+        with self._writing:
+            return self._is_answered(sequence)
+
+    def _is_answered(self, sequence: int) -> bool:
+        if sequence in self._answering:
+            return True
+        store = self._opened()
+        if store.claim(sequence):
+            store.disclaim(sequence)
+            return False
+        return True
+
+    def _ended(self, row: Row, task: Task) -> None:
+        """End a charge, and let those go on who wait for it."""
+        if row.sequence not in self._answering:  # closed, or this is the child of the process that charged
+            raise unavailable("This charge belongs to another process, or its ledger was closed.")
+        self._done(task)
+        self._forget(row.sequence)
+
+    def _forget(self, sequence: int) -> None:
+        signal = self._answering.pop(sequence, None)
+        if signal is not None:
+            with self._marking, suppress(Refusal):
+                if self._store is not None:
+                    self._store.disclaim(sequence)
+            signal.set()
+
+    def _done(self, task: Task) -> object:
+        """Have a task done in the next turn, together with all others that wait."""
+        turn = _Turn(task)
+        self._waiting.append(turn)
+        try:
+            with self._writing:
+                if not turn.done:
+                    self._do_all_that_wait()
+        except BaseException:
+            self._give_up(turn)
+            raise
+        if isinstance(turn.result, Refusal):
+            raise turn.result
+        return turn.result
+
+    def _give_up(self, turn: _Turn) -> None:
+        """Nobody waits for this one any more: what it reserved must not keep others waiting."""
+        turn.abandoned = True
+        if isinstance(turn.result, Reserved):
+            self._forget(turn.result.row.sequence)
+
+    def _do_all_that_wait(self) -> None:
+        turns = []
+        while self._waiting:
+            turns.append(self._waiting.popleft())
+        claimed: list[int] = []
+        results: list[object] = []
+        failure: Refusal | None = None
+        try:
+            store = self._opened()
+            with store.writing():
+                book = Book(store, self._state, self._is_answered)
+                for turn in turns:
+                    results.append(_result(book, turn.task))
+                    if isinstance(reserved := results[-1], Reserved):
+                        store.claim(reserved.row.sequence)  # before the commit shows it to other processes
+                        claimed.append(reserved.row.sequence)
+                        self._answering[reserved.row.sequence] = Signal()
+            self._state = book.state
+        except Refusal as refusal:
+            failure = refusal
+        finally:
+            if failure is not None or len(results) < len(turns):
+                failure = failure or unavailable("The program was interrupted.")
+                for sequence in claimed:
+                    self._forget(sequence)
+                results = [failure] * len(turns)
+            for turn, result in zip(turns, results, strict=True):
+                turn.result, turn.done = result, True
+                if turn.abandoned:
+                    self._give_up(turn)
+
+    def _opened(self) -> Store:
+        """Return the store; the writer's turn is held. After a fork it is opened anew."""
+        if self._closed:
+            raise unavailable("It was closed.", "Open the database again.")
+        if self._store is None:
+            store = self._open_store()
+            try:
+                self._state = opened_state(store)
+            except BaseException:
+                store.close()
+                raise
+            self._store = store
+        return self._store
+
+    def _reading(self) -> Store:
+        with self._writing:
+            return self._opened()
+
+    def _filters(self, account: str) -> tuple[Filter, ...]:
+        with self._writing:
+            self._state = caught_up(self._opened(), self._state)
+        accounts = self._state.accounts
+        if account not in accounts:
+            raise BadParameter(
+                "This account does not exist.", "The policy names no such analyst.", "Use one that it names."
+            )
+        return tuple(accounts[name] for name in {DATASET, account})
+
+    def _after_fork(self) -> None:
+        """Be a ledger of this process: the parent's connection, locks and charges are the parent's."""
+        closed, store = self._closed, self._store
+        self._begin()
+        self._closed, self._store = closed, None
+        if store is not None:
+            store.abandon()
+
+
+def opened_state(store: Store) -> State:
+    """Return the state of a ledger: from its last state row on, each row is checked and folded."""
+    last = store.last()
+    place = last - last % STATE_EVERY
+    state = EMPTY
+    if place:
+        before, row = store.row(place - 1), store.row(place)
+        if before is None or row is None or row.kind != Kind.STATE or row != linked(before.head, row):
+            raise damaged(f"Entry {place} is not the state that belongs there.")
+        state = started(row)
+    for row in store.after(place):
+        state = folded(state, row)
+    return state
+
+
+def _result(book: Book, task: Task) -> object:
+    """Do one task. What it refuses is its own affair; a ledger that does not work ends the turn for all."""
+    try:
+        return task(book)
+    except (LedgerDamaged, LedgerUnavailable):
+        raise
+    except Refusal as refusal:
+        return refusal
+
+
+def _require_storable(text: str) -> None:
+    """Refuse text that not every store can hold exactly."""
+    try:
+        text.encode()
+        storable = "\0" not in text
+    except UnicodeEncodeError:
+        storable = False
+    if not storable:
+        raise BadParameter(
+            "The text holds a character that cannot be stored.",
+            "NUL and lone surrogates are no text.",
+            "Leave them out.",
+        )
+
+
+_LEDGERS: WeakSet[Ledger] = WeakSet()
+
+
+def _after_fork() -> None:
+    for ledger in list(_LEDGERS):
+        ledger._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

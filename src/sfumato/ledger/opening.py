@@ -1,0 +1,67 @@
+"""Opening a ledger: the account is created where there is none, and the policy in force is recorded."""
+
+from collections.abc import Callable
+from functools import partial
+from time import time_ns
+
+from sfumato.errors import MixedNeighbours, PolicyWeakened
+from sfumato.ledger.book import Book
+from sfumato.ledger.chain import GENESIS, Kind, Row, linked
+from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.postgres_store import PostgresStore, create_table
+from sfumato.ledger.recorded_policy import RecordedPolicy, recorded, to_content
+from sfumato.ledger.sqlite_store import SqliteStore, create_file
+from sfumato.ledger.store import Store
+from sfumato.policy.canonical import policy_hash
+from sfumato.policy.policy import Location, Policy
+
+
+def open_ledger(policy: Policy, confirm: str | None = None) -> Ledger:
+    """Open the ledger that a policy names, or create it.
+
+    A changed budget or another analyst is recorded. Where the tables changed after something was spent, the owner must
+    say so by giving the new policy's hash as `confirm`; that is recorded too. A changed neighbour relation is refused.
+    """
+    first = linked(GENESIS, _row(recorded(policy, {}, False))._replace(sequence=1, time=time_ns() // 1000))
+    ledger = Ledger(_store_of(policy.ledger, first))
+    try:
+        ledger.record(lambda book: _record(book, policy, confirm))
+    except BaseException:
+        ledger.close()
+        raise
+    return ledger
+
+
+def _store_of(place: Location, first: Row) -> Callable[[], Store]:
+    """Return how to open the store, after it was created where there was none."""
+    if place.path is None:
+        create_table(place.target, first)
+        return partial(PostgresStore, place.target)
+    if not place.path.exists():
+        create_file(place.path, first)
+    return partial(SqliteStore, place.path)
+
+
+def _record(book: Book, policy: Policy, confirm: str | None) -> None:
+    state = book.state
+    if state.policy == policy_hash(policy):
+        return
+    confirmed = confirm == policy_hash(policy)
+    changed = recorded(policy, state.accounts, confirmed)
+    if changed.neighbours != state.neighbours:
+        raise MixedNeighbours(
+            f"neighbours = '{changed.neighbours}' does not continue this ledger.",
+            f"Its losses hold under '{state.neighbours}', and losses under two relations do not add up.",
+            f"Write neighbours = '{state.neighbours}'.",
+        )
+    if state.spent and changed.tables != state.tables and not confirmed:
+        raise PolicyWeakened(
+            "The tables of this policy are not those under which the budget was spent.",
+            "Another unit, other bounds or other keys may protect less than was promised to the people in the data.",
+            f"Nothing was changed. If the owner means it, confirm the new policy by its hash, {changed.hash}.",
+        )
+    book.add(_row(changed))
+
+
+def _row(policy: RecordedPolicy) -> Row:
+    return Row(0, Kind.POLICY.value, 0, policy=policy.hash, content=to_content(policy))

@@ -1,0 +1,26 @@
+"""What is asked of a ledger: one charge, described completely before any data is read."""
+
+from dataclasses import dataclass
+
+from sfumato.accounting.event import Event
+from sfumato.accounting.loss import PrivacyLoss
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One release that is about to happen."""
+
+    account: str
+    """The analyst, folded; the empty text is the dataset's own account."""
+    question: str
+    """The canonical plan: two requests with equal question, policy and version under one account are the same."""
+    sql: str
+    """The question as `history` shows it to people: the text that was asked."""
+    event: Event
+    loss: PrivacyLoss
+    policy: str
+    """The policy's hash."""
+    version: str
+    """The data's version."""
+    receipt: str
+    """A random id."""

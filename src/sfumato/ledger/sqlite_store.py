@@ -1,0 +1,294 @@
+"""Rows in a SQLite file: write-ahead log, one fsync per transaction, an anchor after each, a seal when it is closed.
+
+The write-ahead log needs one fsync per commit where a rollback journal needs three, lets readers read while one
+writes, and carries a checksum in every frame. `synchronous = FULL` makes each commit durable before it returns.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from sfumato.errors import Refusal
+from sfumato.ledger.anchor import Anchor, digest_of, read_anchor, write_anchor
+from sfumato.ledger.chain import Row
+from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
+from sfumato.ledger.file_lock import FileLock
+from sfumato.ledger.verifying import Verified, verify_file
+
+SEALED_UP_TO = 1 << 28
+"""A larger file is not hashed as a whole when it is opened and closed: 256 MiB take a fifth of a second."""
+APPLICATION = 0x5FADA70
+FORMAT = 1
+_PATIENCE = 60.0
+_BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_COLUMNS = ", ".join(Row._fields)
+_SCHEMA = (
+    f"CREATE TABLE entries ({Row._fields[0]} INTEGER PRIMARY KEY, "
+    + ", ".join(f"{name} {'INTEGER' if name in ('time', 'about') else 'TEXT'} NOT NULL" for name in Row._fields[1:])
+    + ") STRICT",
+    "CREATE UNIQUE INDEX answers ON entries (same) WHERE kind = 'settled'",
+    "CREATE UNIQUE INDEX keys ON entries (account, key) WHERE key <> ''",
+    "CREATE TRIGGER entries_stay BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'append only'); END",
+    "CREATE TRIGGER entries_are_kept BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'append only'); END",
+)
+_INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' for _ in Row._fields)})"  # noqa: S608
+_SELECT = f"SELECT {_COLUMNS} FROM entries"  # noqa: S608
+_INHERITED: list[sqlite3.Connection] = []
+"""Connections of a parent process: closing one here would let go of the parent's locks, so they are kept for ever."""
+
+
+class SqliteStore:
+    """One ledger file, opened. See `Store`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = FileLock(_beside(path, "lock"))
+        self._changed = False
+        try:
+            with _failing_closed(), self._lock.held():
+                self._connection = self._opened()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _opened(self) -> sqlite3.Connection:
+        """Open the file and hold it against its anchor. The lock is held: whatever moves was left by a dead process."""
+        anchor = read_anchor(_beside(self._path, "anchor"))
+        if not self._path.stat().st_size:
+            raise damaged("Its file is empty, and a ledger begins with an entry.")
+        sealed = _seal_holds(self._path, anchor)
+        connection = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        try:
+            self._identity = _identity(self._path)
+            _check_form(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            last = connection.execute("SELECT max(sequence) FROM entries").fetchone()[0] or 0
+            _check_anchor(connection, anchor, last)
+            if not sealed and anchor is not None and last == anchor.sequence:
+                raise damaged("Its file is not the one that was closed last.")
+            if anchor is None:
+                self._anchored(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        with _failing_closed(), self._lock.held():
+            if _identity(self._path) != self._identity:
+                raise damaged("Its file was replaced while it was in use.", "Nothing was released. Open it again.")
+            before = self._connection.total_changes
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                if self._connection.total_changes == before:
+                    self._connection.execute("ROLLBACK")
+                    return
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._changed = True
+            self._anchored(self._connection)
+
+    def _anchored(self, connection: sqlite3.Connection) -> None:
+        sequence, head = connection.execute(
+            "SELECT sequence, head FROM entries ORDER BY sequence DESC LIMIT 1"
+        ).fetchone()
+        write_anchor(_beside(self._path, "anchor"), Anchor(sequence, head))
+
+    def last(self) -> int:
+        with _failing_closed():
+            return int(self._connection.execute("SELECT max(sequence) FROM entries").fetchone()[0] or 0)
+
+    def after(self, sequence: int) -> Iterator[Row]:
+        with _failing_closed():
+            yield from map(
+                Row._make,
+                self._connection.execute(f"{_SELECT} WHERE sequence > ? ORDER BY sequence", (sequence,)),
+            )
+
+    def row(self, sequence: int) -> Row | None:
+        return self._one("sequence = ?", sequence)
+
+    def answer(self, same: str) -> Row | None:
+        return self._one("kind = 'settled' AND same = ?", same)
+
+    def keyed(self, account: str, key: str) -> Row | None:
+        return self._one("key <> '' AND account = ? AND key = ?", account, key)
+
+    def _one(self, where: str, *values: str | int) -> Row | None:
+        with _failing_closed():
+            found = self._connection.execute(f"{_SELECT} WHERE {where}", values).fetchone()
+        return None if found is None else Row._make(found)
+
+    def append(self, row: Row) -> None:
+        with _failing_closed():
+            self._connection.execute(_INSERT, row)
+
+    def claim(self, sequence: int) -> bool:
+        with _failing_closed():
+            return self._lock.mark(sequence)
+
+    def disclaim(self, sequence: int) -> None:
+        with _failing_closed():
+            self._lock.unmark(sequence)
+
+    @contextmanager
+    def rows(self) -> Iterator[Iterator[Row]]:
+        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
+            yield map(Row._make, connection.execute(f"{_SELECT} ORDER BY sequence"))
+
+    def verify(self) -> Verified:
+        return verify_file(self._path)
+
+    def close(self) -> None:
+        """Fold the log into the file and seal it; where that is not possible now, the chain still protects it."""
+        with suppress(Refusal), _failing_closed(), self._lock.held():
+            if self._changed and _identity(self._path) == self._identity:
+                self._seal()
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        self._lock.close()
+
+    def _seal(self) -> None:
+        anchor_path = _beside(self._path, "anchor")
+        anchor = read_anchor(anchor_path)
+        busy, frames, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        whole = not busy and not frames and self._path.stat().st_size <= SEALED_UP_TO
+        if whole and anchor is not None and anchor.sequence == self.last():
+            write_anchor(anchor_path, Anchor(anchor.sequence, anchor.head, digest_of(self._path)))
+
+    def abandon(self) -> None:
+        _INHERITED.append(self._connection)
+        self._lock.close()
+
+
+def create_file(path: Path, first: Row) -> None:
+    """Make a ledger of one row: written aside, synchronised, renamed, so that it appears whole or not at all.
+
+    Does nothing where a ledger is there already.
+    """
+    with _failing_closed():
+        lock = FileLock(_beside(path, "lock"))
+        try:
+            with lock.held():
+                if path.exists():
+                    return
+                if _beside(path, "anchor").exists():
+                    raise damaged(
+                        "Its file is gone, and its anchor is still there.",
+                        "Restore the ledger from a backup. An account that was spent does not begin anew.",
+                    )
+                _build(_beside(path, "aside"), first)
+                _beside(path, "aside").rename(path)
+                _synchronise_folder(path.parent)
+                write_anchor(_beside(path, "anchor"), Anchor(first.sequence, first.head, digest_of(path)))
+        finally:
+            lock.close()
+
+
+def _build(aside: Path, first: Row) -> None:
+    for ending in ("", "-wal", "-shm", "-journal"):
+        aside.with_name(aside.name + ending).unlink(missing_ok=True)
+    os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+    with closing(sqlite3.connect(aside, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("BEGIN")
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        connection.execute(_INSERT, first)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")  # stays with the file
+    _require_built(aside, first)
+    descriptor = os.open(aside, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _require_built(aside: Path, first: Row) -> None:
+    """Look at what is in the file itself: SQLite may fail to fold a log into it when it closes, without a word."""
+    with aside.open("rb") as stream:
+        log_mode = stream.read(20)[18:] == b"\2\2"
+    with closing(sqlite3.connect(f"{aside.as_uri()}?immutable=1", uri=True)) as connection:
+        if not log_mode or connection.execute(_SELECT).fetchall() != [first]:
+            raise unavailable("The file could not be created.")
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(f"{path.name}.{ending}")
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _synchronise_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _seal_holds(path: Path, anchor: Anchor | None) -> bool:
+    """Tell whether the file is the one that was sealed, as far as that can be told from its bytes."""
+    if anchor is None or anchor.seal is None or path.stat().st_size > SEALED_UP_TO:
+        return True
+    return digest_of(path) == anchor.seal
+
+
+def _check_form(connection: sqlite3.Connection) -> None:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    form = connection.execute("PRAGMA user_version").fetchone()[0]
+    if application != APPLICATION:
+        raise damaged("Its file is not a ledger of sfumato.")
+    if form != FORMAT:
+        raise unavailable(
+            f"It was written in format {form}, and this program knows format {FORMAT}.",
+            "Use the version of sfumato that wrote it.",
+        )
+    found = {text for (text,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
+    mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+    if found != set(_SCHEMA) or mode != "wal":
+        raise damaged("Its tables are not those of a ledger.")
+
+
+def _check_anchor(connection: sqlite3.Connection, anchor: Anchor | None, last: int) -> None:
+    if not last:
+        raise damaged("It has no entry.")
+    if anchor is None:
+        if last > 1:
+            raise damaged("It has entries, and its anchor is gone.", RESTORE_ANCHOR)
+        return
+    found = connection.execute("SELECT head FROM entries WHERE sequence = ?", (anchor.sequence,)).fetchone()
+    if found is None:
+        raise damaged(f"It ends at entry {last}, and its anchor knows entry {anchor.sequence}: a part is lost.")
+    if found[0] != anchor.head:
+        raise damaged(f"Entry {anchor.sequence} is not the one that its anchor knows.")
+
+
+@contextmanager
+def _failing_closed() -> Iterator[None]:
+    """Turn what SQLite or the system says into a refusal: their words may hold a path."""
+    try:
+        yield
+        return
+    except sqlite3.Error as error:
+        # without a code it is Python that could not read a text
+        broken = (getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF) in _BROKEN
+    except OSError:
+        broken = False
+    if broken:
+        raise damaged("Its file cannot be read as a ledger.") from None
+    raise unavailable("The file could not be read or written durably.") from None

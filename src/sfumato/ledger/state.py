@@ -1,0 +1,158 @@
+"""What the rows of a ledger add up to: one filter per account, the policy in force, the charges without an answer.
+
+A state is derived by folding rows in their order. Nobody writes one: where a row holds a state it is a copy of the
+fold so far, so that opening can begin there.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+from sfumato.accounting.event import Neighbours, from_json
+from sfumato.accounting.filter import Filter
+from sfumato.errors import Refusal
+from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked
+from sfumato.ledger.damage import damaged
+from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
+
+_read_event = lru_cache(maxsize=4096)(from_json)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The sums after `sequence` rows."""
+
+    sequence: int
+    head: str
+    time: int
+    policy: str
+    tables: str
+    neighbours: Neighbours | None
+    accounts: Mapping[str, Filter]
+    """By folded name, the dataset's under the empty one: all that were ever named, at their latest caps."""
+    unanswered: Mapping[str, int]
+    """The charges that are neither settled nor failed: what they ask (`Row.same`), and where they are."""
+
+    @property
+    def spent(self) -> bool:
+        """Whether anything was ever charged."""
+        return DATASET in self.accounts and self.accounts[DATASET].neighbours is not None
+
+
+EMPTY = State(0, GENESIS, 0, "", "", None, {}, {})
+
+
+def folded(state: State, row: Row) -> State:
+    """Return the state after one more row that was read; a row that does not follow is damage."""
+    if row.sequence != state.sequence + 1 or row != linked(state.head, row) or row.time < state.time:
+        raise damaged(f"Entry {state.sequence + 1} does not follow from the one before.")
+    if (row.sequence % STATE_EVERY == 0) != (row.kind == Kind.STATE):
+        raise damaged(f"Entry {row.sequence} is not where it belongs.")
+    try:
+        return after(state, row)
+    except (Refusal, ValueError, TypeError, KeyError):
+        pass
+    raise damaged(f"Entry {row.sequence} cannot have been written after those before.")
+
+
+def after(state: State, row: Row) -> State:
+    """Return the state after a row that follows. A charge that does not fit is refused by its filter."""
+    match row.kind:
+        case Kind.POLICY:
+            changed = _under(state, row)
+        case Kind.CHARGED:
+            changed = _charged(state, row)
+        case Kind.SETTLED | Kind.FAILED:
+            if state.unanswered[row.same] != row.about:
+                raise ValueError("no such charge")
+            rest = {same: place for same, place in state.unanswered.items() if same != row.same}
+            changed = replace(state, unanswered=rest)
+        case Kind.STATE:
+            if row.content != to_content(state):
+                raise ValueError("not the sums so far")
+            changed = state
+        case _:
+            raise ValueError("an unknown kind")
+    return replace(changed, sequence=row.sequence, head=row.head, time=row.time)
+
+
+def started(row: Row) -> State:
+    """Return the state that a state row holds, whatever came before it."""
+    try:
+        data = json.loads(row.content)
+        accounts = {name: _filter(fields) for name, fields in data["accounts"].items()}
+        neighbours = Neighbours(data["neighbours"])
+        return State(
+            row.sequence,
+            row.head,
+            row.time,
+            data["policy"],
+            data["tables"],
+            neighbours,
+            accounts,
+            {str(same): int(place) for same, place in data["unanswered"].items()},
+        )
+    except (Refusal, ValueError, TypeError, KeyError):
+        pass
+    raise damaged(f"Entry {row.sequence} holds no sums.")
+
+
+def to_content(state: State) -> str:
+    """Write the sums as canonical text, exact."""
+    data = {
+        "accounts": {name: _fields(budget) for name, budget in state.accounts.items()},
+        "neighbours": state.neighbours,
+        "policy": state.policy,
+        "tables": state.tables,
+        "unanswered": dict(state.unanswered),
+    }
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _under(state: State, row: Row) -> State:
+    policy = from_content(row.content)
+    if policy.hash != row.policy or state.neighbours not in (None, policy.neighbours):
+        raise ValueError("not the policy that it says")
+    accounts = with_caps(state.accounts, policy)
+    return replace(state, policy=policy.hash, tables=policy.tables, neighbours=policy.neighbours, accounts=accounts)
+
+
+def _charged(state: State, row: Row) -> State:
+    if row.same in state.unanswered:
+        raise ValueError("the same question is being answered")
+    event = _read_event(row.event)
+    charged = {name: state.accounts[name].charge(event) for name in {DATASET, row.account}}
+    return replace(
+        state,
+        accounts={**state.accounts, **charged},
+        unanswered={**state.unanswered, row.same: row.sequence},
+    )
+
+
+def _fields(budget: Filter) -> list[object]:
+    return [
+        str(budget.epsilon),
+        str(budget.delta),
+        budget.order,
+        None if budget.pure is None else str(budget.pure),
+        budget.renyi,
+        str(budget.approximate),
+        budget.neighbours,
+    ]
+
+
+def _filter(fields: list[object]) -> Filter:
+    epsilon, delta, order, pure, renyi, approximate, neighbours = fields
+    if not isinstance(renyi, int) or not (order is None or isinstance(order, int)):
+        raise ValueError("not the fields of a filter")
+    return Filter(
+        Fraction(str(epsilon)),
+        Fraction(str(delta)),
+        order,
+        None if pure is None else Fraction(str(pure)),
+        renyi,
+        Fraction(str(approximate)),
+        None if neighbours is None else Neighbours(str(neighbours)),
+    )

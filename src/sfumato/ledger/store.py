@@ -1,0 +1,60 @@
+"""Where rows are kept: what a ledger needs of a file or a server."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from sfumato.ledger.chain import Row
+from sfumato.ledger.verifying import Verified
+
+
+class Store(Protocol):
+    """An append-only table of rows with one writer at a time, whoever else has it open.
+
+    All methods but `rows` and `verify` are called by one thread at a time. Whatever goes wrong leaves as a Refusal.
+    """
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Be the only writer. On leaving, what was appended is durable; after an exception nothing was appended.
+
+        Where leaving itself fails it is not known which: the rows are then read again before anything else is decided.
+        """
+
+    def last(self) -> int:
+        """Return the sequence of the last row, 0 when there is none."""
+
+    def after(self, sequence: int) -> Iterator[Row]:
+        """Give the rows behind this one, in their order."""
+
+    def row(self, sequence: int) -> Row | None:
+        """Return one row."""
+
+    def answer(self, same: str) -> Row | None:
+        """Return the settled row of this question."""
+
+    def keyed(self, account: str, key: str) -> Row | None:
+        """Return the charged row of this idempotency key."""
+
+    def append(self, row: Row) -> None:
+        """Append a row."""
+
+    def claim(self, sequence: int) -> bool:
+        """Mark a charge as being answered here, until `disclaim` or the end of this process, however it ends.
+
+        False where somebody else does so.
+        """
+
+    def disclaim(self, sequence: int) -> None:
+        """Take back the mark."""
+
+    def rows(self) -> AbstractContextManager[Iterator[Row]]:
+        """Give all rows as of one moment, without waiting for the writer."""
+
+    def verify(self) -> Verified:
+        """Have the second reader check everything."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+    def abandon(self) -> None:
+        """Let go after a fork, without touching what the parent still uses."""

@@ -1,0 +1,246 @@
+"""The second reader: it checks a ledger from its bytes, without the code that writes one.
+
+What it shares with the writer is the meaning of an event and the filter's rule; chain, sums and anchor are computed
+here again, in another way: events are counted between two states and multiplied, not charged one by one.
+"""
+
+import json
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from hashlib import sha256
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from sfumato.accounting.event import from_json
+from sfumato.accounting.filter import UNIT, Filter
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.errors import LedgerDamaged, LedgerUnavailable, Refusal
+
+_COLUMNS = (
+    "sequence, kind, time, account, question, sql, event, loss, policy, version, receipt, key, same, about, content, "
+    "head"
+)
+_FIRST = sha256(b"sfumato ledger, form 1").hexdigest()
+_STATE_PLACES = 1000
+_CHUNK = 1 << 20
+_RULE_OF_ANCHORS = r"([1-9][0-9]{0,17}) ([0-9a-f]{64}) ([0-9a-f]{64}|-)\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a whole ledger says, after every hash and every sum was computed again."""
+
+    entries: int
+    head: str
+    spent: PrivacyLoss
+    """The dataset's share of its budget that is used."""
+
+
+@dataclass(slots=True)
+class _Account:
+    epsilon: Fraction
+    delta: Fraction
+    order: int | None
+    pure: Fraction | None = Fraction(0)
+    renyi: int = 0
+    approximate: Fraction = Fraction(0)
+    neighbours: str | None = None
+    recent: Counter[str] = field(default_factory=Counter)
+    """The events since the sums were brought up to date."""
+
+    def filter(self) -> Filter:
+        return Filter(self.epsilon, self.delta, self.order, self.pure, self.renyi, self.approximate)
+
+    def bring_up_to_date(self) -> None:
+        if not self.recent:
+            return
+        for event, times in self.recent.items():
+            once = _once(self.epsilon, self.delta, self.order, event)
+            self.pure = None if self.pure is None or once.pure is None else self.pure + times * once.pure
+            self.renyi = self.renyi + times * once.renyi if self.order else 0
+            self.approximate += times * once.approximate
+            self.neighbours = self.neighbours or (once.neighbours and once.neighbours.value)
+        self.recent.clear()
+        # sums only grow, so if the rule holds after the last charge under these caps it held after each of them
+        capacity = self.filter().capacity
+        fits = (self.pure is not None and self.pure <= self.epsilon) or (
+            capacity is not None and self.renyi <= capacity
+        )
+        if self.approximate > self.delta / 2 or not fits:
+            raise ValueError("more was spent than there is")
+
+    def fields(self) -> list[object]:
+        pure = None if self.pure is None else str(self.pure)
+        return [
+            str(self.epsilon), str(self.delta), self.order, pure, self.renyi, str(self.approximate), self.neighbours
+        ]  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _once(epsilon: Fraction, delta: Fraction, order: int | None, event: str) -> Filter:
+    """Return what one event costs: an untouched budget after it. What does not fit there cannot have been accepted."""
+    return Filter(epsilon, delta, order).charge(from_json(event))
+
+
+def verify_file(path: Path) -> Verified:
+    """Check a ledger file against its own chain, its sums, its anchor and its seal, or refuse."""
+    try:
+        known = _anchor(path)
+        verified = _verify_file(path, known)
+        if (
+            known is not None
+            and known[2] is not None
+            and known[0] == verified.entries
+            and not _is_sealed(path, known[2])
+        ):
+            raise _damaged("Its file is not the one that was closed last.")
+        return verified
+    except sqlite3.DatabaseError as error:
+        refusal: Refusal = _unreadable(error)
+    except OSError:
+        refusal = _unavailable()
+    raise refusal
+
+
+def _verify_file(path: Path, known: tuple[int, str, str | None] | None) -> Verified:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise _damaged("Its pages do not hold together.")
+        return verify_rows(connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY sequence"), known)  # noqa: S608
+
+
+def verify_rows(rows: Iterable[tuple[Any, ...]], known: tuple[int, str, str | None] | None) -> Verified:
+    """Check rows from the first to the last, and that the row which the anchor knows is among them."""
+    accounts: dict[str, _Account] = {}
+    unanswered: dict[str, int] = {}
+    policy, tables, neighbours, head, count, latest = "", "", None, _FIRST, 0, 0
+    anchored = known is None
+    try:
+        for row in rows:
+            sequence, kind, time, account, question, _, event, _, named, version, _, _, same, about, content, last = row
+            count += 1
+            texts = [head.encode()] + [str(value).encode() for value in row[:-1]]
+            head = sha256(b"".join([b"%d:%b" % (len(text), text) for text in texts])).hexdigest()
+            if sequence != count or head != last or time < latest or (count % _STATE_PLACES == 0) != (kind == "state"):
+                raise ValueError("not the next entry")
+            latest = time
+            if known is not None and known[0] == count:
+                anchored = known[1] == head
+            if kind == "charged":
+                if named != policy or same in unanswered or same != _same(account, question, named, version):
+                    raise ValueError("not a charge under this policy")
+                unanswered[same] = count
+                for name in {"", account}:
+                    accounts[name].recent[event] += 1
+            elif kind in ("settled", "failed"):
+                if unanswered.pop(same) != about:
+                    raise ValueError("no such charge")
+            elif kind == "policy":
+                data = json.loads(content)
+                spent = any(budget.recent or budget.neighbours for budget in accounts.values())
+                if (
+                    sha256(data["text"].encode()).hexdigest() != named
+                    or neighbours not in (None, data["neighbours"])
+                    or (spent and data["tables"] != tables and data["confirmed"] is not True)
+                ):
+                    raise ValueError("not a policy that may follow")
+                policy, tables, neighbours = named, data["tables"], data["neighbours"]
+                _apply(accounts, data)
+            elif kind == "state":
+                if json.loads(content) != _state(accounts, neighbours, policy, tables, unanswered):
+                    raise ValueError("other sums")
+            else:
+                raise ValueError("an unknown kind")
+        for budget in accounts.values():
+            budget.bring_up_to_date()
+        spent_share = accounts[""].filter().spent
+    except (Refusal, ValueError, TypeError, KeyError, AttributeError):
+        broken = True
+    else:
+        broken = False
+    if broken:
+        raise _damaged(f"Entry {count} is not what was written, or what it says does not add up.")
+    if not anchored:
+        raise _damaged("The entry that its anchor knows is missing or another: a part is lost.")
+    return Verified(count, head, spent_share)
+
+
+def _apply(accounts: dict[str, _Account], data: dict[str, Any]) -> None:
+    """Put the caps of a policy into force: sums stay, and so does a Rényi order that was once fixed."""
+    for budget in accounts.values():
+        budget.bring_up_to_date()
+    for name, (epsilon, delta) in data["caps"].items():
+        order = data["orders"][name]
+        budget = accounts.setdefault(name, _Account(Fraction(epsilon), Fraction(delta), order))
+        if order is not None and budget.order is None:
+            budget.renyi = ceil((budget.pure or Fraction(0)) * UNIT)
+        elif order != budget.order and budget.neighbours is not None:
+            raise ValueError("another order after a charge")
+        budget.epsilon, budget.delta, budget.order = Fraction(epsilon), Fraction(delta), order
+
+
+def _state(
+    accounts: dict[str, _Account], neighbours: str | None, policy: str, tables: str, unanswered: dict[str, int]
+) -> dict[str, object]:
+    for budget in accounts.values():
+        budget.bring_up_to_date()
+    return {
+        "accounts": {name: budget.fields() for name, budget in accounts.items()},
+        "neighbours": neighbours,
+        "policy": policy,
+        "tables": tables,
+        "unanswered": unanswered,
+    }
+
+
+def _same(*parts: str) -> str:
+    return sha256(b"".join(b"%d:%b" % (len(part.encode()), part.encode()) for part in parts)).hexdigest()
+
+
+def _anchor(path: Path) -> tuple[int, str, str | None] | None:
+    """Read the anchor; a ledger of one entry may have none yet."""
+    try:
+        line = path.with_name(path.name + ".anchor").read_bytes().decode("ascii", "replace")
+    except FileNotFoundError:
+        return None
+    found = re.fullmatch(_RULE_OF_ANCHORS, line)
+    if found is None:
+        raise _damaged("Its anchor is not one line of sequence, head and seal.")
+    return int(found[1]), found[2], None if found[3] == "-" else found[3]
+
+
+def _is_sealed(path: Path, seal: str) -> bool:
+    digest = sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest() == seal
+
+
+def _damaged(why: str) -> LedgerDamaged:
+    return LedgerDamaged(
+        "The ledger is damaged.",
+        why,
+        "Ask nothing more of it. Restore the ledger and its anchor from a backup that is as new as the last receipt.",
+    )
+
+
+def _unavailable() -> LedgerUnavailable:
+    return LedgerUnavailable(
+        "The ledger cannot be used now.", "Its file could not be read.", "Check disk and rights, and verify again."
+    )
+
+
+def _unreadable(error: sqlite3.Error) -> Refusal:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL):
+        return _unavailable()
+    return _damaged("Its file cannot be read as a ledger.")

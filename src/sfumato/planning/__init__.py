@@ -1,0 +1,1 @@
+"""A PrivateQuery and a loss become a Plan: what is measured, with which noise, at which price."""

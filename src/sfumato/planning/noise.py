@@ -1,0 +1,177 @@
+"""Which noise: Laplace for all measurements, or Gaussian for all, whichever is expected to err less.
+
+Proof: proofs/planning.md, §6
+"""
+
+from collections.abc import Sequence
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import log, log1p
+
+from sfumato.accounting.enclosure import Enclosure, enclose, lower, refine
+from sfumato.accounting.event import Composed, Event, Repeated
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.planning.plan import GroupPlan, Measured
+from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, laplace_weights, shares
+
+_SHORT = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+# Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
+_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
+_LEAST_DELTA = Fraction(1, 10**300)
+
+Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
+"""The groups with their mechanisms, and what they cost together."""
+
+
+def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
+    """Return the noise with the smaller expected error that is (epsilon, delta)-DP in all."""
+    epsilons = tuple(share * epsilon for share in shares(laplace_weights(needs), LAPLACE_ROOT))
+    plain = laplace_noise(needs, epsilons, delta)
+    smooth = _gaussian_noise(needs, epsilons, delta)
+    if smooth is None or expected_error(needs, plain[0]) <= expected_error(needs, smooth[0]):
+        return plain
+    return smooth
+
+
+def laplace_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction) -> Noise:
+    """Return Laplace noise where each part, in the order of `laplace_weights`, costs its own epsilon.
+
+    Only the selection of keys uses delta; several of them share it.
+    """
+    keys, noise = _parted(needs, epsilons)
+    mechanisms = [
+        Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, one.sensitivity.neighbours)
+        for one, epsilon in zip(measurements(needs), noise, strict=True)
+    ]
+    loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if keys else Fraction(0))
+    return _assembled(needs, keys, delta, mechanisms), loss
+
+
+def expected_error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...]) -> Fraction:
+    """Return the sum of the outputs' expected squared errors, each in units of what one person can do to a cell."""
+    return sum(
+        (
+            one.importance * _variance(measured.mechanism) / one.sensitivity.linf**2
+            for need, group in zip(needs, groups, strict=True)
+            for one, measured in zip(need.measurements, group.measured, strict=True)
+        ),
+        Fraction(0),
+    )
+
+
+def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
+    """Return what happens when these groups are released; None if nothing does."""
+    events: list[Event] = []
+    for group in groups:
+        if group.selection is not None:
+            events.append(group.selection.event)
+        events += [_event(one) for one in group.measured]
+    return Composed(tuple(events)) if events else None
+
+
+@lru_cache(maxsize=1024)
+def concentrated_loss(epsilon: Fraction, delta: Fraction) -> Fraction | None:
+    """Return a rho, rounded down to 12 digits, such that rho-zCDP implies (epsilon, delta)-DP; None if there is none.
+
+    Floats choose the order α, any of which is valid; ρ = (ε + ln(αδ)/(α - 1) + ln(α/(α - 1)))/α is enclosed.
+    """
+    order = _best_order(float(epsilon), log(delta.numerator) - log(delta.denominator))
+
+    def _rho(digits: int) -> Enclosure:
+        spread = enclose(order * delta, digits).ln() / (order - 1)
+        return (spread + enclose(order / (order - 1), digits).ln() + epsilon) / order
+
+    bound = lower(refine(_rho))
+    if bound <= 0:
+        return None
+    exact = Fraction(bound)
+    return Fraction(_SHORT.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
+
+
+def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction) -> Noise | None:
+    """Return Gaussian noise at the price of the measurements' Laplace noise; half of delta is for keys, if any.
+
+    None where there is nothing to measure, or no delta.
+    """
+    keys, noise = _parted(needs, epsilons)
+    budget = sum(noise, Fraction(0))
+    for_noise = delta / 2 if keys else delta
+    if not noise or for_noise < _LEAST_DELTA or not _LEAST_EPSILON <= budget <= _MOST_EPSILON:
+        return None
+    rho = concentrated_loss(budget, for_noise)
+    if rho is None:
+        return None
+    mechanisms = [
+        Gaussian(one.sensitivity.l2_squared, one.sensitivity.l2_squared / (2 * share * rho), one.sensitivity.neighbours)
+        for one, share in zip(measurements(needs), shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True)
+    ]
+    loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
+    return _assembled(needs, keys, delta - for_noise, mechanisms), loss
+
+
+def _parted(
+    needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...]
+) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+    """Return the epsilons of the selections and those of the measurements."""
+    selecting = sum(need.keys is not None for need in needs)
+    return epsilons[:selecting], epsilons[selecting:]
+
+
+def _assembled(
+    needs: tuple[Needs, ...], keys: tuple[Fraction, ...], delta: Fraction, mechanisms: Sequence[Laplace | Gaussian]
+) -> tuple[GroupPlan, ...]:
+    """Put the noise of all parts into their groups; the selections share delta."""
+    epsilons, noise = iter(keys), iter(mechanisms)
+    groups = []
+    for need in needs:
+        selection = None
+        if need.keys is not None:
+            touched = min(need.group.contribution.rows, need.group.contribution.groups)
+            selection = OptimalSelection(next(epsilons), delta / len(keys), touched, need.keys.neighbours)
+        measured = tuple(_measured(one, next(noise)) for one in need.measurements)
+        groups.append(GroupPlan(need.group, selection, measured, need.derived))
+    return tuple(groups)
+
+
+def _measured(one: Measurement, mechanism: Laplace | Gaussian) -> Measured:
+    quantity = one.quantity
+    return Measured(
+        one.name,
+        quantity.aggregation,
+        quantity.argument,
+        quantity.distinct,
+        quantity.where,
+        one.sensitivity,
+        mechanism,
+    )
+
+
+def _event(measured: Measured) -> Event:
+    """Return what a measurement costs: where no cell moves by more than 1, it is so many releases of one count.
+
+    That has the same pure loss and a smaller Rényi loss. Proof: proofs/laplace.md, Vectors
+    """
+    mechanism, moved = measured.mechanism, measured.sensitivity
+    if isinstance(mechanism, Laplace) and moved.linf == 1 and moved.l1 > 1:
+        return Repeated(Laplace(1, mechanism.scale, mechanism.neighbours).event, moved.l1)
+    return mechanism.event
+
+
+def _variance(mechanism: Laplace | Gaussian) -> Fraction:
+    """Return the variance of the real law, which the integer law's is near to."""
+    return 2 * mechanism.scale**2 if isinstance(mechanism, Laplace) else mechanism.sigma_squared
+
+
+def _best_order(epsilon: float, log_delta: float) -> Fraction:
+    def _room(exponent: float) -> float:
+        above = float(2.0**exponent)
+        return (epsilon + (log1p(above) + log_delta) / above + log1p(1 / above)) / (1 + above)
+
+    coarse = max((step / 4 for step in range(-40, 240)), key=_room)
+    fine = max((coarse + step / 64 for step in range(-16, 17)), key=_room)
+    return 1 + Fraction(f"{2.0**fine:.4g}")

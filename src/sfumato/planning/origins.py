@@ -1,0 +1,66 @@
+"""Where the columns of an answer come from: which columns of which noisy groups, as they are or computed with."""
+
+from dataclasses import dataclass
+
+from sfumato.analysis.flow import Flow, Fold, Given, Pair, Read, Show
+from sfumato.analysis.private_query import PrivateQuery
+from sfumato.analysis.scalar import Operator, Scalar, columns
+from sfumato.planning.plan import Derived
+
+Source = tuple[str, str]
+"""The label of a group and the name of a column in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The columns of noisy groups that a value depends on; `plain` if it is one of them, unchanged."""
+
+    sources: frozenset[Source]
+    plain: bool = False
+
+
+_NOWHERE = Origin(frozenset())
+
+
+def origins(private: PrivateQuery) -> tuple[Origin, ...]:
+    """Return the origin of each column of the answer."""
+    known = _known(private.outcome.source)
+    return tuple(_origin(item.scalar, known) for item in private.outcome.items)
+
+
+def shown_unchanged(origin: Origin, derived: dict[Source, Derived]) -> Source | None:
+    """Return the count or sum that a column shows as it is, if it does: its margin follows from the noise alone."""
+    if not origin.plain:
+        return None
+    (source,) = origin.sources
+    one = derived.get(source)
+    return source if one is not None and (one.count is None or one.total is None) else None
+
+
+def _known(flow: Flow) -> dict[Source, Origin]:
+    match flow:
+        case Read():
+            return {}
+        case Given(label, given, rows):
+            return {(label, name): Origin(frozenset({(label, name)}), plain=True) for name, _ in given if rows is None}
+        case Pair(_, left, right):
+            return _known(left) | _known(right)
+        case Show(source, label, items):
+            known = _known(source)
+            return {(label, item.name): _origin(item.scalar, known) for item in items}
+        case Fold(source, label, keys, measures):
+            known = _known(source)
+            everything = Origin(frozenset(column for origin in known.values() for column in origin.sources))
+            return {
+                **{(label, key.name): _origin(key.scalar, known) for key in keys},
+                **{(label, measure.name): everything for measure in measures},
+            }
+        case _:
+            return _known(flow.source)
+
+
+def _origin(scalar: Scalar, known: dict[Source, Origin]) -> Origin:
+    found = [known.get(column, _NOWHERE) for column in sorted(columns(scalar))]
+    if scalar.operator is Operator.COLUMN:
+        return found[0]
+    return Origin(frozenset(source for origin in found for source in origin.sources))

@@ -1,0 +1,108 @@
+"""From a private query and a wish to a plan: everything is decided here, before any data is read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_up
+from sfumato.analysis.private_query import Group, PrivateQuery
+from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, shown
+from sfumato.exact import decimal_rational, positive, positive_rational
+from sfumato.planning.measurements import Needs, needs_of
+from sfumato.planning.noise import Noise, best_noise, event_of, laplace_noise
+from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.within import epsilons_within
+from sfumato.policy.policy import Budget
+from sfumato.query.relation import Options
+
+MOST_CELLS = 10_000
+"""So many cells may be public because a range is small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Either `epsilon`, the most that the whole query may cost, or `within`, which may cost `cap` at most.
+
+    Neither is a wish for what is free: public tables, or declared keys alone.
+    """
+
+    epsilon: Fraction | None
+    delta: Fraction
+    within: tuple[tuple[str, Fraction], ...]
+    cap: PrivacyLoss
+
+
+def read_wish(
+    epsilon: object, within: object, delta: object, options: Options, budget: Budget, cap: PrivacyLoss
+) -> Wish:
+    """Read what `ask` was given and what the text's OPTIONS say; both may only tighten the policy."""
+    asked = [decimal_rational(epsilon, "epsilon")] if epsilon is not None else []
+    asked += [options.epsilon] if options.epsilon is not None else []
+    price = positive_rational(min(positive(one, "epsilon") for one in asked), "epsilon") if asked else None
+    targets = _targets(within) if within is not None else ()
+    if price is not None and within is not None:
+        raise BadParameter(
+            "Both epsilon and within are given.", "Each of them decides the price.", "Give one of the two."
+        )
+    return Wish(price, _delta(delta, options, budget), targets, cap)
+
+
+def make_plan(private: PrivateQuery, wish: Wish) -> Plan:
+    """Return the plan of a query, or refuse: a function of text, policy and wish alone.
+
+    Theorem: releasing what the plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
+    """
+    needs = tuple(needs_of(group, private.neighbours) for group in private.groups)
+    for need in needs:
+        if need.keys is not None and not wish.delta:
+            raise _keys_need_delta(need.group)
+    groups, loss = _noise(private, needs, wish)
+    return Plan(private, groups, loss, event_of(groups))
+
+
+def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> Noise:
+    if not any(need.keys is not None or need.measurements for need in needs):
+        return tuple(GroupPlan(need.group, None, (), need.derived) for need in needs), PrivacyLoss(Fraction(0))
+    if wish.within:
+        return laplace_noise(needs, epsilons_within(private, needs, wish.within, wish.cap), wish.delta)
+    if wish.epsilon is None:
+        raise BadParameter(
+            "The query has no price.",
+            "It reads people's rows, and nothing is spent that nobody named.",
+            "Give epsilon='0.1', say, or within={'column': margin}.",
+        )
+    return best_noise(needs, wish.epsilon, wish.delta)
+
+
+def _keys_need_delta(group: Group) -> KeysNeedDelta:
+    names = ", ".join(f"`{key.name}`" for key in group.keys if key.cells is None)
+    return KeysNeedDelta(
+        f"The groups of {names} are not declared.",
+        "Choosing them privately needs delta > 0, and this query has none.",
+        f"Declare `values`, or bounds that allow at most {MOST_CELLS:,} cells in all, or give the query a delta.",
+    )
+
+
+def _delta(delta: object, options: Options, budget: Budget) -> Fraction:
+    given = [delta_or_zero(one) for one in (delta, options.delta) if one is not None]
+    least = min(given, default=budget.query_delta)
+    if max(given, default=least) > budget.query_delta:
+        raise LoosenedPolicy(
+            f"delta = {shown(max(given))} is more than the policy allows a query.",
+            f"Its query_delta is {round_up(budget.query_delta)}, and a query may only ask for less.",
+            "Give a smaller delta, or leave it out.",
+        )
+    return least
+
+
+def _targets(within: object) -> tuple[tuple[str, Fraction], ...]:
+    if not isinstance(within, Mapping) or not within or not all(isinstance(name, str) for name in within):
+        raise BadParameter(
+            f"within = {shown(within)} names no margins.",
+            "It gives columns of the answer the margin that each should have.",
+            "Write for example within={'n': 25}.",
+        )
+    return tuple(
+        (name, positive(decimal_rational(margin, f"within[{shown(name)}]"), f"within[{shown(name)}]"))
+        for name, margin in sorted(within.items())
+    )

@@ -1,0 +1,154 @@
+"""A quote: what a plan costs and how near its answers will be, told before any data is read."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+
+from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.analysis.facts import Facts
+from sfumato.analysis.scalar import Operator, Scalar, walk
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.origins import Origin, Source, origins, shown_unchanged
+from sfumato.planning.plan import Derived, GroupPlan, Measured, Plan
+from sfumato.planning.within import CONFIDENCE
+from sfumato.query.functions import Aggregation
+from sfumato.query.types import NUMBERS, Type
+
+Margin = int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The price of a query and what it buys.
+
+    `margins` gives each column that carries noise its half-width at 95 %, in the column's own unit; None where it
+    depends on the data. `mechanisms` says in words how each column is made.
+    """
+
+    loss: PrivacyLoss
+    margins: Mapping[str, Margin]
+    mechanisms: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"price: {self.loss}"]
+        for name, words in self.mechanisms.items():
+            lines.append(f"{name}: {words}{_margin_text(self.margins, name)}")
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def make_quote(plan: Plan) -> Quote:
+    """Return the quote of a plan; it reads no data."""
+    derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
+    measured = {(group.group.label, one.name): one for group in plan.groups for one in group.measured}
+    margins: dict[str, Margin] = {}
+    mechanisms: dict[str, str] = {}
+    for name, item, origin in zip(plan.private.names, plan.private.outcome.items, origins(plan.private), strict=True):
+        used = _used(origin, derived, measured)
+        if used:
+            margin = _margin(shown_unchanged(origin, derived), derived, measured, item.scalar.facts.type)
+            margins[name] = margin if margins.get(name, margin) == margin else None
+        words = _words(used) if used else _key_words(origin, plan)
+        mechanisms[name] = words if mechanisms.get(name, words) == words else f"{mechanisms[name]}; {words}"
+    return Quote(plan.loss, margins, mechanisms, tuple(dict.fromkeys(_notes(plan))))
+
+
+def _used(origin: Origin, derived: Mapping[Source, Derived], measured: Mapping[Source, Measured]) -> list[Measured]:
+    """Return the measurements that a column depends on, each once."""
+    names: dict[Source, None] = {}
+    for label, name in sorted(origin.sources):
+        if (one := derived.get((label, name))) is not None:
+            names.update({(label, part): None for part in (one.count, one.total, one.squares) if part is not None})
+    return [measured[source] for source in names]
+
+
+def _margin(
+    source: Source | None, derived: Mapping[Source, Derived], measured: Mapping[Source, Measured], type: Type
+) -> Margin:
+    if source is None:
+        return None
+    one = derived[source]
+    reach = measured[source[0], one.total or one.count or ""].mechanism.margin(CONFIDENCE) * one.step
+    return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
+
+
+def _float(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return inf
+
+
+def _margin_text(margins: Mapping[str, Margin], name: str) -> str:
+    if name not in margins:
+        return ""
+    margin = margins[name]
+    return "; margin depends on the data" if margin is None else f"; ±{margin:,} at 95 %"
+
+
+def _words(used: list[Measured]) -> str:
+    """Name the law, its parameters in steps of each measurement's grid, and how many measurements there are."""
+    laws: dict[str, list[str]] = {}
+    for one in used:
+        name, parameter = _law(one.mechanism)
+        laws.setdefault(name, []).append(parameter)
+    words = [f"{name}{'s' * (len(numbers) > 1)} {', '.join(numbers)}" for name, numbers in laws.items()]
+    return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")
+
+
+def _law(mechanism: Laplace | Gaussian) -> tuple[str, str]:
+    if isinstance(mechanism, Laplace):
+        return "discrete Laplace, scale", round_up(mechanism.scale)
+    return "discrete Gaussian, variance", round_up(mechanism.sigma_squared)
+
+
+def _key_words(origin: Origin, plan: Plan) -> str:
+    if not origin.sources:
+        return "exact"
+    labels = {label for label, _ in origin.sources}
+    selected = any(group.selection is not None for group in plan.groups if group.group.label in labels)
+    return "keys selected privately" if selected else "public keys"
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    yield from plan.private.notes
+    for group in plan.groups:
+        yield from _bounding(group)
+        if group.selection is not None:
+            needed = group.selection.units_for(CONFIDENCE)
+            yield (
+                f"Groups are selected privately with δ = {round_up(group.selection.delta)}: "
+                f"one appears with probability 95 % from {needed:,} people on, and smaller ones may be missing."
+            )
+
+
+def _bounding(group: GroupPlan) -> Iterator[str]:
+    """Tell what contribution bounding and clipping may have removed, which no margin covers."""
+    if not group.measured and group.selection is None:
+        return
+    contribution = group.group.contribution
+    rows = "1 row" if contribution.rows == 1 else f"{contribution.rows:,} rows"
+    groups = ""
+    if group.group.keys and contribution.groups < contribution.rows:
+        groups = f" in at most {contribution.groups:,} group{'s' * (contribution.groups > 1)}"
+    yield f"One person counts with at most {rows}{groups}; what they have beyond is left out."
+    summed = (one.argument for one in group.measured if one.aggregation is Aggregation.SUM and one.argument)
+    for argument in summed:
+        for part in walk(argument):
+            if part.operator is Operator.COLUMN and part.facts.bounded and part.facts.type in NUMBERS:
+                yield _clipping(part)
+
+
+def _clipping(column: Scalar) -> str:
+    facts = column.facts
+    name = column.constant[1] if isinstance(column.constant, tuple) else ""
+    reach = f"from {_value(facts.low, facts)} to {_value(facts.high, facts)}"
+    return f"`{name}` counts {reach}; values beyond its bounds are moved to them."
+
+
+def _value(steps: int, facts: Facts) -> str:
+    value = steps * facts.step
+    sign = "-" if value < 0 else ""
+    return sign + round_up(abs(value), 12)

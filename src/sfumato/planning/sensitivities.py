@@ -1,0 +1,53 @@
+"""How far one person moves a measurement, as one vector over all cells of its group.
+
+`cells` is how many cells there are where that is public (1 without keys), else None. Proof: proofs/planning.md, whose
+numbering is used below.
+"""
+
+from sfumato.accounting.event import Neighbours
+from sfumato.analysis.private_query import Contribution
+from sfumato.mechanisms.keys import touched_keys
+from sfumato.sensitivity import norms
+from sfumato.sensitivity.norms import Sensitivity
+
+
+def of_people(contribution: Contribution, cells: int | None, neighbours: Neighbours) -> Sensitivity:
+    """COUNT of different people, and whether a cell has any: one person is one in each cell they touch (§1).
+
+    >>> of_people(Contribution(20, 3, False, True), None, Neighbours.REPLACE).l1
+    6
+    """
+    touched = touched_keys(min(contribution.rows, contribution.groups), neighbours)
+    return norms.counts(touched if cells is None else min(touched, cells), 1, neighbours)
+
+
+def of_rows(contribution: Contribution, cells: int | None, neighbours: Neighbours) -> Sensitivity:
+    """COUNT of rows, or of the rows where something holds (§2)."""
+    if cells == 1:
+        return norms.count(contribution.rows, neighbours)
+    return norms.histogram(contribution.rows, contribution.groups, neighbours)
+
+
+def of_distinct_values(
+    contribution: Contribution, cells: int | None, different: int | None, neighbours: Neighbours
+) -> Sensitivity:
+    """COUNT of different values, of which there are `different` at most, where that is public (§3)."""
+    most = contribution.rows if different is None else min(contribution.rows, different)
+    if cells == 1:
+        return norms.count(most, neighbours)
+    return norms.histogram(contribution.rows, contribution.groups, neighbours, rows_per_group=most)
+
+
+def of_sum(contribution: Contribution, cells: int | None, low: int, high: int, neighbours: Neighbours) -> Sensitivity:
+    """SUM of integers in [low, high], all of them or the different ones (§4).
+
+    A sum of zeros is nobody's secret; it gets the noise of a sum that moves by 1, so that nothing depends on it.
+
+    >>> of_sum(Contribution(2, 2, False, False), None, -1, 1, Neighbours.REPLACE)
+    Sensitivity(l1=4, l2_squared=16, linf=4, neighbours=<Neighbours.REPLACE: 'replace'>)
+    """
+    high = 1 if low == high == 0 else high
+    if cells == 1:
+        return norms.total(low, high, 1, contribution.rows, neighbours)
+    # All rows of a person in one cell are the worst case: then the person adds something in rows · [low, high] to it.
+    return norms.cells(contribution.rows * low, contribution.rows * high, 1, 1, neighbours)

@@ -1,0 +1,66 @@
+"""From how an engine keeps a value to what a person reads: the last step of every answer."""
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.query.types import Type
+
+Kept = int | float | str | bool | None
+"""A value as an engine keeps it."""
+Value = int | float | str | bool | date | datetime | timedelta | None
+"""A value as a person reads it."""
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_START = datetime(1970, 1, 1)
+
+
+def decode(value: Kept, facts: Facts) -> Value:
+    """Return the value in its own unit.
+
+    >>> decode(1250, Facts(Type.DECIMAL, Kind.INTEGER, step=Fraction(1, 100)))
+    12.5
+    >>> decode(19_000, Facts(Type.DATE, Kind.INTEGER))
+    datetime.date(2022, 1, 8)
+    """
+    return None if value is None else _DECODED[facts.type](value, facts)
+
+
+def _integer(value: Kept, facts: Facts) -> Value:
+    return round(Fraction(value or 0) * (facts.step if facts.kind is Kind.INTEGER else 1))
+
+
+def _decimal(value: Kept, facts: Facts) -> Value:
+    return float(value or 0) if facts.kind is Kind.REAL else float(int(value or 0) * facts.step)
+
+
+def _date(value: Kept, _: Facts) -> Value:
+    # noise may lead out of the calendar; its ends stand for all that lies beyond
+    return date.fromordinal(min(max(int(value or 0) + _EPOCH, 1), date.max.toordinal()))
+
+
+def _timestamp(value: Kept, _: Facts) -> Value:
+    try:
+        return _START + timedelta(microseconds=int(value or 0))
+    except OverflowError:
+        return datetime.max if int(value or 0) > 0 else datetime.min
+
+
+def _interval(value: Kept, _: Facts) -> Value:
+    try:
+        return timedelta(microseconds=int(value or 0))
+    except OverflowError:
+        return timedelta.max if int(value or 0) > 0 else timedelta.min
+
+
+_DECODED: dict[Type, Callable[[Kept, Facts], Value]] = {
+    Type.INTEGER: _integer,
+    Type.DECIMAL: _decimal,
+    Type.BOOLEAN: lambda value, _: bool(value),
+    Type.DATE: _date,
+    Type.TIMESTAMP: _timestamp,
+    Type.TEXT: lambda value, _: str(value),
+    Type.INTERVAL: _interval,
+    Type.NULL: lambda _value, _facts: None,
+}

@@ -1,0 +1,58 @@
+"""Answers as Arrow tables and as charts. pandas, polars and Altair are asked for only where they are used."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.analysis.facts import Facts
+from sfumato.errors import BadParameter
+from sfumato.query.types import Type
+from sfumato.release.decode import Value
+
+_FITS = 1 << 63
+_ARROW = {
+    Type.INTEGER: pa.int64(),
+    Type.DECIMAL: pa.float64(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.DATE: pa.date32(),
+    Type.TIMESTAMP: pa.timestamp("us"),
+    Type.TEXT: pa.string(),
+    Type.INTERVAL: pa.duration("us"),
+    Type.NULL: pa.null(),
+}
+
+
+def optional(module: str, extra: str) -> Any:
+    """Return a module that not every installation has."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise BadParameter(
+            f"{module} is not installed.",
+            "It is needed for this and for nothing else, so it comes as an extra.",
+            f"Run: pip install 'sfumato[{extra}]'.",
+        ) from None
+
+
+def arrow_column(values: Sequence[Value], facts: Facts) -> Any:
+    """Return a typed column; integers beyond 64 bits make it a decimal of 38 digits."""
+    wide = facts.type is Type.INTEGER and any(isinstance(value, int) and abs(value) >= _FITS for value in values)
+    return pa.array(values, type=pa.decimal128(38, 0) if wide else _ARROW[facts.type])
+
+
+def chart(keys: Sequence[str], number: str, rows: Sequence[dict[str, Value]]) -> Any:
+    """Return a chart of bars with error bars; `rows` hold keys as text, `value`, `low` and `high`."""
+    altair = optional("altair", "plot")
+    across = altair.X("key:N", title=keys[0] if keys else None, sort=None)
+    bars = altair.Chart(altair.Data(values=list(rows))).encode(x=across)
+    value = altair.Y("value:Q", title=number)
+    margins = {"y": altair.Y("low:Q", title=number), "y2": "high:Q"}
+    if len(keys) > 1:
+        second = altair.XOffset("second:N", title=keys[1])
+        colour = altair.Color("second:N", title=keys[1])
+        return bars.mark_bar().encode(y=value, xOffset=second, color=colour) + bars.mark_rule().encode(
+            **margins, xOffset=second
+        )
+    return bars.mark_bar().encode(y=value) + bars.mark_rule().encode(**margins)

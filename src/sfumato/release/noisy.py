@@ -1,0 +1,110 @@
+"""What was measured, with its noise: the only thing that outlives a run. A ledger keeps it as exact JSON."""
+
+import json
+from dataclasses import dataclass
+
+from sfumato.analysis.private_query import Cell
+from sfumato.errors import MalformedEvent
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyGroup:
+    """One group: its keys, one tuple per cell, and each measurement by name with one noisy integer per cell."""
+
+    keys: tuple[tuple[Cell, ...], ...]
+    columns: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def column(self, name: str) -> tuple[int, ...]:
+        """Return the noisy integers of one measurement."""
+        return next(values for known, values in self.columns if known == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """The groups of a plan, in its order, and how many random bits such noise takes."""
+
+    groups: tuple[NoisyGroup, ...]
+    bits: int
+
+
+def noisy_to_json(noisy: Noisy) -> str:
+    """Return the one text of it. Integers are decimal texts, so that no reader makes floats of them.
+
+    >>> noisy_to_json(Noisy((NoisyGroup((("er",),), (("n", (2**70,)),)),), 64))
+    '{"bits":"64","groups":[{"columns":[["n",["1180591620717411303424"]]],"keys":[[["text","er"]]]}]}'
+    """
+    groups = [
+        {
+            "columns": [[name, [str(value) for value in values]] for name, values in group.columns],
+            "keys": [[_cell_data(cell) for cell in cells] for cells in group.keys],
+        }
+        for group in noisy.groups
+    ]
+    return json.dumps({"bits": str(noisy.bits), "groups": groups}, ensure_ascii=False, separators=(",", ":"))
+
+
+def noisy_from_json(text: str) -> Noisy:
+    """Read back exactly what `noisy_to_json` wrote; any other text is refused."""
+    try:
+        noisy = _noisy(json.loads(text))
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        raise _malformed() from None
+    if noisy_to_json(noisy) != text:  # one text per answer: a stored answer cannot be respelled
+        raise _malformed()
+    return noisy
+
+
+def _noisy(data: dict[str, object]) -> Noisy:
+    groups = data["groups"]
+    if not isinstance(groups, list):
+        raise _malformed()
+    return Noisy(tuple(_group(group) for group in groups), _integer(data["bits"]))
+
+
+def _group(data: dict[str, list[list[object]]]) -> NoisyGroup:
+    keys = tuple(tuple(_cell(cell) for cell in cells) for cells in data["keys"])
+    columns = tuple((_text(name), _integers(values)) for name, values in data["columns"])
+    if any(len(values) != len(keys) for _, values in columns):
+        raise _malformed()
+    return NoisyGroup(keys, columns)
+
+
+def _cell_data(cell: Cell) -> list[str]:
+    if isinstance(cell, bool):
+        return ["boolean", "true" if cell else "false"]
+    return ["integer", str(cell)] if isinstance(cell, int) else ["text", cell]
+
+
+def _cell(data: object) -> Cell:
+    match data:
+        case ["boolean", ("true" | "false") as word]:
+            return word == "true"
+        case ["integer", str(digits)]:
+            return int(digits)
+        case ["text", str(text)]:
+            return text
+    raise _malformed()
+
+
+def _integers(data: object) -> tuple[int, ...]:
+    if isinstance(data, list):
+        return tuple(_integer(value) for value in data)
+    raise _malformed()
+
+
+def _integer(data: object) -> int:
+    return int(_text(data))
+
+
+def _text(data: object) -> str:
+    if isinstance(data, str):
+        return data
+    raise _malformed()
+
+
+def _malformed() -> MalformedEvent:
+    return MalformedEvent(
+        "A stored answer does not read back.",
+        "It is not the text that was written when the answer was released.",
+        "Restore the ledger from a copy; nothing was released.",
+    )

@@ -1,0 +1,53 @@
+"""Exact aggregates get their noise here, and nothing exact goes further."""
+
+import numpy as np
+
+from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.mechanisms.answers import Answers
+from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.randomness.source import Metered, Source
+from sfumato.release.noisy import Noisy, NoisyGroup
+
+
+def publish(plan: Plan, aggregates: Aggregates, source: Source) -> Noisy:
+    """Return the released keys and the noisy measurements of every group.
+
+    Theorem: the law of the outcome is that of the plan's event: a selection of keys, then one mechanism per
+    measurement on the vector of the selected cells.  Proof: proofs/intervals.md
+    """
+    groups = tuple(
+        _publish_group(group, exact, source) for group, exact in zip(plan.groups, aggregates.groups, strict=True)
+    )
+    return Noisy(groups, _bits(plan, groups, source))
+
+
+def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> NoisyGroup:
+    places = _released(plan, exact, source)
+    columns = []
+    for measured in plan.measured:
+        values: Answers = np.asarray(exact.columns[measured.name])[places]
+        noisy = measured.mechanism.release(values, source)
+        columns.append((measured.name, tuple(int(value) for value in noisy)))
+    return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
+
+
+def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> list[int]:
+    """Return where the cells to be shown are: all, if their keys are public, else those selected, by their keys."""
+    if plan.selection is None:
+        return list(range(len(exact.keys)))
+    kept = plan.selection.release(exact.units, source)
+    # the engine's order, and how many cells lay between two, are secret: the keys' own order is not
+    return sorted((int(place) for place in kept), key=lambda place: exact.keys[place])
+
+
+def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
+    """Return how many bits noise of this shape took in a second draw, which nobody sees.
+
+    The bits of the noise itself are not told: a sample far out takes more of them, so their number says something
+    of the noise; and a selection of keys takes some for each key that the data holds.
+    """
+    metered = Metered(source)
+    for group, noisy in zip(plan.groups, groups, strict=True):
+        for measured in group.measured:
+            measured.mechanism.release(np.zeros(len(noisy.keys), dtype=np.int64), metered)
+    return metered.bits

@@ -1,0 +1,268 @@
+"""A release: what an analyst gets to see, with error bars, and what it cost."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from html import escape
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.accounting.event import Event
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.facts import Facts
+from sfumato.errors import UnknownName, shown
+from sfumato.exact import decimal_rational, probability
+from sfumato.planning.plan import Plan
+from sfumato.query.functions import Aggregation
+from sfumato.query.types import NUMBERS
+from sfumato.release.decode import Kept, Value, decode
+from sfumato.release.export import arrow_column, chart, optional
+from sfumato.release.intervals import Answered, Bar, Evaluate, answer, bars
+from sfumato.release.noisy import Noisy
+from sfumato.release.receipt import Receipt, receipt_to_json
+from sfumato.release.table import Ends, shown_value, text_table
+
+LEVEL = Fraction(95, 100)
+_SHOWN = 40
+"""So many rows are printed; `rows()` has them all."""
+
+Ranges = Sequence[Sequence[Ends | None] | None]
+"""For each column the ends of every value; None for a column that has no noise, or is no number."""
+
+SELECTED = (
+    "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT): each interval holds for its cell, but "
+    "among chosen cells high or low noise is over-represented."
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Release:
+    """A table of noisy values with their intervals. Columns of the same name are told apart: n, n_2, n_3."""
+
+    columns: tuple[str, ...]
+    facts: tuple[Facts, ...] = field(repr=False)
+    values: tuple[tuple[Value, ...], ...] = field(repr=False)
+    """Column by column."""
+    ranges: Callable[[Fraction], Ranges] = field(repr=False)
+    possible: tuple[tuple[int | None, int | None], ...] = field(repr=False)
+    """What each column can really be, where policy and question say so: a count is at least 0."""
+    receipt: Receipt
+    event: Event | None
+    notes: tuple[str, ...] = ()
+    _known: dict[Fraction, Ranges] = field(default_factory=dict)
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What the release cost."""
+        return self.receipt.loss
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the answer, one dict per row."""
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.values, strict=True)]
+
+    def intervals(self, level: object = LEVEL) -> list[dict[str, Any]]:
+        """Return the same rows with (low, high) for every number: the true one lies there with this probability.
+
+        An unbounded side is None; NULL is None; keys are as they are. Public answers are exact: (value, value).
+        """
+        ranges = self._ranges(level)
+        columns = [values if ends is None else ends for values, ends in zip(self._exact_ends(), ranges, strict=True)]
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def clamped(self) -> "Release":
+        """Return the release with counts and sums brought to what is possible, and their intervals too.
+
+        This is free and never less accurate for one number; sums of clamped numbers are too high on average.
+        """
+        values = tuple(
+            tuple(_clamp(value, limits) for value in column)
+            for column, limits in zip(self.values, self.possible, strict=True)
+        )
+        return replace(self, values=values, ranges=self._clamped_ranges, _known={})
+
+    def to_arrow(self, with_intervals: bool = False, level: object = LEVEL) -> Any:
+        """Return an Arrow table with the receipt as metadata; intervals come as columns n_low and n_high."""
+        names, arrays = list(self.columns), [arrow_column(*pair) for pair in zip(self.values, self.facts, strict=True)]
+        if with_intervals:
+            for name, facts, ends in zip(self.columns, self.facts, self._ranges(level), strict=True):
+                if ends is not None:
+                    names += [f"{name}_low", f"{name}_high"]
+                    arrays += [arrow_column([end[side] if end else None for end in ends], facts) for side in (0, 1)]
+        table = pa.table(arrays, names=list(unique_names(names)))
+        described = {"loss": str(self.loss), "receipt": receipt_to_json(self.receipt), "notes": json.dumps(self.notes)}
+        return table.replace_schema_metadata({f"sfumato.{key}": text for key, text in described.items()})
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame (`pip install 'sfumato[pandas]'`)."""
+        optional("pandas", "pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return a polars data frame (`pip install 'sfumato[polars]'`)."""
+        return optional("polars", "polars").from_arrow(self.to_arrow())
+
+    def plot(self, column: str | None = None) -> Any:
+        """Return an Altair chart of one number by the first keys (`pip install 'sfumato[plot]'`)."""
+        ranges = self._ranges(LEVEL)
+        numbers = [name for name, facts in zip(self.columns, self.facts, strict=True) if facts.type in NUMBERS]
+        noisy = [name for name, ends in zip(self.columns, ranges, strict=True) if ends is not None and name in numbers]
+        number = column or next(iter([*noisy, *numbers]), None)
+        if number is None or number not in numbers:
+            raise UnknownName(
+                f"There is no number {shown(column)} to plot." if column else "There is no number to plot.",
+                "A chart shows one number by the keys of its rows.",
+                f"Name one of the numbers of the answer: {', '.join(numbers) or 'it has none'}.",
+            )
+        place = self.columns.index(number)
+        keys = [name for name, ends in zip(self.columns, ranges, strict=True) if ends is None and name != number]
+        first = [self.values[self.columns.index(name)] for name in keys[:2]]
+        rows: list[dict[str, Value]] = []
+        for at, value in enumerate(self.values[place]):
+            ends = (ranges[place] or [None] * len(self))[at] or (value, value)
+            named = dict(zip(("key", "second"), (str(key[at]) for key in first), strict=False))
+            rows.append({"key": number, **named, "value": value, "low": ends[0], "high": ends[1]})
+        return chart(keys, number, rows)
+
+    def __len__(self) -> int:
+        return len(self.values[0]) if self.values else 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def __repr__(self) -> str:
+        columns, numbers = self._cells()
+        lines = [text_table(self.columns, columns, numbers)]
+        lines += [f"({len(self):,} rows)"] if len(self) > _SHOWN else []
+        return "\n".join([*lines, f"cost: {self.loss}; ± at 95 %", *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        columns, numbers = self._cells()
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        aligned = ["right" if number else "left" for number in numbers]
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f'<td style="text-align:{side}">{escape(cell)}</td>' for cell, side in zip(row, aligned, strict=True)
+            )
+            + "</tr>"
+            for row in zip(*columns, strict=True)
+        )
+        foot = "<br>".join(escape(line) for line in (f"cost: {self.loss}; ± at 95 %", *self.notes))
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{foot}</p>"
+
+    def _cells(self) -> tuple[list[list[str]], list[bool]]:
+        ranges = self._ranges(LEVEL)
+        columns = [
+            [shown_value(value, ends[at] if ends else None) for at, value in enumerate(values[:_SHOWN])]
+            for values, ends in zip(self.values, ranges, strict=True)
+        ]
+        return columns, [facts.type in NUMBERS for facts in self.facts]
+
+    def _ranges(self, level: object) -> Ranges:
+        exact = probability(decimal_rational(level, "level"), "level")
+        if exact not in self._known:
+            self._known[exact] = self.ranges(exact)
+        return self._known[exact]
+
+    def _exact_ends(self) -> list[Sequence[Value | Ends]]:
+        """Return the columns as `intervals` shows those without noise: a public answer's numbers are their own ends."""
+        if self.event is not None:
+            return list(self.values)
+        return [
+            [(value, value) if facts.type in NUMBERS and value is not None else value for value in values]
+            for values, facts in zip(self.values, self.facts, strict=True)
+        ]
+
+    def _clamped_ranges(self, level: Fraction) -> Ranges:
+        return [
+            ends and [end and (_clamp(end[0], limits), _clamp(end[1], limits)) for end in ends]
+            for ends, limits in zip(self._ranges(level), self.possible, strict=True)
+        ]
+
+
+def make_release(plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate) -> Release:
+    """Return the release of a plan's noisy measurements; `evaluate` runs the outcome over them (`engines.desk`)."""
+    answered = answer(plan, noisy, receipt.id, evaluate)
+    facts = tuple(item.scalar.facts for item in plan.private.outcome.items)
+    values = tuple(
+        tuple(decode(value, known) for value in column) for column, known in zip(answered.columns, facts, strict=True)
+    )
+    notes = plan.private.notes + ((SELECTED,) if _selects(answered) else ())
+    names = unique_names(plan.private.names)
+    return Release(names, facts, values, _decoded(answered, facts), _possible(answered), receipt, plan.event, notes)
+
+
+def exact_release(
+    names: Sequence[str],
+    facts: Sequence[Facts],
+    columns: Sequence[Sequence[Kept]],
+    receipt: Receipt,
+    notes: tuple[str, ...] = (),
+) -> Release:
+    """Return the release of a question that read public tables alone: exact and free."""
+    values = tuple(
+        tuple(decode(value, known) for value in column) for column, known in zip(columns, facts, strict=True)
+    )
+    nothing = ((None, None),) * len(values)
+    return Release(
+        unique_names(names), tuple(facts), values, lambda _: [None] * len(values), nothing, receipt, None, notes
+    )
+
+
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Tell columns of the same name apart by a number, so that no dict loses one.
+
+    >>> unique_names(["n", "n", "n_2"])
+    ('n', 'n_3', 'n_2')
+    """
+    given: list[str] = []
+    for place, name in enumerate(names):
+        taken, unique, number = {*given, *names[place + 1 :]}, name, 2
+        while unique in given or (number > 2 and unique in taken):
+            unique, number = f"{name}_{number}", number + 1
+        given.append(unique)
+    return tuple(given)
+
+
+def _decoded(answered: Answered, facts: tuple[Facts, ...]) -> Callable[[Fraction], Ranges]:
+    def ranges(level: Fraction) -> Ranges:
+        return [
+            ends if ends is None else [_decoded_bar(bar, known) for bar in ends]
+            for ends, known in zip(bars(answered, level), facts, strict=True)
+        ]
+
+    return ranges
+
+
+def _decoded_bar(bar: Bar | None, facts: Facts) -> Ends | None:
+    return None if bar is None else (decode(bar[0], facts), decode(bar[1], facts))
+
+
+def _selects(answered: Answered) -> bool:
+    conditions = answered.traced.conditions if answered.traced else ()
+    return any(condition is None or answered.noisy_numbers(condition) for condition in conditions)
+
+
+def _possible(answered: Answered) -> tuple[tuple[int | None, int | None], ...]:
+    """Return what plain counts and sums can be: not below 0, or on the side of 0 where all their values lie."""
+    items = answered.traced.items if answered.traced else (None,) * len(answered.columns)
+    limits: list[tuple[int | None, int | None]] = []
+    for plain in map(answered.aggregate, items):
+        if plain is None or plain[1].aggregation not in (Aggregation.COUNT, Aggregation.SUM):
+            limits.append((None, None))
+        else:
+            low, high = plain[1].low, plain[1].high
+            counts = plain[1].aggregation is Aggregation.COUNT
+            limits.append((0 if counts or low >= 0 else None, 0 if not counts and high <= 0 else None))
+    return tuple(limits)
+
+
+def _clamp(value: Value, limits: tuple[int | None, int | None]) -> Value:
+    if not isinstance(value, int | float):
+        return value
+    least, most = limits
+    if least is not None and value < least:
+        return type(value)(least)
+    return type(value)(most) if most is not None and value > most else value

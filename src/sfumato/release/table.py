@@ -1,0 +1,76 @@
+"""An answer as a text table: every noisy number with its margin, cut to the digits that mean something."""
+
+from collections.abc import Sequence
+from math import floor, log10
+
+from sfumato.release.decode import Value
+
+Ends = tuple[Value, Value]
+_DIGITS = 2
+"""So many digits of a margin are shown; a person reads no more into it."""
+
+
+def text_table(names: Sequence[str], columns: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
+    """Return aligned columns under their names: numbers to the right, the rest to the left.
+
+    >>> print(text_table(["dept", "n"], [["er", "icu"], ["12 ± 3", "7 ± 3"]], [False, True]))
+    dept       n
+    ----  ------
+    er    12 ± 3
+    icu    7 ± 3
+    """
+    clean = [[_line(cell) for cell in (name, *cells)] for name, cells in zip(names, columns, strict=True)]
+    widths = [max(map(len, cells)) for cells in clean]
+    rows = [list(row) for row in zip(*clean, strict=True)]
+    rows.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(row, widths, numbers, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+
+
+def shown_value(value: Value, ends: Ends | None) -> str:
+    """Return a value with its margin: `±` where both sides are alike, else each side by itself.
+
+    >>> shown_value(1234, (1204, 1264)), shown_value(41.237, (38.1, 46.2)), shown_value(None, None)
+    ('1,234 ± 30', '41.2 -3.1 +5.0', 'NULL')
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, int | float):
+        return str(value)
+    if ends is None or ends[0] == ends[1] == value:
+        return _number(value, None)
+    below, above = (_distance(value, end) for end in ends)
+    known = [distance for distance in (below, above) if distance]
+    places = None if isinstance(value, int) or not known else _places(min(known))
+    less, more = (_margin(distance, places) for distance in (below, above))
+    return f"{_number(value, places)} ± {less}" if less == more else f"{_number(value, places)} -{less} +{more}"
+
+
+def _distance(value: int | float, end: Value) -> int | float | None:
+    return abs(end - value) if isinstance(end, int | float) else None
+
+
+def _places(margin: float) -> int:
+    return max(_DIGITS - 1 - floor(log10(margin)), 0)
+
+
+def _margin(distance: int | float | None, places: int | None) -> str:
+    return "∞" if distance is None else _number(distance, places)
+
+
+def _number(value: int | float, places: int | None) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.6g}" if places is None else f"{value:,.{min(places, 12)}f}"
+
+
+def _line(text: str) -> str:
+    """Keep a text on its line: a key may hold anything, also what moves a terminal's cursor."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

@@ -1,0 +1,144 @@
+"""What a policy will let analysts learn, what not, and how exactly: for its owner, before anybody asks.
+
+Everything here follows from the policy and from public tables; no private row is read for it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sfumato.accounting.loss import round_up
+from sfumato.analysis.keys import MOST_CELLS
+from sfumato.database import Database
+from sfumato.drafting.accuracy import what_it_buys
+from sfumato.engines.connection import quoted
+from sfumato.errors import Refusal
+from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
+from sfumato.terminal.plain import clean
+
+_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_MOST_SUMS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Learnable:
+    """What one column is good for."""
+
+    column: str
+    type: str
+    groups: str
+    sums: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The report on a policy whose data fits it."""
+
+    people: tuple[tuple[str, str], ...]
+    """Each table, and whom it protects."""
+    columns: tuple[Learnable, ...]
+    never: tuple[str, ...]
+    tables: int
+    """About so many questions at `epsilon` fit into the budget."""
+    epsilon: str
+    margins: tuple[tuple[str, str], ...]
+    """Some questions at that price, and their margin at 95 %."""
+
+
+def check(database: Database) -> Checked:
+    """Return what the policy of an open database lets through."""
+    policy = database.policy
+    private = [table for table in policy.tables if not table.public]
+    each = policy.budget.epsilon / 20
+    bought = what_it_buys(policy.budget.epsilon, policy.budget.delta, 1, policy.neighbours)
+    return Checked(
+        tuple((clean(table.name), _whom(table)) for table in policy.tables),
+        tuple(
+            _learnable(policy, table, column) for table in private for column in table.columns if _open(table, column)
+        ),
+        tuple(_never(policy, private)),
+        bought.tables,
+        round_up(each),
+        tuple(_margins(database, private, str(each))),
+    )
+
+
+def _open(table: Table, column: Column) -> bool:
+    return table.unit != UnitColumn(column.name)
+
+
+def _whom(table: Table) -> str:
+    rows = f"at most {table.rows_per_unit:,} row{'s' * (table.rows_per_unit != 1)} count" if table.rows_per_unit else ""
+    groups = f", in at most {table.groups_per_unit:,} groups of an answer" if table.groups_per_unit else ""
+    match table.unit:
+        case UnitColumn(column):
+            return f"one {clean(column)}: {rows}{groups}"
+        case UnitPath(other, column, _, _):
+            return f"one {clean(column)}, found in {clean(other)}: {rows}{groups}"
+        case EachRow():
+            return "each row is a person of its own"
+    return "public, about nobody: exact and free"
+
+
+def _learnable(policy: Policy, table: Table, column: Column) -> Learnable:
+    return Learnable(clean(f"{table.name}.{column.name}"), column.type, _groups(policy, column), _sums(column))
+
+
+def _groups(policy: Policy, column: Column) -> str:
+    if isinstance(column.values, Reference):
+        return clean(f"the keys of {column.values.table}.{column.values.column}")
+    if column.values is not None:
+        return f"{len(column.values):,} declared keys"
+    if column.type is ColumnType.BOOLEAN:
+        return "2 keys"
+    grid = column.grid
+    if grid is not None:
+        cells = grid.greatest - grid.least + 1
+        return f"{cells:,} public keys" if cells <= MOST_CELLS else "in buckets of your choice"
+    return "keys chosen privately" if policy.budget.delta else "no: declare keys, or a delta"
+
+
+def _sums(column: Column) -> str:
+    if column.type not in _SUMMED:
+        return "–"
+    if column.bounds is None:
+        return "no: declare bounds"
+    step = f" in steps of {_number(column.step)}" if column.step not in (None, 1) else ""
+    return f"{_number(column.bounds.low)} to {_number(column.bounds.high)}{step}"
+
+
+def _number(value: object) -> str:
+    return f"{float(value):,.12g}" if not isinstance(value, int) else f"{value:,}"  # type: ignore[arg-type]
+
+
+def _never(policy: Policy, private: list[Table]) -> Iterator[str]:
+    yield "rows as they are, and anything about fewer people than the noise hides"
+    names = [clean(f"{table.name}.{table.unit.column}") for table in private if isinstance(table.unit, UnitColumn)]
+    if names:
+        yield f"{', '.join(names)}: columns that name people are counted and joined, never shown or grouped by"
+    yield "columns that the policy does not declare"
+    if any((table.rows_per_unit or 1) > 1 for table in private):
+        yield "rows of a person beyond those that count: answers about rows are a little low, and no error bar covers it"
+    if not policy.budget.delta:
+        yield "keys that nobody declared: choosing them privately needs a delta"
+
+
+def _margins(database: Database, private: list[Table], each: str) -> Iterator[tuple[str, str]]:
+    """Quote typical questions: they read no data and cost nothing."""
+    for table in private:
+        source = quoted(table.name)
+        yield from _quoted(database, "COUNT(*)", source, table, each)
+        if isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1:
+            yield from _quoted(database, f"COUNT(DISTINCT {quoted(table.unit.column)})", source, table, each)
+        sums = [column for column in table.columns if column.bounds and column.type in _SUMMED and _open(table, column)]
+        for column in sums[:_MOST_SUMS]:
+            yield from _quoted(database, f"SUM({quoted(column.name)})", source, table, each)
+
+
+def _quoted(database: Database, number: str, source: str, table: Table, each: str) -> Iterator[tuple[str, str]]:
+    try:
+        quote = database.explain(f"SELECT {number} AS x FROM {source}", epsilon=each)  # noqa: S608
+    except Refusal:  # what cannot be asked is no example
+        return
+    margin = quote.margins.get("x")
+    if margin is not None:
+        yield clean(f"{number.replace(chr(34), '')} FROM {table.name}"), f"± {margin:,}"

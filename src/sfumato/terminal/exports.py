@@ -1,0 +1,160 @@
+"""An answer as text or bytes for other programs, and as a picture."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable
+from datetime import date, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+import pyarrow as pa
+
+from sfumato.errors import BadParameter, shown
+from sfumato.release.receipt import receipt_to_json
+from sfumato.release.release import Release
+from sfumato.release.table import shown_value
+from sfumato.terminal.plain import clean
+
+FORMATS = ("table", "json", "csv", "arrow", "markdown")
+ENDINGS = {".json": "json", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow", ".md": "markdown", ".txt": "table"}
+PICTURES = (".svg", ".png", ".pdf", ".html", ".json")
+
+
+def encoded(release: Release, form: str) -> bytes:
+    """Return an answer in one of FORMATS, with its intervals."""
+    return _ENCODERS[form](release)
+
+
+def format_of(output: Path | None, form: str | None) -> str:
+    """Return the format that was asked for, or the one that the name of the file means."""
+    if form is not None:
+        return form
+    if output is None:
+        return "table"
+    if output.suffix.lower() in ENDINGS:
+        return ENDINGS[output.suffix.lower()]
+    raise BadParameter(
+        f"{shown(output.name)} does not say its format.",
+        "The format is read from the end of the name.",
+        f"End it in one of {', '.join(ENDINGS)}, or add --format.",
+    )
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place that cannot be written to, before anything is charged."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise _not_written(path)
+
+
+def check_plot(path: Path) -> None:
+    """Refuse a picture that could not be drawn, before anything is charged."""
+    if path.suffix.lower() not in PICTURES:
+        raise BadParameter(
+            f"{shown(path.name)} names no kind of picture.",
+            "The kind is read from the end of the name.",
+            f"End it in one of {', '.join(PICTURES)}.",
+        )
+    if find_spec("altair") is None or find_spec("vl_convert") is None:
+        raise BadParameter("No picture can be drawn.", "Altair is not installed.", "Run: pip install 'sfumato[plot]'.")
+    check_writable(path)
+
+
+def write_plot(release: Release, path: Path) -> None:
+    """Draw the answer into a file."""
+    chart = release.plot()
+    try:
+        chart.save(str(path))
+    except OSError:
+        raise _not_written(path) from None
+
+
+def write_file(content: bytes, path: Path) -> None:
+    """Write an answer into a file."""
+    try:
+        path.write_bytes(content)
+    except OSError:
+        raise _not_written(path) from None
+
+
+def _not_written(path: Path) -> BadParameter:
+    return BadParameter(
+        f"{shown(str(path))} cannot be written.",
+        "The folder is missing, or may not be written to.",
+        "Name a file in a folder of yours; asking the same again is free.",
+    )
+
+
+def _table(release: Release) -> bytes:
+    return f"{release}\n".encode()
+
+
+def _json(release: Release) -> bytes:
+    content = {
+        "columns": list(release.columns),
+        "rows": [{name: _plain(value) for name, value in row.items()} for row in release.rows()],
+        "level": 0.95,
+        "intervals": [{name: _plain(value) for name, value in row.items()} for row in release.intervals()],
+        "loss": {"epsilon": str(release.loss.epsilon), "delta": str(release.loss.delta)},
+        "notes": list(release.notes),
+        "receipt": json.loads(receipt_to_json(release.receipt)),
+    }
+    return (json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(end) for end in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value.isoformat() if isinstance(value, date | datetime) else str(value)
+
+
+def _csv(release: Release) -> bytes:
+    table = release.to_arrow(with_intervals=True)
+    written = io.StringIO(newline="")
+    lines = csv.writer(written, lineterminator="\n")
+    lines.writerow(table.column_names)
+    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        lines.writerow([_csv_value(value) for value in row])
+    return written.getvalue().encode()
+
+
+def _csv_value(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.isoformat() if isinstance(value, date | datetime) else value
+
+
+def _arrow(release: Release) -> bytes:
+    table = release.to_arrow(with_intervals=True)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _markdown(release: Release) -> bytes:
+    lines = [_row(release.columns), "|" + " --- |" * len(release.columns)]
+    for row, ends in zip(release.rows(), release.intervals(), strict=True):
+        pairs = {name: end if isinstance(end, tuple) else None for name, end in ends.items()}
+        lines.append(_row([shown_value(row[name], pairs[name]) for name in release.columns]))
+    lines += ["", f"cost: {release.loss}; ± at 95 %", *(f"note: {note}" for note in release.notes)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _row(cells: tuple[str, ...] | list[str]) -> str:
+    return "".join(f"| {clean(cell).replace('|', '&#124;')} " for cell in cells) + "|"
+
+
+_ENCODERS: dict[str, Callable[[Release], bytes]] = {
+    "table": _table,
+    "json": _json,
+    "csv": _csv,
+    "arrow": _arrow,
+    "markdown": _markdown,
+}

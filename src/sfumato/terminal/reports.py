@@ -1,0 +1,99 @@
+"""Prices, budgets, history and proofs of a ledger, as plain text and as JSON."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.ledger.ledger import Budget, Entry, Verified
+from sfumato.planning.quote import Quote
+from sfumato.release.table import text_table
+from sfumato.terminal.plain import round_down
+
+_LONGEST = 70
+
+
+def budget_text(budget: Budget) -> str:
+    """Return the three lines of a budget."""
+    left = f"ε = {round_down(budget.remaining.epsilon)}, δ = {round_down(budget.remaining.delta)}"
+    return f"total      {budget.total}\nspent      {budget.spent}\nremaining  {left}"
+
+
+def budget_json(budget: Budget) -> str:
+    """Return a budget as JSON; fractions are exact text."""
+    parts = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
+    return _json({name: _loss(loss) for name, loss in parts.items()})
+
+
+def quote_json(quote: Quote) -> str:
+    """Return a quote as JSON."""
+    return _json(
+        {
+            "loss": _loss(quote.loss),
+            "level": 0.95,
+            "margins": dict(quote.margins),
+            "mechanisms": dict(quote.mechanisms),
+            "notes": list(quote.notes),
+        }
+    )
+
+
+def history_text(entries: Sequence[Entry]) -> str:
+    """Return the charges as a table, oldest first."""
+    if not entries:
+        return "Nothing was asked yet."
+    columns = [
+        [str(entry.sequence) for entry in entries],
+        [f"{entry.time:%Y-%m-%d %H:%M}" for entry in entries],
+        [round_up(entry.loss.epsilon) for entry in entries],
+        [entry.state for entry in entries],
+        [_one_line(entry.sql) for entry in entries],
+    ]
+    return text_table(["#", "time (UTC)", "ε", "state", "question"], columns, [True, False, True, False, False])
+
+
+def history_json(entries: Iterable[Entry]) -> str:
+    """Return the charges as JSON; releases themselves are had by asking again, which is free."""
+    return _json(
+        [
+            {
+                "sequence": entry.sequence,
+                "time": entry.time.isoformat(),
+                "account": entry.account,
+                "sql": entry.sql,
+                **_loss(entry.loss),
+                "state": entry.state,
+                "receipt": entry.receipt,
+                "policy": entry.policy,
+                "version": entry.version,
+                "head": entry.head,
+            }
+            for entry in entries
+        ]
+    )
+
+
+def verified_text(verified: Verified) -> str:
+    """Say what was checked."""
+    return (
+        f"The ledger holds: {verified.entries:,} entries, every hash and every sum computed again.\n"
+        f"spent  {verified.spent}\nhead   {verified.head}"
+    )
+
+
+def verified_json(verified: Verified) -> str:
+    """Return what was checked as JSON."""
+    return _json({"entries": verified.entries, "head": verified.head, "spent": _loss(verified.spent)})
+
+
+def _loss(loss: PrivacyLoss) -> dict[str, str]:
+    """Return a loss as exact text: a binary float would not be the number that was promised."""
+    return {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
+
+
+def _one_line(sql: str) -> str:
+    line = " ".join(sql.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)

@@ -1,0 +1,78 @@
+"""The terminal: what it can draw, how wide it is, and which phase long work is in."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from textwrap import wrap
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from sfumato.database import Progress
+from sfumato.terminal.plain import clean
+
+WIDEST = 96
+"""Text is not set wider than this: nobody reads longer lines."""
+_PHASES = {
+    "read": "reading {}",
+    "bound": "choosing each person's rows in {}",
+    "sort": "writing the bounded copy of {}",
+    "copy": "copying {}",
+}
+
+
+def screen(*, stderr: bool = False) -> Console:
+    """Return the console. Colours appear on a terminal only, and never under NO_COLOR."""
+    return Console(stderr=stderr, highlight=False, no_color=True if os.environ.get("NO_COLOR") else None)
+
+
+def draws(console: Console) -> bool:
+    """Tell whether the terminal knows the characters that bars are made of."""
+    return console.encoding.lower().startswith("utf")
+
+
+def say(console: Console, text: str, style: str = "", indent: str = "") -> None:
+    """Print a paragraph."""
+    width = min(console.width, WIDEST) - len(indent)
+    for line in wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False):
+        console.print(Text(indent + line, style))
+
+
+def grid(columns: Iterable[str]) -> Table:
+    """Return a table without lines; a name that starts with > is of a column set to the right."""
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for name in columns:
+        justify = "right" if name.startswith(">") else "left"
+        table.add_column(Text(name.removeprefix(">")), justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    return table
+
+
+def show(console: Console, table: Table, indent: int = 0) -> None:
+    """Print a table."""
+    console.print(Padding(table, (0, 0, 0, indent), expand=False))
+
+
+@contextmanager
+def phases(console: Console) -> Iterator[Progress]:
+    """Show in which phase the bounded copy is, where somebody watches; never how many rows there are."""
+    status: list[Status] = []
+
+    def tell(phase: str, table: str) -> None:
+        words = _PHASES.get(phase, f"{phase} {{}}").format(clean(table))
+        if not status:
+            status.append(console.status(""))
+            status[0].start()
+        status[0].update(Text(f"{words} …"))
+
+    try:
+        yield tell if console.is_terminal else _silent
+    finally:
+        for shown in status:
+            shown.stop()
+
+
+def _silent(_phase: str, _table: str) -> None:
+    """Say nothing."""

@@ -1,0 +1,81 @@
+"""Columns of tests, and the engine's value of an expression for each row of them."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from sfumato.analysis.facts import STORED, Facts, Kind
+from sfumato.analysis.lowering import Scope, lower
+from sfumato.analysis.scalar import Scalar, column
+from sfumato.engines.duckdb_scalar import scalar_sql
+from sfumato.query.expression import Call, Column, Expression, Literal
+from sfumato.query.functions import Function
+from sfumato.query.types import Type
+
+STORAGE = {Kind.REAL: pa.float64(), Kind.BOOLEAN: pa.bool_(), Kind.TEXT: pa.string()}
+
+
+def grid(step: Fraction | int, low: int, high: int, nullable: bool = True) -> Facts:
+    """Return the facts of a number in [low, high] steps; on the grid of 1 it is an integer."""
+    type = Type.INTEGER if step == 1 else Type.DECIMAL
+    return Facts(type, Kind.INTEGER, nullable=nullable, step=Fraction(step), low=low, high=high)
+
+
+UNBOUNDED = Facts(Type.INTEGER, Kind.INTEGER, low=-STORED, high=STORED - 1, declared_low=False, declared_high=False)
+DOUBLE = Facts(Type.DECIMAL, Kind.REAL)
+TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN)
+
+
+def scope(**columns: Facts) -> Scope:
+    """Return columns of the table t."""
+    return {("t", name): column("t", name, facts) for name, facts in columns.items()}
+
+
+def named(seen: Scope, name: str) -> Column:
+    """Return a reference to one of them."""
+    return Column("t", name, seen["t", name].facts.type)
+
+
+def number(value: int | Fraction | None, type: Type = Type.DECIMAL) -> Literal:
+    """Return a number that is spelled out."""
+    return Literal(Fraction(value) if type is Type.DECIMAL and value is not None else value, type)
+
+
+def call(function: Function, *arguments: Expression, type: Type = Type.DECIMAL) -> Call:
+    """Return a call."""
+    return Call(function, arguments, type)
+
+
+def evaluate(scalars: Sequence[Scalar], seen: Scope, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Return the engine's own value of each scalar, for each row: integers are in steps."""
+    columns = {
+        name: pa.array([row[i] for row in rows], STORAGE.get(scalar.facts.kind, pa.int64()))
+        for i, ((_, name), scalar) in enumerate(seen.items())
+    }
+    if not scalars:
+        return []
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("given", pa.table({"n": range(len(rows)), **columns}))
+        connection.execute("CREATE TABLE t AS FROM given")
+        selected = ", ".join(f"{scalar_sql(scalar)} AS c{i}" for i, scalar in enumerate(scalars))
+        found = connection.execute(f"SELECT {selected} FROM t ORDER BY n").fetchall()  # noqa: S608
+    return [[row[i] for row in found] for i in range(len(scalars))]
+
+
+def keeps_facts(value: Any, facts: Facts) -> bool:
+    """Whether a value of the engine is what the facts say."""
+    if value is None:
+        return facts.nullable
+    if facts.kind is Kind.INTEGER:
+        return type(value) is int and facts.low <= value <= facts.high
+    if facts.kind is Kind.REAL:
+        return isinstance(value, float)
+    return isinstance(value, bool)
+
+
+def lowered(expressions: Sequence[Expression], seen: Scope) -> list[Scalar]:
+    """Return the scalars of expressions."""
+    return [lower(expression, seen) for expression in expressions]

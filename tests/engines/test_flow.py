@@ -1,0 +1,230 @@
+"""Every node of a flow against a tiny evaluator in plain Python, on small random tables with hostile names."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+from statistics import pstdev, stdev, variance
+from typing import Any
+
+import duckdb
+import pytest
+
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Order, Pair, Read, Show, Take
+from sfumato.analysis.scalar import Operator, Scalar, column
+from sfumato.engines.connection import quoted
+from sfumato.engines.duckdb_flow import PLACE, flow_sql, outputs
+from sfumato.query.functions import Aggregation
+from sfumato.query.relation import JoinKind
+from sfumato.query.types import Type
+
+INTEGER = Facts(Type.INTEGER, Kind.INTEGER, low=-9, high=9)
+TOTAL = replace(INTEGER, low=-1000, high=1000)
+FINE = replace(INTEGER, type=Type.DECIMAL, step=Fraction(1, 1000), low=-9000, high=9000)
+COARSE = replace(INTEGER, type=Type.DECIMAL, step=Fraction(3), low=-3, high=3)
+TEXT = Facts(Type.TEXT, Kind.TEXT)
+TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN)
+REAL = Facts(Type.DECIMAL, Kind.REAL)
+A, B, X = 'a"#2', "b c", "x; --'"
+LEFT = Read("left table", A, ((X, "c1", INTEGER), ("t", "c2", TEXT), ("f", "c3", TRUTH)))
+RIGHT = Given(B, ((X, INTEGER), ("w", INTEGER)), ((1, 5), (2, None), (1, 6), (None, 7), (3, 3)))
+EMPTY = Given("none", ((X, INTEGER),), ())
+
+Row = dict[tuple[str, str], Any]
+
+
+def _x(label: str = A) -> Scalar:
+    return column(label, X, INTEGER)
+
+
+def _is(operator: Operator, *arguments: Scalar) -> Scalar:
+    return Scalar(operator, arguments, TRUTH)
+
+
+def _number(value: int) -> Scalar:
+    return Scalar(Operator.CONSTANT, (), INTEGER, value)
+
+
+def _value(scalar: Scalar, row: Row) -> Any:
+    parts = [_value(argument, row) for argument in scalar.arguments]
+    if scalar.operator is Operator.COLUMN:
+        assert isinstance(scalar.constant, tuple)
+        return row[str(scalar.constant[0]), str(scalar.constant[1])]
+    if scalar.operator is Operator.CONSTANT:
+        return scalar.constant
+    if scalar.operator is Operator.IS_NULL:
+        return parts[0] is None
+    if None in parts:
+        return None
+    return {Operator.EQUAL: lambda a, b: a == b, Operator.LESS: lambda a, b: a < b}[scalar.operator](*parts)
+
+
+def _rows(flow: Flow, table: list[tuple[Any, ...]]) -> list[Row]:
+    match flow:
+        case Read(_, label, columns):
+            return [{(label, name): value for (name, _, _), value in zip(columns, row, strict=True)} for row in table]
+        case Given(label, columns, rows):
+            return [{(label, name): v for (name, _), v in zip(columns, row, strict=True)} for row in rows or ()]
+        case Keep(source, condition):
+            return [row for row in _rows(source, table) if _value(condition, row) is True]
+        case Pair():
+            return _pairs(flow, table)
+        case Fold():
+            return _groups(flow, table)
+        case Show(source, label, items):
+            return [{(label, item.name): _value(item.scalar, row) for item in items} for row in _rows(source, table)]
+        case Order(source, keys):
+            found = _rows(source, table)
+            for scalar, descending, first in reversed(keys):
+                present = [row for row in found if _value(scalar, row) is not None]
+                present.sort(key=lambda row, scalar=scalar: _value(scalar, row), reverse=descending)  # type: ignore[misc]
+                absent = [row for row in found if _value(scalar, row) is None]
+                found = absent + present if first else present + absent
+            return found
+        case Take(source, count, offset):
+            return _rows(source, table)[offset:][:count]
+
+
+def _pairs(pair: Pair, table: list[tuple[Any, ...]]) -> list[Row]:
+    found, right = [], _rows(pair.right, table)
+    for row in _rows(pair.left, table):
+        met = [row | other for other in right if pair.condition is None or _value(pair.condition, row | other) is True]
+        if not met and pair.kind is JoinKind.LEFT:
+            met = [row | {(label, name): None for label, name, _ in outputs(pair.right)}]
+        found += met
+    return found
+
+
+def _groups(fold: Fold, table: list[tuple[Any, ...]]) -> list[Row]:
+    groups: dict[tuple[Any, ...], list[Row]] = {} if fold.keys else {(): []}
+    for row in _rows(fold.source, table):
+        groups.setdefault(tuple(_value(key.scalar, row) for key in fold.keys), []).append(row)
+    return [
+        {(fold.label, key.name): value for key, value in zip(fold.keys, keys, strict=True)}
+        | {(fold.label, measure.name): _aggregate(measure, rows) for measure in fold.measures}
+        for keys, rows in groups.items()
+    ]
+
+
+def _aggregate(folded: Folded, rows: list[Row]) -> Any:
+    rows = [row for row in rows if folded.where is None or _value(folded.where, row) is True]
+    if folded.argument is None:
+        return len(rows)
+    values = [value for row in rows if (value := _value(folded.argument, row)) is not None]
+    values = list(dict.fromkeys(values)) if folded.distinct else values
+    return (
+        None
+        if not values and folded.aggregation is not Aggregation.COUNT
+        else _PLAIN[folded.aggregation](values, folded)
+    )
+
+
+def _average(values: list[int], folded: Folded) -> Any:
+    exact = Fraction(sum(values), len(values))
+    if folded.facts.kind is Kind.REAL:
+        return float(exact)
+    steps = exact / folded.facts.step
+    size = int(abs(steps) + Fraction(1, 2))
+    return -size if steps < 0 else size
+
+
+_PLAIN: dict[Aggregation, Callable[[list[Any], Folded], Any]] = {
+    Aggregation.COUNT: lambda values, _: len(values),
+    Aggregation.SUM: lambda values, _: sum(values),
+    Aggregation.MIN: lambda values, _: min(values),
+    Aggregation.MAX: lambda values, _: max(values),
+    Aggregation.AVG: _average,
+    Aggregation.VAR_SAMP: lambda values, _: None if len(values) < 2 else variance(values),
+    Aggregation.STDDEV_SAMP: lambda values, _: None if len(values) < 2 else stdev(values),
+    Aggregation.STDDEV_POP: lambda values, _: pstdev(values),
+}
+
+_MEASURES = tuple(
+    Folded(f"m{at} {distinct}", aggregation, _x(), distinct, where, facts)
+    for at, (aggregation, facts) in enumerate(
+        [
+            (Aggregation.COUNT, TOTAL),
+            (Aggregation.SUM, TOTAL),
+            (Aggregation.MIN, INTEGER),
+            (Aggregation.MAX, INTEGER),
+            (Aggregation.AVG, FINE),
+            (Aggregation.AVG, COARSE),
+            (Aggregation.AVG, REAL),
+            (Aggregation.VAR_SAMP, REAL),
+            (Aggregation.STDDEV_SAMP, REAL),
+            (Aggregation.STDDEV_POP, REAL),
+        ]
+    )
+    for distinct, where in [(False, None), (True, None), (True, column(A, "f", TRUTH))]
+)
+_UNIQUE = tuple(replace(measure, name=f"m{at}") for at, measure in enumerate(_MEASURES))
+_COUNT = Folded("n", Aggregation.COUNT, None, False, None, TOTAL)
+_SAME = _is(Operator.EQUAL, _x(), _x(B))
+_FEW = _is(Operator.LESS, column(B, "w", INTEGER), _number(7))
+_INNER = Pair(JoinKind.INNER, LEFT, RIGHT, _SAME)
+_BY_X = Order(LEFT, ((_x(), True, False), (column(A, "t", TEXT), False, True)))
+_TAKEN = Take(Order(_INNER, ((column(B, "w", INTEGER), False, False),)), 4, 1)
+_OWN = Fold(LEFT, "own #", (Item("k1", _x()), Item('k "2"', column(A, "t", TEXT))), (_COUNT,))
+
+FLOWS: dict[str, Flow] = {
+    "read": LEFT,
+    "given": RIGHT,
+    "given nothing": EMPTY,
+    "keep": Keep(Keep(LEFT, column(A, "f", TRUTH)), _is(Operator.LESS, _x(), _number(2))),
+    "inner pair": _INNER,
+    "all pairs": Pair(JoinKind.INNER, LEFT, RIGHT, None),
+    "left pair": Pair(JoinKind.LEFT, LEFT, RIGHT, _SAME),
+    "left pair with nothing": Pair(JoinKind.LEFT, LEFT, EMPTY, None),
+    "left pair with what was kept": Pair(JoinKind.LEFT, Keep(LEFT, column(A, "f", TRUTH)), Keep(RIGHT, _FEW), _SAME),
+    "left pair with a kept pair": Pair(
+        JoinKind.LEFT, Given("l", ((X, INTEGER),), ((1,), (8,))), Keep(_INNER, _FEW), _is(Operator.EQUAL, _x("l"), _x())
+    ),
+    "fold": Fold(LEFT, "g", (Item("k", column(A, "t", TEXT)),), _UNIQUE),
+    "fold of everything": Fold(LEFT, "g", (), _UNIQUE),
+    "fold of nothing": Fold(Keep(LEFT, _is(Operator.LESS, _x(), _number(-9))), "g", (), _UNIQUE),
+    "fold without measures": Fold(LEFT, "g", (Item("k1", column(A, "f", TRUTH)),), ()),
+    "fold of a fold": Fold(_OWN, "g", (Item("k1", column("own #", "n", TOTAL)),), (_COUNT,)),
+    "fold of what was taken": Fold(_TAKEN, "g", (), (_COUNT,)),
+    "order": _BY_X,
+    "order of an order": Order(_BY_X, ((column(A, "f", TRUTH), False, True),)),
+    "take": Take(_BY_X, 3, 2),
+    "take without order": Take(LEFT, None, 4),
+    "take of a take": Take(Take(_BY_X, 5, 0), 3, 1),
+    "keep of taken pairs": Keep(_TAKEN, _FEW),
+    "order of taken pairs": Order(_TAKEN, ((_x(), False, False),)),
+    "pair with what was taken": Pair(JoinKind.LEFT, Take(_BY_X, 4, 0), Take(RIGHT, 2, 0), _SAME),
+    "show": Show(Take(_BY_X, 3, 0), "out", (Item("a", _x()), Item("a b", _is(Operator.IS_NULL, _x())))),
+    "show of a show": Show(
+        Show(Take(_BY_X, 3, 0), "in", (Item("a", _x()),)), "out", (Item("b", column("in", "a", INTEGER)),)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_a_flow_is_what_plain_python_makes_of_it(name: str) -> None:
+    flow, random = FLOWS[name], Random(name)
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for size in (0, 1, 12):
+            table = [
+                (
+                    random.choice([None, *range(-3, 4)]),
+                    random.choice([None, "a", "é", "'"]),
+                    random.choice([None, True, False]),
+                )
+                for _ in range(size)
+            ]
+            stored = f"c1 BIGINT, c2 VARCHAR, c3 BIGINT, {quoted(PLACE)} BIGINT"
+            connection.execute(f"CREATE OR REPLACE TABLE stored ({stored})")
+            for place, (x, t, f) in enumerate(table):
+                connection.execute(
+                    "INSERT INTO stored VALUES ($1, $2, $3, $4)", [x, t, None if f is None else int(f), place]
+                )
+            found = connection.execute(flow_sql(flow, {"left table": "stored"})).fetchall()
+            columns = outputs(flow)
+            expected = [[row[label, name] for label, name, _ in columns] for row in _rows(flow, table)]
+            assert [list(row) for row in found] == [pytest.approx(row) if _real(flow) else row for row in expected]
+
+
+def _real(flow: Flow) -> bool:
+    return any(facts.kind is Kind.REAL for _, _, facts in outputs(flow))

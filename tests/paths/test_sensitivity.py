@@ -1,0 +1,157 @@
+"""Sensitivity is right: for every shape of question, no neighbour moves the exact aggregates further than declared."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.paths.shapes import SHAPES
+from tests.paths.worlds import World, a_world, policy, visit, write
+
+from sfumato.accounting.event import Neighbours
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.analyse import analyse
+from sfumato.engines.aggregates import GroupAggregates
+from sfumato.engines.connection import Limits
+from sfumato.engines.duckdb_engine import DuckDB
+from sfumato.engines.registration import register
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.planner import make_plan, read_wish
+from sfumato.policy.reading import read_policy
+from sfumato.query.parse import parse
+
+Moved = dict[str, dict[tuple[Any, ...], int]]
+
+
+class Opened:
+    """The engine of one small clinic."""
+
+    def __init__(self, folder: Path, world: World, **changes: Any) -> None:
+        write(folder, world)
+        self.policy = read_policy(policy(folder, **changes))
+        self.engine = DuckDB(self.policy, register(self.policy, lambda phase, table: None), Limits(threads=1))
+
+    def plan(self, sql: str) -> Plan:
+        query = parse(sql, self.engine.catalog)
+        private = analyse(query, self.engine.catalog, self.engine.public)
+        budget = self.policy.budget
+        cap = PrivacyLoss(budget.epsilon, budget.delta)
+        wish = read_wish(1, None, None, query.options, budget, cap)
+        return make_plan(private, wish)
+
+    def aggregates(self, sql: str) -> list[tuple[GroupPlan, GroupAggregates]]:
+        plan = self.plan(sql)
+        return list(zip(plan.groups, self.engine.run(self.engine.prepare(plan)).groups, strict=True))
+
+
+def _neighbours(world: World) -> list[World]:
+    removed = [world.without(person) for person in world.people]
+    return removed + [world.without_answer(place) for place in range(len(world.survey))]
+
+
+def _replaced(world: World) -> list[World]:
+    """Return neighbours in which one person has other rows, and everybody is still there."""
+    from random import Random
+
+    found = []
+    for person in world.people:
+        random = Random(person)
+        other = world.without(person)
+        rows = [visit(random, person) for _ in range(4)]
+        mine = [row for row in world.patients if row["patient_id"] == person]
+        found.append(World(other.visits + rows, other.patients + mine, world.survey))
+    return found
+
+
+@pytest.fixture(scope="module")
+def clinics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[Opened, list[Opened]]]]:
+    groups = []
+    for seed, changes in ((1, {}), (2, {"visits": {"groups_per_unit": 2}})):
+        world = a_world(seed)
+        folder = tmp_path_factory.mktemp(f"world{seed}")
+        first = Opened(folder / "all", world, **{name: dict(value) for name, value in changes.items()})
+        others = [
+            Opened(folder / f"without{i}", other, **{name: dict(value) for name, value in changes.items()})
+            for i, other in enumerate(_neighbours(world))
+        ]
+        groups.append((first, others))
+    yield groups
+    for first, others in groups:
+        for opened in (first, *others):
+            opened.engine.close()
+
+
+@pytest.fixture(scope="module")
+def replacing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Opened, list[Opened]]]:
+    world = a_world(3)
+    folder = tmp_path_factory.mktemp("replaced")
+    first = Opened(folder / "all", world, neighbours="replace")
+    others = [Opened(folder / f"other{i}", other, neighbours="replace") for i, other in enumerate(_replaced(world))]
+    yield first, others
+    for opened in (first, *others):
+        opened.engine.close()
+
+
+def _by_key(group: GroupAggregates) -> Moved:
+    columns = dict(group.columns)
+    if group.units is not None:
+        columns["units of keys"] = group.units
+    return {
+        name: {key: int(value) for key, value in zip(group.keys, column, strict=True)}
+        for name, column in columns.items()
+    }
+
+
+def _moves(one: dict[tuple[Any, ...], int], other: dict[tuple[Any, ...], int]) -> list[int]:
+    return [abs(one.get(key, 0) - other.get(key, 0)) for key in {*one, *other}]
+
+
+def _check(first: Opened, others: list[Opened], sql: str) -> int:
+    """Compare with every neighbour; return how far anything moved, so that a test can see that something did."""
+    farthest = 0
+    whole = first.aggregates(sql)
+    for other in others:
+        for (plan, mine), (same, theirs) in zip(whole, other.aggregates(sql), strict=True):
+            assert plan == same, "a plan depends on text, policy and public tables alone"
+            one, two = _by_key(mine), _by_key(theirs)
+            for measured in plan.measured:
+                moves = _moves(one[measured.name], two[measured.name])
+                declared = measured.sensitivity
+                assert sum(moves) <= declared.l1, (sql, measured.name)
+                assert sum(move * move for move in moves) <= declared.l2_squared, (sql, measured.name)
+                assert max(moves, default=0) <= declared.linf, (sql, measured.name)
+                mechanism = measured.mechanism
+                if isinstance(mechanism, Laplace):
+                    assert mechanism.sensitivity >= declared.l1
+                else:
+                    assert mechanism.sensitivity_squared >= declared.l2_squared
+                farthest = max(farthest, sum(moves))
+            if plan.selection is not None:
+                moves = _moves(one["units of keys"], two["units of keys"])
+                assert max(moves, default=0) <= 1, sql
+                assert sum(move > 0 for move in moves) <= plan.selection.touched, sql
+    return farthest
+
+
+@pytest.mark.parametrize("sql", SHAPES)
+def test_no_person_moves_an_aggregate_further_than_declared(
+    clinics: list[tuple[Opened, list[Opened]]], sql: str
+) -> None:
+    for first, others in clinics:
+        _check(first, others, sql)
+
+
+@pytest.mark.parametrize("sql", SHAPES)
+def test_no_replaced_person_moves_an_aggregate_further_than_declared(
+    replacing: tuple[Opened, list[Opened]], sql: str
+) -> None:
+    assert replacing[0].policy.neighbours is Neighbours.REPLACE
+    _check(*replacing, sql)
+
+
+def test_the_law_can_fail(clinics: list[tuple[Opened, list[Opened]]]) -> None:
+    """Most shapes do move on some neighbour: a law over constants would prove nothing."""
+    moved = sum(_check(*clinics[0], sql) > 0 for sql in SHAPES)
+    assert moved > len(SHAPES) * Fraction(4, 5)

@@ -1,0 +1,66 @@
+"""A quote says what the plan does: its margins are the mechanism's own, and it tells what bounding removes."""
+
+from fractions import Fraction
+
+from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, SECRET_DEPT, asked, group_of, price, private_of
+
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.flow import Item, Keep, Show
+from sfumato.analysis.numbers import shifted
+from sfumato.analysis.private_query import PrivateQuery
+from sfumato.analysis.scalar import column
+from sfumato.planning.planner import make_plan
+from sfumato.planning.quote import make_quote
+from sfumato.query.types import Type
+
+VISITS = private_of(group_of(asked("count"), asked("sum", COST), asked("avg", AGE), keys=(PUBLIC_DEPT,)))
+
+
+def test_margins_of_counts_and_sums_are_the_mechanisms_own() -> None:
+    plan = make_plan(VISITS, price(1))
+    count, total = plan.groups[0].measured[:2]
+    quote = make_quote(plan)
+    assert quote.margins["a1"] == count.mechanism.margin(Fraction(95, 100))
+    assert isinstance(quote.margins["a1"], int)
+    assert quote.margins["a2"] == float(total.mechanism.margin(Fraction(95, 100)) * Fraction(1, 100))
+    assert quote.margins["a3"] is None
+    assert "dept" not in quote.margins
+    assert quote.loss == plan.loss
+
+
+def test_mechanisms_are_told_in_words() -> None:
+    quote = make_quote(make_plan(private_of(group_of(asked("count"), rows=4)), price("0.1")))
+    assert quote.mechanisms == {"a1": "discrete Laplace, scale 40"}
+    quote = make_quote(make_plan(VISITS, price(1)))
+    assert quote.mechanisms["dept"] == "public keys"
+    assert quote.mechanisms["a3"].endswith("(2 measurements)")
+    assert "±" in str(quote)
+    assert "depends on the data" in str(quote)
+
+
+def test_notes_tell_what_bounding_may_have_removed() -> None:
+    notes = make_quote(make_plan(VISITS, price(1))).notes
+    assert "One person counts with at most 20 rows in at most 3 groups; what they have beyond is left out." in notes
+    assert "`cost` counts from 0 to 5000; values beyond its bounds are moved to them." in notes
+
+
+def test_selected_keys_are_told_with_the_size_that_appears() -> None:
+    plan = make_plan(private_of(group_of(asked("count"), keys=(SECRET_DEPT,))), price(1, "1e-6"))
+    selection = plan.groups[0].selection
+    assert selection is not None
+    quote = make_quote(plan)
+    assert quote.mechanisms["dept"] == "keys selected privately"
+    assert any(f"{selection.units_for('0.95'):,} people" in note for note in quote.notes)
+
+
+def test_what_is_computed_from_a_count_has_no_fixed_margin_and_what_is_renamed_has() -> None:
+    truth = column("group", "a1", Facts(Type.BOOLEAN, Kind.BOOLEAN))
+    whole = Facts(Type.INTEGER, Kind.INTEGER, low=-(1 << 40), high=1 << 40)
+    renamed = Show(Keep(VISITS.outcome.source, truth), "inner", (Item("n", column("group", "a1", whole)),))
+    shown = column("inner", "n", whole)
+    outcome = Show(renamed, "answer", (Item("n", shown), Item("more", shifted(shown, 1))))
+    plan = make_plan(PrivateQuery(VISITS.groups, outcome, ("n", "more"), VISITS.neighbours), price(1))
+    quote = make_quote(plan)
+    assert quote.margins["n"] == plan.groups[0].measured[0].mechanism.margin(Fraction(95, 100))
+    assert quote.margins["more"] is None
+    assert quote.mechanisms["n"] == quote.mechanisms["more"]

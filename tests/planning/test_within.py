@@ -1,0 +1,72 @@
+"""Accuracy first: the margin that was asked for is reached, and a little less epsilon would miss it."""
+
+from fractions import Fraction
+
+import pytest
+from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, SECRET_DEPT, asked, group_of, margins, private_of
+
+from sfumato.errors import UnknownName, UnreachableMargin
+from sfumato.planning.planner import make_plan
+from sfumato.planning.quote import make_quote
+from sfumato.planning.within import CONFIDENCE, least_inverse_scale
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+
+VISITS = group_of(asked("count"), asked("sum", COST), asked("avg", COST), keys=(PUBLIC_DEPT,))
+
+
+@pytest.mark.parametrize("reach", [0, 1, 2, 25, 1000, 10**9, 10**30])
+def test_the_least_inverse_scale_reaches_and_the_next_smaller_one_does_not(reach: int) -> None:
+    found = least_inverse_scale(reach)
+    assert DiscreteLaplace(1 / found).margin(CONFIDENCE) <= reach
+    assert DiscreteLaplace(1 / (found * (1 - Fraction(2, 10**11)))).margin(CONFIDENCE) > reach
+
+
+def test_named_columns_get_their_margin_and_the_others_their_mean() -> None:
+    plan = make_plan(private_of(VISITS), margins(a1=25, a2="40000"))
+    quote = make_quote(plan)
+    assert quote.margins["a1"] == 25
+    assert quote.margins["a2"] == 40000
+    count, total, present = plan.groups[0].measured
+    costs = [one.sensitivity.l1 / one.mechanism.scale for one in (count, total, present)]  # type: ignore[union-attr]
+    assert costs[2] == (costs[0] + costs[1]) / 2
+    assert plan.loss.epsilon == sum(costs)
+    assert plan.loss.delta == 0
+
+
+def test_a_name_matches_whatever_its_case() -> None:
+    assert make_plan(private_of(VISITS), margins(A1=25)) == make_plan(private_of(VISITS), margins(a1=25))
+
+
+def test_keys_are_selected_beside_it() -> None:
+    plan = make_plan(private_of(group_of(asked("count"), keys=(SECRET_DEPT,))), margins(a1=500, delta="1e-6"))
+    selection = plan.groups[0].selection
+    assert selection is not None
+    assert plan.loss.epsilon == 2 * selection.epsilon
+    assert plan.loss.delta == Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize("name", ["a3", "dept"])
+def test_what_depends_on_data_has_no_margin_to_ask_for(name: str) -> None:
+    with pytest.raises(UnreachableMargin, match="COUNT and SUM"):
+        make_plan(private_of(VISITS), margins(**{name: 5}))
+
+
+def test_an_unknown_column_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UnknownName, match="`a1`"):
+        make_plan(private_of(VISITS), margins(total=5))
+
+
+def test_less_than_half_a_step_is_refused() -> None:
+    assert make_plan(private_of(VISITS), margins(a2="0.005", cap=10**12)).loss.epsilon > 0
+    with pytest.raises(UnreachableMargin, match="half a step"):
+        make_plan(private_of(VISITS), margins(a1="0.49"))
+
+
+def test_beyond_the_cap_the_nearest_margin_is_named_and_can_be_had() -> None:
+    alone = group_of(asked("sum", AGE))
+    with pytest.raises(UnreachableMargin) as refused:
+        make_plan(private_of(alone), margins(a1=100, cap="0.5"))
+    nearest = refused.value.remedy.partition("±")[2].rstrip(".")
+    assert make_plan(private_of(alone), margins(a1=nearest, cap="0.5")).loss.epsilon <= Fraction(1, 2)
+    with pytest.raises(UnreachableMargin, match="raise the budget"):
+        make_plan(private_of(alone), margins(a1=100, cap=0))

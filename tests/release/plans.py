@@ -1,0 +1,103 @@
+"""Plans written by hand, and noisy tables of many cells: one release of many cells is many releases of one."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.accounting.event import Neighbours
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.flow import Flow, Given, Item, Show
+from sfumato.analysis.private_query import Asked, Contribution, Group, Key, PrivateQuery
+from sfumato.analysis.scalar import Scalar, column
+from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.planning.plan import Derived, GroupPlan, Measured, Plan
+from sfumato.query.functions import Aggregation
+from sfumato.query.types import Type
+from sfumato.release.receipt import Receipt
+from sfumato.sensitivity.norms import count as count_sensitivity
+
+ADD = Neighbours.ADD_REMOVE
+LOSS = PrivacyLoss(Fraction(1))
+RECEIPT = Receipt("r1", "policy", "1", LOSS, 1, "head", 0)
+STEP = Fraction(1, 100)
+LOW, HIGH, OFFSET = 0, 500_000, 250_000
+"""cost = { bounds = [0, 5000], step = 0.01 }, centred."""
+
+WIDE = 1 << 100
+KEY = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, high=1 << 40)
+COUNTED = Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), -WIDE, WIDE)
+SUMMED = Facts(Type.DECIMAL, Kind.INTEGER, False, STEP, -WIDE, WIDE)
+SPREAD = Facts(Type.DECIMAL, Kind.REAL)
+FACTS: Mapping[Aggregation, Facts] = {Aggregation.COUNT: COUNTED, Aggregation.SUM: SUMMED}
+
+Mechanism = Laplace | Gaussian
+
+
+def laplace(scale: int | Fraction) -> Laplace:
+    return Laplace(1, Fraction(scale), ADD)
+
+
+def gaussian(sigma: int) -> Gaussian:
+    return Gaussian(1, Fraction(sigma) ** 2, ADD)
+
+
+def derived(aggregation: Aggregation) -> Derived:
+    """Return an aggregate named after itself, of measurements N, T and Q."""
+    if aggregation is Aggregation.COUNT:
+        return Derived("count", aggregation, "N", None, None, Fraction(1), Fraction(0), 0, 0)
+    offset = Fraction(0) if aggregation is Aggregation.SUM else Fraction(OFFSET)
+    return Derived(str(aggregation), aggregation, "N", "T", "Q", STEP, offset, LOW, HIGH)
+
+
+def make_plan(
+    aggregations: Sequence[Aggregation],
+    mechanisms: Mapping[str, Mechanism],
+    outcome: Show | None = None,
+    selection: OptimalSelection | None = None,
+) -> Plan:
+    """Return a plan of one group with one integer key, whose outcome shows everything unless another is given."""
+    asked = tuple(Asked(derived(one).name, one, None, False, None) for one in aggregations)
+    key = Key("k", column("rows", "k", KEY), None)
+    group = Group(
+        "g",
+        Given("rows", (("k", KEY),), ()),
+        column("rows", "k", KEY),
+        True,
+        (key,),
+        asked,
+        Contribution(1, 1, False, False),
+    )
+    measured = tuple(
+        Measured(name, Aggregation.COUNT, None, False, None, count_sensitivity(1, ADD), mechanism)
+        for name, mechanism in mechanisms.items()
+    )
+    plan = GroupPlan(group, selection, measured, tuple(derived(one) for one in aggregations))
+    shown = outcome or show(noisy_table(aggregations), aggregations)
+    names = tuple(item.name for item in shown.items)
+    private = PrivateQuery((group,), shown, names, ADD)
+    return Plan(private, (plan,), LOSS, measured[0].mechanism.event)
+
+
+def noisy_table(aggregations: Sequence[Aggregation]) -> Given:
+    return Given("g", (("k", KEY), *((derived(one).name, FACTS.get(one, SPREAD)) for one in aggregations)), None)
+
+
+def reference(aggregation: Aggregation) -> Scalar:
+    return column("g", derived(aggregation).name, FACTS.get(aggregation, SPREAD))
+
+
+def show(source: Flow, aggregations: Sequence[Aggregation], *more: Item) -> Show:
+    plain = tuple(Item(derived(one).name, reference(one)) for one in aggregations)
+    return Show(source, "answer", (Item("k", column("g", "k", KEY)), *plain, *more))
+
+
+def aggregates(columns: Mapping[str, Sequence[int]], units: Sequence[int] | None = None) -> Aggregates:
+    cells = len(next(iter(columns.values())))
+    exact = {name: np.array(values) for name, values in columns.items()}
+    keys = tuple((cell,) for cell in range(cells))
+    return Aggregates((GroupAggregates(keys, exact, None if units is None else np.array(units)),))
