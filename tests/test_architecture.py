@@ -12,7 +12,7 @@ PACKAGE = REPOSITORY / "src" / "sfumato"
 
 MATHEMATICS = ("errors", "exact", "randomness", "accounting", "sensitivity", "mechanisms")
 PATH = ("policy", "query", "analysis", "planning", "engines", "ledger", "release", "database")
-WAYS_IN = ("server", "demo", "cli")
+WAYS_IN = ("server", "drafting", "terminal", "demo", "cli")
 WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 ROOMS = (*MATHEMATICS, *PATH, *WAYS_IN, *WORKSHOPS)
 """From the ground up: a room imports only rooms named before it. Rooms that are not built yet have their place."""

@@ -1,10 +1,31 @@
 """The command line: one function per verb. A verb imports what it runs when it runs, so that help comes at once."""
 
+import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from sfumato.errors import REFUSALS, Refusal
+from sfumato.errors import REFUSALS, BadParameter, Refusal, UnknownName, shown
+
+if TYPE_CHECKING:
+    from sfumato.database import Database
+    from sfumato.ledger.ledger import Budget
+    from sfumato.release.release import Release
+
+REFUSED = 2
+"""The exit status of a refusal, and of a command line that cannot be read."""
+FORMATS = ("table", "json", "csv", "arrow", "markdown")
+REPORTS = ("table", "json")
+LAB = "sfumato.lab.commands"
+"""The workshop of attacks. The house does not depend on it: it is looked for by name when somebody wants to see one."""
+
+Verb = TypeVar("Verb", bound=Callable[..., object])
+File = click.Path(path_type=Path)
 
 
 class _Refusing(click.Group):
@@ -14,28 +35,346 @@ class _Refusing(click.Group):
         try:
             return super().invoke(ctx)
         except Refusal as refusal:
-            click.echo(f"Refused ({refusal.code}): {refusal}", err=True)
-            ctx.exit(2)
+            print_refusal(refusal)
+            ctx.exit(REFUSED)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order in which people need them
+
+
+def print_refusal(refusal: Refusal) -> None:
+    """Print what, why and what next to stderr, a line each."""
+    click.echo(f"{click.style(f'Refused ({refusal.code}):', fg='red', bold=True)} {refusal.what}", err=True)
+    click.echo(f"  why:  {refusal.why}", err=True)
+    click.echo(f"  next: {refusal.remedy}", err=True)
 
 
 @click.group(cls=_Refusing, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="sfumato", message="sfumato %(version)s")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Answers about many people that tell next to nothing about any one of them."""
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters is no reason to fail
 
 
+def _policy(verb: Verb) -> Verb:
+    return click.argument("policy", type=File)(verb)
+
+
+def _priced(verb: Verb) -> Verb:
+    for option in (
+        click.option("--delta", help="The delta of Gaussian noise and of keys chosen privately; the policy has one."),
+        click.option("--within", multiple=True, metavar="COLUMN=MARGIN", help="The 95 % margin that you need instead."),
+        click.option("--epsilon", help="The most that the whole question may cost."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def _analyst(verb: Verb) -> Verb:
+    return click.option("--analyst", metavar="NAME", help="Ask as this analyst of the policy.")(verb)
+
+
+def _report(verb: Verb) -> Verb:
+    option = click.option("--format", "form", type=click.Choice(REPORTS), default="table", help="How it is printed.")
+    return option(verb)
+
+
+@contextmanager
+def _opened(policy: Path, analyst: str | None = None, confirm: str | None = None) -> "Iterator[Database]":
+    """Open a database; where somebody watches, show in which phase the bounded copy is."""
+    from sfumato.database import open
+
+    if sys.stderr.isatty():
+        from sfumato.terminal.screen import phases, screen
+
+        with phases(screen(stderr=True)) as progress:
+            database = open(policy, analyst=analyst, progress=progress, confirm=confirm)
+    else:
+        database = open(policy, analyst=analyst, confirm=confirm)
+    with database:
+        yield database
+
+
 @main.command()
-def demo() -> None:
-    """A tour on made-up patients: noise, error bars, prices, a budget that ends."""
-    from rich.console import Console
+@click.argument("folder", type=File, default="sfumato-demo")
+def demo(folder: Path) -> None:
+    """A clinic of made-up patients in FOLDER: questions, error bars, prices, a refusal."""
+    from sfumato.demo.tour import tour
+    from sfumato.terminal.screen import screen
 
-    from sfumato.demo import tour
-    from sfumato.randomness.source import system_source
+    tour(folder, screen(), screen(stderr=True))
 
-    tour(Console(highlight=False), system_source())
+
+@main.command()
+@click.argument("data", type=File)
+@click.option("--unit", metavar="COLUMN", help='The column that names the person, or "rows".')
+@click.option("--rows-per-unit", multiple=True, metavar="[TABLE=]N", help="How many rows of one person count.")
+@click.option("--bounds", multiple=True, metavar="COLUMN=LOW:HIGH", help="The range of values that count.")
+@click.option("--step", multiple=True, metavar="COLUMN=STEP", help="The precision of a decimal.")
+@click.option("--values", multiple=True, metavar="COLUMN=A,B,C", help="The public keys of a column.")
+@click.option("--type", "types", multiple=True, metavar="COLUMN=TYPE", help="The type of a column (CSV has none).")
+@click.option("--public", multiple=True, metavar="TABLE", help="A table that is about nobody.")
+@click.option("--epsilon", help="What all answers together may cost.")
+@click.option("--delta", help="The delta of the budget, far below one in the number of people.")
+@click.option("--smartnoise", type=File, metavar="FILE", help="Take units and bounds from SmartNoise's YAML.")
+@click.option("--look", is_flag=True, help="Take what is missing from the data itself: NOT private, your risk.")
+@click.option("--output", "-o", type=File, help="The policy file; by default the data's name, ending in .toml.")
+def init(
+    data: Path,
+    unit: str | None,
+    rows_per_unit: tuple[str, ...],
+    bounds: tuple[str, ...],
+    step: tuple[str, ...],
+    values: tuple[str, ...],
+    types: tuple[str, ...],
+    public: tuple[str, ...],
+    epsilon: str | None,
+    delta: str | None,
+    smartnoise: Path | None,
+    look: bool,
+    output: Path | None,
+) -> None:
+    """Draft a policy for DATA (a file or folder) from names and types alone.
+
+    A column is named COLUMN or TABLE.COLUMN; options may be repeated. At a terminal, what is missing is asked for;
+    elsewhere it is left in the file, commented out, to be filled in.
+    """
+    from dataclasses import replace
+
+    from sfumato.drafting import file, options
+    from sfumato.drafting.draft import make_draft
+    from sfumato.drafting.interview import interview
+    from sfumato.drafting.schema import see
+
+    place = output or file.default_output(data)
+    wishes = replace(
+        options.column_wishes(types, bounds, step, values),
+        unit=unit,
+        rows_per_unit=options.rows_per_unit(rows_per_unit),
+        public=public,
+        epsilon=epsilon,
+        delta=delta,
+    )
+    if smartnoise is not None:
+        from sfumato.drafting.smartnoise import read_smartnoise
+
+        wishes = options.together(wishes, read_smartnoise(smartnoise))
+    seen = see(data)
+    file.check_output(data, place)
+    draft = make_draft(seen, wishes)
+    if look:
+        from sfumato.drafting import looking
+
+        click.echo(f"{click.style('--look:', fg='yellow', bold=True)} {looking.WARNING}", err=True)
+        draft = looking.look(draft, data)
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        draft = interview(
+            draft, lambda question: str(click.prompt(question, "", show_default=False)).strip(), click.echo
+        )
+    file.write_policy(draft, data, place)
+    click.echo(f"Wrote {place}.")
+    if missing := draft.unknown():
+        click.echo(f"Still to fill in: {', '.join(missing)}.")
+    click.echo(f"Next: read it, then run: sfumato check {place}")
+
+
+@main.command()
+@_policy
+@_report
+@click.option("--confirm", metavar="HASH", help="Record a policy whose tables changed after something was spent.")
+def check(policy: Path, form: str, confirm: str | None) -> None:
+    """Check POLICY against its data; say what analysts can learn, and how exactly."""
+    with _opened(policy, confirm=confirm) as database:
+        from sfumato.terminal import checks
+
+        checked = checks.check(database)
+        click.echo(checks.checked_json(checked) if form == "json" else checks.checked_text(checked))
+
+
+@main.command()
+@_policy
+@click.argument("sql")
+@_priced
+@_analyst
+@click.option("--format", "form", type=click.Choice(FORMATS), help="How it is written; by default a table.")
+@click.option("--output", "-o", type=File, help="Write the answer into this file; its ending says the format.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw the answer into this file: .svg, .png, .pdf, .html.")
+def ask(
+    policy: Path,
+    sql: str,
+    epsilon: str | None,
+    within: tuple[str, ...],
+    delta: str | None,
+    analyst: str | None,
+    form: str | None,
+    output: Path | None,
+    plot: Path | None,
+) -> None:
+    """Ask SQL of POLICY's data and charge the answer; `-` reads the question from stdin."""
+    from sfumato.terminal import exports
+    from sfumato.terminal.reports import read_margins
+
+    kind = exports.format_of(output, form)
+    if output is not None:
+        exports.check_writable(output)
+    if plot is not None:
+        exports.check_plot(plot)
+    if kind == "arrow" and output is None and sys.stdout.isatty():
+        raise BadParameter("Arrow is not for a terminal.", "It is bytes.", "Add --output FILE, or a pipe.")
+    with _opened(policy, analyst) as database:
+        before = database.budget()
+        release = database.ask(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
+        if output is not None:
+            exports.write_file(exports.encoded(release, kind), output)
+            click.echo(f"Wrote {output}.", err=True)
+        elif kind == "table":
+            _print_table(database, release, before)
+        else:
+            click.get_binary_stream("stdout").write(exports.encoded(release, kind))
+        if plot is not None:
+            exports.write_plot(release, plot)
+            click.echo(f"Drew {plot}.", err=True)
+
+
+def _question(sql: str) -> str:
+    return click.get_text_stream("stdin").read() if sql == "-" else sql
+
+
+def _print_table(database: "Database", release: "Release", before: "Budget") -> None:
+    from sfumato.terminal.reports import spending_text
+
+    after = database.budget()
+    if not sys.stdout.isatty():
+        click.echo(f"{release}\n{spending_text(release, before, after)}")
+        return
+    from sfumato.terminal.answers import print_release
+    from sfumato.terminal.screen import screen
+
+    print_release(screen(), release, before, after)
+
+
+@main.command()
+@_policy
+@click.argument("sql")
+@_priced
+@_analyst
+@_report
+def explain(
+    policy: Path,
+    sql: str,
+    epsilon: str | None,
+    within: tuple[str, ...],
+    delta: str | None,
+    analyst: str | None,
+    form: str,
+) -> None:
+    """Say what SQL would cost and how exact it would be; free, and no data is read."""
+    from sfumato.terminal.reports import quote_json, read_margins
+
+    with _opened(policy, analyst) as database:
+        quote = database.explain(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
+        click.echo(quote_json(quote) if form == "json" else str(quote))
+
+
+@main.command()
+@_policy
+@_analyst
+@click.option("--epsilon", help="What a question may cost, until changed at the prompt.")
+def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
+    r"""Ask at a prompt, with completion and the remaining budget; `\?` explains it."""
+    from sfumato.terminal.prompt import Session, save_history, with_readline
+    from sfumato.terminal.screen import screen
+
+    with _opened(policy, analyst) as database:
+        asked: dict[str, object] = {} if epsilon is None else {"epsilon": epsilon}
+        session = Session(database, screen(), screen(stderr=True), print_refusal, asked)
+        if not sys.stdin.isatty():
+            session.run(_next_line)
+            sys.exit(REFUSED if session.refused else 0)
+        click.echo(r"End a question with ; — \? for help, \q to leave.")
+        readline = with_readline(database)
+        try:
+            session.run(input)
+        finally:
+            save_history(readline)
+
+
+def _next_line(_prompt: str) -> str:
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\n")
+
+
+@main.command()
+@_policy
+@_analyst
+@_report
+def budget(policy: Path, analyst: str | None, form: str) -> None:
+    """Show what may be spent, what was, and what is left."""
+    from sfumato.terminal.reports import budget_json, budget_text
+
+    with _opened(policy, analyst) as database:
+        found = database.budget()
+        click.echo(budget_json(found) if form == "json" else budget_text(found))
+        if form == "table" and sys.stdout.isatty():
+            from sfumato.terminal.answers import draw_gauge
+            from sfumato.terminal.screen import screen
+
+            draw_gauge(screen(), found)
+
+
+@main.command()
+@_policy
+@_analyst
+@_report
+def history(policy: Path, analyst: str | None, form: str) -> None:
+    """List what was asked and charged, oldest first."""
+    from sfumato.terminal.reports import history_json, history_text
+
+    with _opened(policy, analyst) as database:
+        entries = database.history()
+        click.echo(history_json(entries) if form == "json" else history_text(entries))
+
+
+@main.command()
+@_policy
+@_report
+def verify(policy: Path, form: str) -> None:
+    """Compute every hash and every sum of the ledger again, with a second reader."""
+    from sfumato.terminal.reports import verified_json, verified_text
+
+    with _opened(policy) as database:
+        verified = database.verify()
+        click.echo(verified_json(verified) if form == "json" else verified_text(verified))
+
+
+@main.command()
+@click.argument("name", required=False)
+@click.option("--seed", type=int, default=1, show_default=True, help="Which made-up data.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw what was found into this file.")
+def attack(name: str | None, seed: int, plot: Path | None) -> None:
+    """Watch a famous attack break made-up data that noise does not protect."""
+    attacks: dict[str, Callable[[int, Path | None], str]] = import_module(LAB).ATTACKS
+    if name is None:
+        listing = click.HelpFormatter(width=80)
+        listing.write_dl([(known, " ".join((run.__doc__ or "").split())) for known, run in attacks.items()])
+        click.echo(listing.getvalue(), nl=False)
+    elif name in attacks:
+        click.echo(attacks[name](seed, plot))
+    else:
+        from sfumato.policy.entry import suggestion
+
+        raise UnknownName(
+            f"There is no attack {shown(name)}.",
+            "Each has its name.",
+            f"{suggestion(name, attacks)}There are: {', '.join(attacks)}.",
+        )
 
 
 @main.command()

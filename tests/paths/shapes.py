@@ -58,6 +58,8 @@ SHAPES = (
     "SELECT COUNT(*), COUNT(p.income), COUNT(DISTINCT p.patient_id) FROM visits v LEFT JOIN patients p "
     "USING (patient_id)",
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id WHERE a.age < b.age",
+    'SELECT COUNT(*), SUM(removed_rows) FROM "visits.removed"',
+    'SELECT dept, SUM(r.removed_rows) FROM visits v JOIN "visits.removed" r USING (patient_id) GROUP BY dept',
     "SELECT ward, COUNT(*) FROM patients GROUP BY ward",
     "SELECT COUNT(*), SUM(x), AVG(x) FROM survey",
     "SELECT mood, COUNT(*), SUM(x) FROM survey GROUP BY mood",

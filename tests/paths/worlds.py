@@ -106,7 +106,7 @@ def visit(random: Random, person: int) -> dict[str, Any]:
 def a_world(seed: int, people: int = 4) -> World:
     """Return a small clinic: most people have more rows than count."""
     random = Random(seed)
-    visits = [visit(random, person) for person in range(people) for _ in range(random.randint(0, 5))]
+    visits = [visit(random, person) for person in range(people) for _ in range(random.randint(1, 6))]
     patients = [
         {
             "patient_id": person,

@@ -25,6 +25,9 @@ LONE = '"row"'
 """The only column of a table that declares none: its rows can still be counted."""
 ID = "UHUGEINT"
 """128 bits. Its text is taken by hex(): the engine's cast to VARCHAR takes 60 microseconds a value."""
+REMOVED = ".removed"
+"""The ending of the table that says who lost rows, and how many. No declared name of a table holds a dot."""
+REMOVED_ROWS = "removed_rows"
 _PART = 1_000_000
 """Rows are ranked for so many at a time, each person in one part, so that a part fits into little memory."""
 
@@ -87,6 +90,8 @@ def build_table(build: Build, table: Table, progress: Progress) -> CopiedTable:
         _choose(build, table, columns)
     progress("sort", table.name)
     _write(build, table, columns)
+    if unit is not None:
+        _write_removed(build, table, unit)
     for name in ("rows", "units", "owners", "crowded", "draws", "chosen", *(f"keys{at}" for at in range(len(columns)))):
         build.run(f"DROP TABLE IF EXISTS {STAGE}.{name}")
     named = [CopiedColumn(column.name, storage(column)) for column in columns]
@@ -274,6 +279,28 @@ def _write(build: Build, table: Table, columns: list[Column]) -> None:
     selected = ", ".join(names or [f"c0 AS {quoted(LONE)}"])
     ordered = f"ORDER BY {', '.join(order)}" if order else ""
     build.run(f"CREATE TABLE {COPY}.main.{quoted(table.name)} AS SELECT {selected} FROM ({source}) {ordered}")  # noqa: S608
+
+
+def most_removed(table: Table) -> int:
+    """Return the most removed rows that count for one person: ten times what they keep."""
+    return 10 * _most(table)
+
+
+def _write_removed(build: Build, table: Table, unit: str) -> None:
+    """Write down for each person who has too many rows how many were left out: it can be asked like any other table.
+
+    A person's number is a function of that person's rows, as the rows are that were chosen.
+    """
+    had = f"SELECT id, count(*) AS n FROM {STAGE}.rows SEMI JOIN {STAGE}.crowded USING (id) GROUP BY id"  # noqa: S608
+    kept = (
+        f"SELECT id, count(*) AS n FROM {STAGE}.rows AS r SEMI JOIN {STAGE}.chosen AS c ON r.rowid = c.place "  # noqa: S608
+        "GROUP BY id"
+    )
+    build.run(
+        f"CREATE TABLE {COPY}.main.{quoted(table.name + REMOVED)} AS SELECT h.id AS {quoted(unit)}, "  # noqa: S608
+        f"least(h.n - coalesce(k.n, 0), {most_removed(table)})::BIGINT AS {REMOVED_ROWS} "
+        f"FROM ({had}) AS h LEFT JOIN ({kept}) AS k USING (id) ORDER BY h.id"
+    )
 
 
 def _sort_keys(columns: list[Column]) -> list[int]:

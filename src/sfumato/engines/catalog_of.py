@@ -5,6 +5,7 @@ the copy was written so.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
@@ -15,7 +16,7 @@ from sfumato.analysis.flow import Read
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import column as column_scalar
-from sfumato.engines.bounded_copy import PATH_UNIT, CopiedTable
+from sfumato.engines.bounded_copy import PATH_UNIT, REMOVED, REMOVED_ROWS, CopiedTable, most_removed
 from sfumato.engines.duckdb_tables import copy_of, key_sql, public_columns, row_name
 from sfumato.engines.registration import Registered
 from sfumato.policy.policy import (
@@ -50,6 +51,8 @@ def catalog_of(policy: Policy, registered: Registered, public: Public, run: Run)
             tables[name] = _public_table(table, copies[name], public)
         else:
             tables[name] = _private_table(table, copies, run)
+            if copies[name].unit is not None:
+                tables[name + REMOVED] = _removed(table, tables[name])
     return Catalog(tables, policy.neighbours)
 
 
@@ -118,6 +121,19 @@ def _private_table(table: DeclaredTable, copies: Mapping[str, CopiedTable], run:
         identity=not isinstance(table.unit, EachRow),
         rows_per_unit=1 if own is not None and own.unique else table.rows_per_unit or 1,
         groups_per_unit=table.groups_per_unit,
+    )
+
+
+def _removed(table: DeclaredTable, kept: Table) -> Table:
+    """Return the table of those who lost rows to `rows_per_unit`: one row each, how many they lost."""
+    facts = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=most_removed(table))
+    fields = [field for field in kept.fields if field.facts.kind is Kind.UNIT]
+    return replace(
+        kept,
+        name=kept.name + REMOVED,
+        fields=(*fields, Field(REMOVED_ROWS, REMOVED_ROWS, facts)),
+        rows_per_unit=1,
+        groups_per_unit=None,
     )
 
 

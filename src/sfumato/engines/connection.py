@@ -100,9 +100,12 @@ def _connect(settings: dict[str, str | bool | int | float | list[str]]) -> duckd
     raise EngineFailed()
 
 
-def open_copy(path: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
-    """Return a connection that can read the bounded copy, as the catalog `copy`, and can do nothing else."""
-    connection = closed_connection([path], limits)
+def open_copy(path: Path, limits: Limits, spill: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a connection that can read the bounded copy, as the catalog `copy`, and can do nothing else.
+
+    What does not fit into memory goes to the folder `spill`; without one, the statement fails.
+    """
+    connection = closed_connection([path], limits, spill)
     execute(connection, f"ATTACH {literal(str(path))} AS {COPY} (READ_ONLY)")
     execute(connection, f"USE {COPY}")
     return connection

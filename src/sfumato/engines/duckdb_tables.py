@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sfumato.engines.bounded_copy import CopiedTable
+from sfumato.engines.bounded_copy import REMOVED, CopiedTable
 from sfumato.engines.column_sql import Kind, Stored, column_sql
 from sfumato.engines.connection import COPY, quoted
 from sfumato.engines.duckdb_flow import PLACE
@@ -62,6 +62,8 @@ def relations(policy: Policy, registered: Registered) -> Relations:
             public[fold(table.name)] = _encoded(copied, public_columns(table, copied))
         else:
             private[fold(table.name)] = _stored(table, copied)
+            if copied.unit is not None:
+                private[fold(table.name) + REMOVED] = f"{COPY}.main.{quoted(table.name + REMOVED)}"
     return Relations(public, private)
 
 

@@ -51,7 +51,8 @@ class Places:
     @property
     def copies(self) -> list[Path]:
         """Every copy there is, current or not."""
-        return [path for path in self.ledger.parent.iterdir() if path.name.startswith(f"{self.ledger.name}.copy-")]
+        begins = f"{self.ledger.name}.copy-"
+        return [path for path in self.ledger.parent.iterdir() if path.name.startswith(begins) and path.is_file()]
 
     @property
     def builds(self) -> list[Path]:

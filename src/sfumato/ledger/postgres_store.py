@@ -54,6 +54,7 @@ class PostgresStore:
     def writing(self) -> Iterator[None]:
         with _failing_closed():
             if self._connection.closed or self._marks.closed:
+                self.close()
                 self._connect()
             connection = self._connection
             with connection.transaction():

@@ -287,6 +287,8 @@ def _failing_closed() -> Iterator[None]:
     except sqlite3.Error as error:
         # without a code it is Python that could not read a text
         broken = (getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF) in _BROKEN
+    except UnicodeError:
+        broken = True
     except OSError:
         broken = False
     if broken:

@@ -120,8 +120,8 @@ def _under(state: State, row: Row) -> State:
 
 
 def _charged(state: State, row: Row) -> State:
-    if row.same in state.unanswered:
-        raise ValueError("the same question is being answered")
+    if row.same in state.unanswered or row.policy != state.policy:
+        raise ValueError("the same question is being answered, or another policy is in force")
     event = _read_event(row.event)
     charged = {name: state.accounts[name].charge(event) for name in {DATASET, row.account}}
     return replace(

@@ -102,11 +102,11 @@ def verify_file(path: Path) -> Verified:
         ):
             raise _damaged("Its file is not the one that was closed last.")
         return verified
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeError) as error:
         refusal: Refusal = _unreadable(error)
     except OSError:
         refusal = _unavailable()
-    raise refusal
+    raise refusal from None
 
 
 def _verify_file(path: Path, known: tuple[int, str, str | None] | None) -> Verified:
@@ -239,7 +239,7 @@ def _unavailable() -> LedgerUnavailable:
     )
 
 
-def _unreadable(error: sqlite3.Error) -> Refusal:
+def _unreadable(error: Exception) -> Refusal:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL):
         return _unavailable()

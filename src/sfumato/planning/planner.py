@@ -55,7 +55,7 @@ def make_plan(private: PrivateQuery, wish: Wish) -> Plan:
     needs = tuple(needs_of(group, private.neighbours) for group in private.groups)
     for need in needs:
         if need.keys is not None and not wish.delta:
-            raise _keys_need_delta(need.group)
+            raise _keys_need_delta(need.group, private)
     groups, loss = _noise(private, needs, wish)
     return Plan(private, groups, loss, event_of(groups))
 
@@ -74,10 +74,12 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> Noise
     return best_noise(needs, wish.epsilon, wish.delta)
 
 
-def _keys_need_delta(group: Group) -> KeysNeedDelta:
-    names = ", ".join(f"`{key.name}`" for key in group.keys if key.cells is None)
+def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:
+    unknown = {(group.label, key.name) for key in group.keys if key.cells is None}
+    shown_as = zip(private.names, private.outcome.items, strict=True)
+    names = [f"`{name}`" for name, item in shown_as if item.scalar.constant in unknown]
     return KeysNeedDelta(
-        f"The groups of {names} are not declared.",
+        f"The groups of {', '.join(names) or 'this query'} are not declared.",
         "Choosing them privately needs delta > 0, and this query has none.",
         f"Declare `values`, or bounds that allow at most {MOST_CELLS:,} cells in all, or give the query a delta.",
     )

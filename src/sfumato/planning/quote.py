@@ -6,7 +6,9 @@ from fractions import Fraction
 from math import inf
 
 from sfumato.accounting.loss import PrivacyLoss, round_up
-from sfumato.analysis.facts import Facts
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.flow import Flow, Read, below
+from sfumato.analysis.private_query import Group
 from sfumato.analysis.scalar import Operator, Scalar, walk
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -112,10 +114,15 @@ def _key_words(origin: Origin, plan: Plan) -> str:
     return "keys selected privately" if selected else "public keys"
 
 
+def bounding_notes(plan: Plan) -> tuple[str, ...]:
+    """Tell what bounding may have removed, which no margin covers, and how it can be measured."""
+    return tuple(dict.fromkeys(note for group in plan.groups for note in _bounding(group)))
+
+
 def _notes(plan: Plan) -> Iterator[str]:
     yield from plan.private.notes
+    yield from bounding_notes(plan)
     for group in plan.groups:
-        yield from _bounding(group)
         if group.selection is not None:
             needed = group.selection.units_for(CONFIDENCE)
             yield (
@@ -125,7 +132,6 @@ def _notes(plan: Plan) -> Iterator[str]:
 
 
 def _bounding(group: GroupPlan) -> Iterator[str]:
-    """Tell what contribution bounding and clipping may have removed, which no margin covers."""
     if not group.measured and group.selection is None:
         return
     contribution = group.group.contribution
@@ -133,12 +139,28 @@ def _bounding(group: GroupPlan) -> Iterator[str]:
     groups = ""
     if group.group.keys and contribution.groups < contribution.rows:
         groups = f" in at most {contribution.groups:,} group{'s' * (contribution.groups > 1)}"
-    yield f"One person counts with at most {rows}{groups}; what they have beyond is left out."
+    yield f"One person counts with at most {rows}{groups}; what they have beyond is left out.{_how_many(group.group)}"
     summed = (one.argument for one in group.measured if one.aggregation is Aggregation.SUM and one.argument)
     for argument in summed:
         for part in walk(argument):
             if part.operator is Operator.COLUMN and part.facts.bounded and part.facts.type in NUMBERS:
                 yield _clipping(part)
+
+
+def _how_many(group: Group) -> str:
+    """Say how to find out whom `rows_per_unit` concerns: a count of people, at the price of any other."""
+    private = [read.table for read in _reads(group.rows) if any(facts.kind is Kind.UNIT for *_, facts in read.columns)]
+    if not group.identity or not private or private[0].endswith(".removed"):
+        return ""
+    query = f'SELECT COUNT(*) FROM "{private[0]}.removed"'  # noqa: S608
+    return f" {query} counts whom that concerns; at ε = 0.1 within ±30."
+
+
+def _reads(flow: Flow) -> Iterator[Read]:
+    if isinstance(flow, Read):
+        yield flow
+    for source in below(flow):
+        yield from _reads(source)
 
 
 def _clipping(column: Scalar) -> str:

@@ -15,6 +15,7 @@ from sfumato.analysis.facts import Facts
 from sfumato.errors import UnknownName, shown
 from sfumato.exact import decimal_rational, probability
 from sfumato.planning.plan import Plan
+from sfumato.planning.quote import bounding_notes
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
 from sfumato.release.decode import Kept, Value, decode
@@ -189,7 +190,7 @@ def make_release(plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate)
     values = tuple(
         tuple(decode(value, known) for value in column) for column, known in zip(answered.columns, facts, strict=True)
     )
-    notes = plan.private.notes + ((SELECTED,) if _selects(answered) else ())
+    notes = plan.private.notes + bounding_notes(plan) + ((SELECTED,) if _selects(answered) else ())
     names = unique_names(plan.private.names)
     return Release(names, facts, values, _decoded(answered, facts), _possible(answered), receipt, plan.event, notes)
 

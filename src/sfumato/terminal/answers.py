@@ -1,15 +1,17 @@
 """An answer on the screen: numbers with their margins, the first of them drawn as bars; and the budget as a gauge."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from rich.console import Console
 from rich.text import Text
 
-from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.accounting.loss import PrivacyLoss
 from sfumato.ledger.ledger import Budget
 from sfumato.release.release import Release
 from sfumato.release.table import shown_value
-from sfumato.terminal.plain import clean, round_down
+from sfumato.terminal.plain import clean
+from sfumato.terminal.reports import left_text, spending_text
 from sfumato.terminal.screen import draws, grid, say, show
 
 BAR = 34
@@ -20,47 +22,49 @@ Cells = list[tuple[float, float, float] | None]
 """Of one column: low, value and high of each number, None where there is none."""
 
 
-def draw_release(
-    console: Console, release: Release, indent: int = 0, truth: tuple[str, list[int]] | None = None
-) -> None:
-    """Print the rows, the first noisy number also as bars; `truth` is one more column, of made-up people."""
+def print_release(console: Console, release: Release, before: Budget, after: Budget) -> None:
+    """Print an answer and its price: drawn where it fits on a terminal, else as plain text that nothing cuts off."""
+    if console.is_terminal and draw_release(console, release):
+        draw_cost(console, release, before, after)
+    else:
+        console.print(Text(f"{release}\n{spending_text(release, before, after)}"), soft_wrap=True)
+
+
+def draw_release(console: Console, release: Release, indent: int = 0, truth: Mapping[str, int] | None = None) -> bool:
+    """Draw the rows, the first noisy number also as bars; say whether they fit.
+
+    `truth` is one more column, by the first key of each row: only made-up people have one that may be shown.
+    """
     rows, ends = release.rows()[:_ROWS], release.intervals()[:_ROWS]
+    names = list(release.columns)
     texts = [
-        [clean(shown_value(row[name], end[name] if isinstance(end[name], tuple) else None)) for name in release.columns]
+        [clean(shown_value(row[name], end[name] if isinstance(end[name], tuple) else None)) for name in names]
         for row, end in zip(rows, ends, strict=True)
     ]
-    numeric = [any(_is_number(row[name]) for row in rows) for name in release.columns]
-    drawn = next((cells for name in release.columns if (cells := _cells(release, name)) is not None), None)
-    columns = [f"{'>' if number else ''}{clean(name)}" for name, number in zip(release.columns, numeric, strict=True)]
-    table = grid([*columns, *(["", f">{truth[0]}"] if truth else [""])])
-    width = _room(console, texts, list(release.columns), indent, truth)
-    for at, cells in enumerate(texts):
-        bar = _bar(console, drawn, at, width) if drawn and len(texts) > 1 and width >= _NARROW else Text("")
-        extra = [f"{truth[1][at]:,}"] if truth else []
-        table.add_row(*map(Text, cells), bar, *extra)
+    heads = [f"{'>' if any(_is_number(row[name]) for row in rows) else ''}{clean(name)}" for name in names]
+    true = [f"{truth[str(row[names[0]])]:,}" for row in rows] if truth else []
+    width = _room(console, [names, *texts], true, indent)
+    if width < 0:
+        return False
+    drawn = next((cells for name in names if (cells := _cells(release, name)) is not None), None)
+    bars = drawn if drawn and len(texts) > 1 and width >= _NARROW else None
+    table = grid([*heads, "", *([">true"] if true else [])])
+    for at, line in enumerate(texts):
+        bar = Text("") if bars is None else _bar(console, bars, at, width)
+        table.add_row(*map(Text, line), bar, *true[at : at + 1])
     show(console, table, indent)
     if len(release) > _ROWS:
-        console.print(Text(f"{' ' * indent}… {len(release):,} rows in all; --format has every one", "dim"))
+        console.print(Text(f"{' ' * indent}… {len(release):,} rows in all; other formats have every one", "dim"))
+    return True
 
 
 def draw_cost(console: Console, release: Release, before: Budget, after: Budget, indent: int = 0) -> None:
     """Print what the answer cost and what is left, then the notes."""
     pad = " " * indent
-    if release.event is None:
-        console.print(Text(f"{pad}exact and free: nobody is in it", "dim"))
-    else:
-        repeated = release.loss.epsilon > 0 and after.remaining == before.remaining
-        price = (
-            f"free: asked before (ε = {round_up(release.loss.epsilon)} then)" if repeated else f"cost {release.loss}"
-        )
-        console.print(Text(f"{pad}{price} · error bars at 95 % · {left_text(after)}", "dim"))
+    price = "" if release.event is None else f"error bars at 95 % · cost {release.loss} · "
+    say(console, price + spending_text(release, before, after), "dim", pad)
     for note in release.notes:
         say(console, f"note: {note}", "dim", pad)
-
-
-def left_text(budget: Budget) -> str:
-    """Return what is left, never more than there is."""
-    return f"ε = {round_down(budget.remaining.epsilon)} of {round_up(budget.total.epsilon)} left"
 
 
 def draw_gauge(console: Console, budget: Budget, indent: int = 0, width: int = BAR) -> None:
@@ -95,12 +99,10 @@ def _cells(release: Release, name: str) -> Cells | None:
     return cells if noisy else None
 
 
-def _room(
-    console: Console, texts: list[list[str]], names: list[str], indent: int, truth: tuple[str, list[int]] | None
-) -> int:
-    """Return how many characters are left for the bars."""
-    widths = [max(map(len, column)) + 2 for column in zip(names, *texts, strict=True)]
-    extra = max(len(truth[0]), *(len(f"{value:,}") for value in truth[1])) + 2 if truth else 0
+def _room(console: Console, texts: list[list[str]], true: list[str], indent: int) -> int:
+    """Return how many characters are left for the bars; below zero, the texts themselves do not fit."""
+    widths = [max(map(len, column)) + 2 for column in zip(*texts, strict=True)]
+    extra = max(map(len, ["true", *true])) + 2 if true else 0
     return min(BAR, console.width - indent - sum(widths) - extra - 2)
 
 

@@ -3,8 +3,9 @@
 Everything here follows from the policy and from public tables; no private row is read for it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 
 from sfumato.accounting.loss import round_up
 from sfumato.analysis.keys import MOST_CELLS
@@ -13,6 +14,7 @@ from sfumato.drafting.accuracy import what_it_buys
 from sfumato.engines.connection import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
+from sfumato.release.table import text_table
 from sfumato.terminal.plain import clean
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
@@ -117,7 +119,7 @@ def _never(policy: Policy, private: list[Table]) -> Iterator[str]:
         yield f"{', '.join(names)}: columns that name people are counted and joined, never shown or grouped by"
     yield "columns that the policy does not declare"
     if any((table.rows_per_unit or 1) > 1 for table in private):
-        yield "rows of a person beyond those that count: answers about rows are a little low, and no error bar covers it"
+        yield "rows of a person beyond those that count: so answers about rows are low, and no error bar covers it"
     if not policy.budget.delta:
         yield "keys that nobody declared: choosing them privately needs a delta"
 
@@ -142,3 +144,38 @@ def _quoted(database: Database, number: str, source: str, table: Table, each: st
     margin = quote.margins.get("x")
     if margin is not None:
         yield clean(f"{number.replace(chr(34), '')} FROM {table.name}"), f"± {margin:,}"
+
+
+def checked_text(checked: Checked) -> str:
+    """Return the report for people."""
+    people = text_table(["table", "protects"], _columns(checked.people), [False, False])
+    rows = [(one.column, one.type, one.groups, one.sums) for one in checked.columns]
+    learn = (
+        text_table(["column", "type", "group by", "sum, average"], _columns(rows), [False] * 4) if rows else "nothing"
+    )
+    parts = [
+        "The policy is whole, and the data fits it.",
+        f"Who is protected\n{_indented(people)}",
+        f"What analysts can learn\n{_indented(learn)}",
+        "What they cannot\n" + "\n".join(f"  - {line}" for line in checked.never),
+    ]
+    if checked.margins:
+        exact = text_table(["question", "error bar, 95 %"], _columns(checked.margins), [False, True])
+        parts.append(
+            f"How exactly, at epsilon = {checked.epsilon} a question (the budget answers about {checked.tables})"
+            f"\n{_indented(exact)}"
+        )
+    return "\n\n".join(parts)
+
+
+def checked_json(checked: Checked) -> str:
+    """Return the report for programs."""
+    return json.dumps(asdict(checked), ensure_ascii=False, indent=2)
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

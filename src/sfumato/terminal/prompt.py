@@ -1,25 +1,222 @@
-"""The prompt of `sfumato sql`: questions over several lines, their prices, and what is left of the budget."""
+r"""The prompt of `sfumato sql`: questions over several lines, their prices, and what is left of the budget.
 
-import contextlib
+A question ends with a semicolon or an empty line. Lines that start with a backslash are for the prompt itself: `\?`.
+"""
+
 import os
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 from rich.console import Console
 from rich.text import Text
 
 from sfumato.database import Database
+from sfumato.engines.connection import quoted
 from sfumato.errors import Refusal, UnknownName, shown
+from sfumato.exact import decimal_rational, positive
 from sfumato.policy.entry import suggestion
-from sfumato.query.functions import AGGREGATES, FUNCTIONS
-from sfumato.terminal.answers import draw_cost, draw_gauge, draw_release
+from sfumato.policy.policy import Table, fold
+from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
+from sfumato.terminal.answers import draw_gauge, print_release
 from sfumato.terminal.plain import clean, round_down
-from sfumato.terminal.reports import history_text
+from sfumato.terminal.reports import history_text, read_margins
 from sfumato.terminal.screen import grid, say, show
 
-try:
-    import readline
-except ImportError:  # a system without it: lines can still be typed
-    readline = None  # type: ignore[assignment]
+HELP = r"""SELECT …;           ask; a question may have several lines and ends with ; or an empty line
+EXPLAIN SELECT …;   its price and its margins; free, and no data is read
+\epsilon 0.5        what each question from now on may cost
+\within n=25        ask for margins instead, by column; \within alone ends it
+\d  \d TABLE        the tables, and the columns of one
+\budget  \history   what is left, and what was asked
+\?  \q              this text, and the end"""
+_KEYWORDS = (
+    "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "ON", "USING", "AND",
+    "OR", "NOT", "BETWEEN", "IN", "IS NULL", "AS", "DISTINCT", "COUNT(*)", "CASE", "WHEN", "THEN", "ELSE", "END",
+    "WITH", "DESC", "ASC", "FILTER", "EXPLAIN",
+)  # fmt: skip
+_REMEMBERED = 1000
+
+Read = Callable[[str], str]
+"""Shows a prompt and returns a line, or raises EOFError."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A prompt at one database."""
+
+    database: Database
+    console: Console
+    errors: Console
+    refuse: Callable[[Refusal], None]
+    """Shows a refusal."""
+    asked: dict[str, object] = field(default_factory=dict)
+    """What each question is asked with: epsilon, or within."""
+    refused: bool = False
+
+    def run(self, read: Read) -> None:
+        r"""Read and answer until the lines end, or `\q`."""
+        lines: list[str] = []
+        while True:
+            try:
+                line = read(self.prompt(bool(lines)))
+            except EOFError:
+                line = r"\q" if not lines else ";"
+            except KeyboardInterrupt:  # forget the half of a question, stay
+                lines = []
+                self.console.print()
+                continue
+            if not lines and line.strip().startswith("\\"):
+                if line.strip() in (r"\q", r"\quit"):
+                    return
+                self._guarded(self._command, line.strip())
+                continue
+            lines.append(line)
+            if not line.strip() or line.rstrip().endswith(";"):
+                question = "\n".join(lines).strip().rstrip(";").strip()
+                lines = []
+                if question:
+                    self._guarded(self._answer, question)
+
+    def prompt(self, inside: bool) -> str:
+        """Return the prompt: the dataset's name and what is left of its epsilon."""
+        name = clean(self.database.policy.name)
+        if inside:
+            return f"{'…':>{len(name)}}> "
+        return f"{name} ε {round_down(self.database.budget().remaining.epsilon)}> "
+
+    def _guarded(self, act: Callable[[str], None], typed: str) -> None:
+        try:
+            act(typed)
+        except Refusal as refusal:
+            self.refused = True
+            self.refuse(refusal)
+        except KeyboardInterrupt:
+            self.errors.print(Text("Interrupted. A question that had begun stays charged."))
+
+    def _answer(self, question: str) -> None:
+        epsilon, within = self.asked.get("epsilon"), self.asked.get("within")
+        first, *rest = question.split(maxsplit=1)
+        if first.upper() == "EXPLAIN":
+            for line in str(self.database.explain("".join(rest), epsilon=epsilon, within=within)).splitlines():
+                say(self.console, line)
+            return
+        before = self.database.budget()
+        release = self.database.ask(question, epsilon=epsilon, within=within)
+        print_release(self.console, release, before, self.database.budget())
+
+    def _command(self, typed: str) -> None:
+        name, _, rest = typed.partition(" ")
+        commands: dict[str, Callable[[str], None]] = {
+            r"\?": lambda _: self.console.print(Text(HELP)),
+            r"\help": lambda _: self.console.print(Text(HELP)),
+            r"\d": self._describe,
+            r"\budget": lambda _: draw_gauge(self.console, self.database.budget()),
+            r"\history": lambda _: self.console.print(Text(history_text(self.database.history()))),
+            r"\epsilon": self._epsilon,
+            r"\within": self._within,
+        }
+        if name not in commands:
+            raise UnknownName(
+                f"There is no command {shown(name)}.",
+                "Lines that start with a backslash are commands of the prompt.",
+                rf"{suggestion(name, commands)}\? lists them.",
+            )
+        commands[name](rest.strip())
+
+    def _epsilon(self, typed: str) -> None:
+        positive(decimal_rational(typed, "epsilon"), "epsilon")
+        self.asked = {"epsilon": typed}
+
+    def _within(self, typed: str) -> None:
+        self.asked = {"within": read_margins(typed.split())} if typed else {}
+
+    def _describe(self, typed: str) -> None:
+        if not typed:
+            table = grid(["table", "protects"])
+            for one in self.database.policy.tables:
+                table.add_row(Text(clean(one.name)), Text("nobody: public" if one.public else _rows(one.rows_per_unit)))
+            show(self.console, table)
+            return
+        found = columns(self.database).get(fold(typed))
+        if found is None:
+            raise UnknownName(
+                f"There is no table {shown(typed)}.",
+                "The policy declares none of that name.",
+                rf"{suggestion(typed, columns(self.database))}\d lists them.",
+            )
+        table = grid(["column", "type"])
+        for name, kind in found.items():
+            table.add_row(Text(clean(name)), Text(kind))
+        show(self.console, table)
+
+
+def columns(database: Database) -> Mapping[str, Mapping[str, str]]:
+    """Return every table with its columns and their types, as queries know them."""
+    return {fold(table.name): _columns(database, table) for table in database.policy.tables}
+
+
+def _columns(database: Database, table: Table) -> Mapping[str, str]:
+    if table.columns or not table.public:
+        return {fold(column.name): str(column.type) for column in table.columns}
+    # a public table may leave its columns to the source: asking for none of its rows names them
+    named = database.ask(f"SELECT * FROM {quoted(table.name)} LIMIT 0")  # noqa: S608
+    return {name: str(facts.type) for name, facts in zip(named.columns, named.facts, strict=True)}
+
+
+def words(database: Database) -> list[str]:
+    """Return what can be completed: tables, columns, functions, keywords and commands."""
+    named = columns(database)
+    fields = {name for table in named.values() for name in table}
+    functions = {f"{name.upper()}(" for name in (*FUNCTION_NAMES, *AGGREGATE_NAMES)}
+    commands = {line.split()[0] for line in HELP.splitlines()} - {"SELECT", "EXPLAIN"}
+    return sorted({*named, *fields, *functions, *_KEYWORDS, *commands, r"\history", r"\q"})
+
+
+def completions(known: Iterable[str], start: str) -> list[str]:
+    """Return the words that begin like what was typed, whatever the case.
+
+    >>> completions(["visits", "COUNT(", "cost"], "co")
+    ['COUNT(', 'cost']
+    """
+    return [word for word in known if start and word.lower().startswith(start.lower())]
+
+
+def with_readline(database: Database) -> ModuleType | None:
+    """Give `input` a history and completion, where the system has readline."""
+    if find_spec("readline") is None:
+        return None
+    readline = import_module("readline")
+    known = words(database)
+    readline.set_completer_delims(" \t\n,()=<>+-*/;")
+    readline.set_completer(lambda start, at: dict(enumerate(completions(known, start))).get(at))
+    readline.parse_and_bind("tab: complete")
+    with suppress(OSError):
+        readline.read_history_file(history_file())
+    readline.set_history_length(_REMEMBERED)
+    return readline
+
+
+def save_history(readline: ModuleType | None) -> None:
+    """Keep the questions that were typed, for their typist only; where that fails, the next session starts without."""
+    if readline is None:
+        return
+    file = history_file()
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.touch(mode=0o600)
+        readline.write_history_file(file)
+
+
+def history_file() -> Path:
+    """Return where the questions of the prompt are kept."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "sfumato" / "history"
+
+
+def _rows(rows: int | None) -> str:
+    return "the person; 1 row each" if rows == 1 else f"the person; at most {rows} rows each"

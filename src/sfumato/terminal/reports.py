@@ -4,12 +4,44 @@ import json
 from collections.abc import Iterable, Sequence
 
 from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.errors import BadParameter, shown
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
+from sfumato.release.release import Release
 from sfumato.release.table import text_table
 from sfumato.terminal.plain import round_down
 
 _LONGEST = 70
+
+
+def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
+    """Read margins as they are typed, n=25; None where there are none.
+
+    >>> read_margins(["n=25"])
+    {'n': '25'}
+    """
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.rpartition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise BadParameter(
+                f"{shown(pair)} is no margin.", "A margin is asked for by column.", "Write COLUMN=MARGIN, such as n=25."
+            )
+        found[name.strip()] = value.strip()
+    return found or None
+
+
+def spending_text(release: Release, before: Budget, after: Budget) -> str:
+    """Say what an answer took from the budget: nothing, if it was given before or nobody is in it."""
+    if release.event is None:
+        return "exact and free: nobody is in it"
+    free = "asked before: free · " if release.loss.epsilon > 0 and after.spent == before.spent else ""
+    return free + left_text(after)
+
+
+def left_text(budget: Budget) -> str:
+    """Return what is left, never more than there is."""
+    return f"ε = {round_down(budget.remaining.epsilon)} of {round_up(budget.total.epsilon)} left"
 
 
 def budget_text(budget: Budget) -> str:

@@ -1,0 +1,209 @@
+"""The tour: a made-up clinic is built and registered, a handful of questions is asked, and the folder stays."""
+
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from sfumato.database import Database, open
+from sfumato.demo.clinic import DEPARTMENTS, PATIENTS, patients_seen, write_clinic
+from sfumato.errors import BadParameter, Refusal, shown
+from sfumato.release.release import Release
+from sfumato.terminal.answers import draw_cost, draw_gauge, draw_release
+from sfumato.terminal.screen import phases, say
+
+POLICY = "clinic.toml"
+_INDENT = 3
+_NEXT = "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex"
+_DEARER = "SELECT AVG(age) AS age FROM visits"
+_TEMPLATE = Path(__file__).with_name(POLICY)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One stop of the tour."""
+
+    title: str
+    words: str
+    sql: str
+    epsilon: str | None = None
+    within: str | None = None
+    """A margin for the column n."""
+
+
+SEEN = Question(
+    "How many patients did each department see?",
+    "With or without any one patient, no answer becomes more than e^0.2 = 1.23 times as likely. The light end of a bar"
+    " is its error bar: the truth lies there with 95 %. It is shown beside it because these patients are made up.",
+    "SELECT dept, COUNT(DISTINCT patient_id) AS patients FROM visits GROUP BY dept",
+    epsilon="0.2",
+)
+QUESTIONS = (
+    SEEN,
+    Question(
+        "What does a visit cost?",
+        "An average is a noisy sum over a noisy count; its error bar knows both. Costs count up to the 5,000 that the"
+        " policy promises, so one patient can move the sum only so far.",
+        "SELECT urgent, AVG(cost) AS cost FROM visits GROUP BY urgent",
+        epsilon="0.3",
+    ),
+    Question(
+        "How busy is each wing?",
+        "The departments are a public table: joining it costs nothing more, and asking it alone costs nothing at all.",
+        "SELECT d.wing, COUNT(*) AS visits FROM visits v JOIN departments d ON v.dept = d.dept GROUP BY d.wing",
+        epsilon="0.2",
+    ),
+    Question(
+        "Where do patients live, to within 100?",
+        "Say how exact it must be, and the price is found: the smallest that keeps the promise. Nobody declared the"
+        " districts, so which of them appear is itself chosen privately.",
+        "SELECT district, COUNT(*) AS n FROM patients GROUP BY district",
+        within="100",
+    ),
+    Question(
+        "How long do patients stay?",
+        "What cannot be answered safely is refused before any data is read, with the way out.",
+        "SELECT AVG(stay_hours) AS hours FROM visits",
+        epsilon="0.2",
+    ),
+    Question(
+        "The first question again",
+        "An answer that was given is given again: the same numbers, at no cost. Nobody averages the noise away.",
+        SEEN.sql,
+        SEEN.epsilon,
+    ),
+)
+
+
+def tour(folder: Path, console: Console, errors: Console, patients: int = PATIENTS) -> None:
+    """Build the clinic where there is none, ask the questions, and print the lines to go on with."""
+    console.print()
+    console.print(Text.assemble(("sfumato", "bold"), ": the picture stays, and no line can be pointed at."))
+    console.print()
+    fresh = prepare(folder, errors, patients)
+    place = shlex.quote(str(folder))
+    if fresh:
+        say(console, f"{patients:,} patients, their visits and {len(DEPARTMENTS)} departments were made up in {place}.")
+    else:
+        say(console, f"The clinic in {place} is there already: what was asked before is free. Delete it to begin anew.")
+    with phases(errors) as progress:
+        database = open(folder / POLICY, progress=progress)
+    with database:
+        for number, question in enumerate(QUESTIONS, 1):
+            truth = patients_seen(folder / "data") if question is SEEN else None
+            _stop(console, database, number, question, truth)
+        _title(console, len(QUESTIONS) + 1, "What is left")
+        draw_gauge(console, database.budget(), _INDENT)
+    _go_on(console, place)
+
+
+def prepare(folder: Path, errors: Console, patients: int = PATIENTS) -> bool:
+    """Make the folder, whole or not at all; False where the clinic is there already. A foreign folder is refused."""
+    if _is_ours(folder):
+        return False
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadParameter(
+            f"{shown(str(folder))} exists and is not the demo's.",
+            "What is there may be yours, and is not touched.",
+            "Name another folder: sfumato demo FOLDER.",
+        )
+    with phases(errors) as progress:
+        try:
+            folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+            aside = Path(tempfile.mkdtemp(prefix=".sfumato-demo-", dir=folder.absolute().parent))
+            try:
+                progress("read", "made-up patients")
+                (aside / "data").mkdir()
+                write_clinic(aside / "data", patients)
+                shutil.copyfile(_TEMPLATE, aside / POLICY)
+                aside.rename(folder)
+            except BaseException:
+                shutil.rmtree(aside, ignore_errors=True)
+                raise
+        except OSError:
+            raise BadParameter(
+                f"{shown(str(folder))} cannot be written.",
+                "The demo leaves a folder.",
+                "Name another: sfumato demo FOLDER.",
+            ) from None
+    return True
+
+
+def _is_ours(folder: Path) -> bool:
+    """Tell whether an earlier tour left this folder: its policy may have been changed since, below its first line."""
+    try:
+        with (folder / POLICY).open(encoding="utf-8") as found, _TEMPLATE.open(encoding="utf-8") as template:
+            return found.readline() == template.readline() and (folder / "data").is_dir()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _stop(
+    console: Console, database: Database, number: int, question: Question, truth: Mapping[str, int] | None
+) -> None:
+    _title(console, number, question.title)
+    say(console, question.words, indent=" " * _INDENT)
+    console.print()
+    price = f"--epsilon {question.epsilon}" if question.epsilon else f"--within n={question.within}"
+    say(console, f"{question.sql}  {price}", "bold cyan", " " * _INDENT)
+    console.print()
+    before = database.budget()
+    within = None if question.within is None else {"n": question.within}
+    try:
+        release = database.ask(question.sql, epsilon=question.epsilon, within=within)
+    except Refusal as refusal:
+        say(console, f"Refused ({refusal.code}): {refusal.what}", "red", " " * _INDENT)
+        say(console, f"why:  {refusal.why}", indent=" " * (_INDENT + 2))
+        say(console, f"next: {refusal.remedy}", indent=" " * (_INDENT + 2))
+        return
+    draw_release(console, release, _INDENT, truth)
+    if truth is not None:
+        held = _held(release, truth)
+        say(console, f"{held} of {len(release)} error bars hold the truth.", indent=" " * _INDENT)
+    draw_cost(console, release, before, database.budget(), _INDENT)
+
+
+def _held(release: Release, truth: Mapping[str, int]) -> int:
+    ends = [(row["dept"], row["patients"]) for row in release.intervals()]
+    return sum(low <= truth[str(dept)] <= high for dept, (low, high) in ends)
+
+
+def _title(console: Console, number: int, text: str) -> None:
+    console.print()
+    console.print(Text(f"{number}  {text}", "bold"))
+
+
+def _go_on(console: Console, place: str) -> None:
+    program, policy = _program(), f"{place}/{POLICY}"
+    console.print()
+    console.print(Text("Go on from here", "bold"))
+    for line in (
+        f'ask {policy} "{_NEXT}" --within n=50',
+        f'explain {policy} "{_DEARER}" --epsilon 0.1',
+        f"sql {policy}",
+        f"check {policy}",
+        f"history {policy}",
+        f"init {place}/data --unit patient_id --output my-clinic.toml",
+        "attack",
+    ):
+        console.print(Text(f"   {program} {line}"), soft_wrap=True)
+    console.print()
+    say(console, f"The policy is {policy}: open it, it explains itself.", "dim")
+    console.print()
+
+
+def _program() -> str:
+    """Return how this program is started from here: it may lie in an environment that is not on the path."""
+    if shutil.which("sfumato"):
+        return "sfumato"
+    started = Path(sys.argv[0])
+    if started.name == "sfumato" and started.exists():
+        return shlex.quote(os.path.relpath(started))
+    return f"{shlex.quote(os.path.relpath(sys.executable))} -m sfumato"

@@ -1,0 +1,28 @@
+"""Alarms: what an audit found that must not be."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One contradiction between what is promised and what was seen, on made-up data."""
+
+    audit: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.audit}: {self.what}"
+
+
+FAILURE = 1e-9
+"""The chance that one statistical check of an audit is wrong about a house that is right."""
+
+
+def listed(alarms: Sequence[Alarm]) -> str:
+    """Say them line by line.
+
+    >>> listed([Alarm("exact", "the law is another one")])
+    'exact: the law is another one'
+    """
+    return "\n".join(str(alarm) for alarm in alarms) or "no alarm"
