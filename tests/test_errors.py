@@ -12,6 +12,7 @@ from sfumato import errors
 from sfumato.errors import REFUSALS, BadParameter, Refusal, UnsupportedEvent
 
 CODES = {
+    "answer_lost",
     "bad_parameter",
     "bad_policy",
     "bad_source",
@@ -20,9 +21,13 @@ CODES = {
     "engine_failed",
     "entropy_failed",
     "keys_need_delta",
+    "ledger_damaged",
+    "ledger_unavailable",
     "loosened_policy",
     "malformed_event",
     "mixed_neighbours",
+    "policy_changed",
+    "policy_weakened",
     "query_too_large",
     "raw_rows",
     "unbounded_sum",

@@ -103,7 +103,10 @@ def _opened(policy: Path, analyst: str | None = None, confirm: str | None = None
 @main.command()
 @click.argument("folder", type=File, default="sfumato-demo")
 def demo(folder: Path) -> None:
-    """A clinic of made-up patients in FOLDER: questions, error bars, prices, a refusal."""
+    """Show it all on made-up patients; FOLDER stays.
+
+    A clinic is made up in FOLDER (sfumato-demo, if none is named), registered, and asked a handful of questions.
+    """
     from sfumato.demo.tour import tour
     from sfumato.terminal.screen import screen
 
@@ -139,7 +142,9 @@ def init(
     look: bool,
     output: Path | None,
 ) -> None:
-    """Draft a policy for DATA (a file or folder) from names and types alone.
+    """Draft a policy from names and types alone.
+
+    DATA is a Parquet, CSV or DuckDB file, or a folder of files.
 
     A column is named COLUMN or TABLE.COLUMN; options may be repeated. At a terminal, what is missing is asked for;
     elsewhere it is left in the file, commented out, to be filled in.
@@ -188,7 +193,10 @@ def init(
 @_report
 @click.option("--confirm", metavar="HASH", help="Record a policy whose tables changed after something was spent.")
 def check(policy: Path, form: str, confirm: str | None) -> None:
-    """Check POLICY against its data; say what analysts can learn, and how exactly."""
+    """Check a policy; say what it lets analysts learn.
+
+    The data of POLICY is registered, which takes a while the first time; nobody is charged.
+    """
     with _opened(policy, confirm=confirm) as database:
         from sfumato.terminal import checks
 
@@ -215,7 +223,10 @@ def ask(
     output: Path | None,
     plot: Path | None,
 ) -> None:
-    """Ask SQL of POLICY's data and charge the answer; `-` reads the question from stdin."""
+    """Ask a question and charge its answer.
+
+    SQL is the question, or - to read it from stdin. The same question again is free.
+    """
     from sfumato.terminal import exports
     from sfumato.terminal.reports import read_margins
 
@@ -235,22 +246,22 @@ def ask(
         elif kind == "table":
             _print_table(database, release, before)
         else:
-            click.get_binary_stream("stdout").write(exports.encoded(release, kind))
+            sys.stdout.buffer.write(exports.encoded(release, kind))
         if plot is not None:
             exports.write_plot(release, plot)
             click.echo(f"Drew {plot}.", err=True)
 
 
 def _question(sql: str) -> str:
-    return click.get_text_stream("stdin").read() if sql == "-" else sql
+    return sys.stdin.read() if sql == "-" else sql
 
 
 def _print_table(database: "Database", release: "Release", before: "Budget") -> None:
-    from sfumato.terminal.reports import spending_text
+    from sfumato.terminal.reports import footer_text
 
     after = database.budget()
     if not sys.stdout.isatty():
-        click.echo(f"{release}\n{spending_text(release, before, after)}")
+        click.echo(f"{release}\n{footer_text(release, before, after)}")
         return
     from sfumato.terminal.answers import print_release
     from sfumato.terminal.screen import screen
@@ -273,7 +284,10 @@ def explain(
     analyst: str | None,
     form: str,
 ) -> None:
-    """Say what SQL would cost and how exact it would be; free, and no data is read."""
+    """Say what a question would cost, and how exact.
+
+    It is free, and reads no private data.
+    """
     from sfumato.terminal.reports import quote_json, read_margins
 
     with _opened(policy, analyst) as database:
@@ -286,7 +300,10 @@ def explain(
 @_analyst
 @click.option("--epsilon", help="What a question may cost, until changed at the prompt.")
 def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
-    r"""Ask at a prompt, with completion and the remaining budget; `\?` explains it."""
+    r"""Ask at a prompt; the budget is in it.
+
+    Questions end with a semicolon; EXPLAIN SELECT … says a price; \? lists what else there is, \q leaves.
+    """
     from sfumato.terminal.prompt import Session, save_history, with_readline
     from sfumato.terminal.screen import screen
 
@@ -346,7 +363,10 @@ def history(policy: Path, analyst: str | None, form: str) -> None:
 @_policy
 @_report
 def verify(policy: Path, form: str) -> None:
-    """Compute every hash and every sum of the ledger again, with a second reader."""
+    """Check the ledger with a second reader.
+
+    Every hash and every sum is computed again.
+    """
     from sfumato.terminal.reports import verified_json, verified_text
 
     with _opened(policy) as database:
@@ -359,7 +379,10 @@ def verify(policy: Path, form: str) -> None:
 @click.option("--seed", type=int, default=1, show_default=True, help="Which made-up data.")
 @click.option("--plot", type=File, metavar="FILE", help="Draw what was found into this file.")
 def attack(name: str | None, seed: int, plot: Path | None) -> None:
-    """Watch a famous attack break made-up data that noise does not protect."""
+    """Watch an attack on answers without such noise.
+
+    Without a NAME, the attacks are listed. Each runs on made-up data, in seconds.
+    """
     attacks: dict[str, Callable[[int, Path | None], str]] = import_module(LAB).ATTACKS
     if name is None:
         listing = click.HelpFormatter(width=80)

@@ -12,7 +12,7 @@ from sfumato.analysis.analyse import analyse
 from sfumato.engines.connection import Limits
 from sfumato.engines.desk import evaluate
 from sfumato.engines.duckdb_engine import DuckDB, Job
-from sfumato.engines.registration import register
+from sfumato.engines.registration import places_of, register
 from sfumato.engines.versions import fresh_id
 from sfumato.errors import BadParameter, UnknownName, shown
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
@@ -187,6 +187,7 @@ def open(
     """
     read = read_policy(policy)
     account = "" if analyst is None else _account(read, analyst)
+    places_of(read)  # a ledger inside the source would be made before it is refused
     ledger = open_ledger(read, confirm=confirm)
     try:
         registered = register(read, progress or _silent)

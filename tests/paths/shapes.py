@@ -57,6 +57,15 @@ SHAPES = (
     "SELECT SUM(p.income + v.age) FROM visits v JOIN patients p USING (patient_id)",
     "SELECT COUNT(*), COUNT(p.income), COUNT(DISTINCT p.patient_id) FROM visits v LEFT JOIN patients p "
     "USING (patient_id)",
+    "SELECT COUNT(p.patient_id) FROM visits v LEFT JOIN patients p ON v.patient_id = p.patient_id AND v.age > 5",
+    "SELECT COUNT(*), SUM(n) FROM (SELECT v.patient_id, p.patient_id AS other, COUNT(*) AS n FROM visits v "
+    "LEFT JOIN patients p ON v.patient_id = p.patient_id AND v.age > 5 GROUP BY 1, 2) t",
+    "SELECT s.name IS NULL AS alone, COUNT(*) FROM visits v LEFT JOIN staff s ON v.dept = s.dept GROUP BY 1",
+    "SELECT UPPER(COALESCE(s.name, 'none')) AS who, COUNT(*) FROM visits v LEFT JOIN staff s USING (dept) GROUP BY 1",
+    "SELECT s.name || s.floor AS who, COUNT(*) FROM visits v JOIN staff s ON v.dept = s.dept GROUP BY 1",
+    "SELECT COUNT(*) FROM visits v JOIN (SELECT dept FROM staff ORDER BY dept LIMIT 2) s ON v.dept = s.dept",
+    "SELECT w.x, COUNT(*) FROM visits v JOIN (VALUES ('er', 1), ('er', 2), ('icu', 3)) AS w (d, x) ON v.dept = w.d "
+    "GROUP BY 1",
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id WHERE a.age < b.age",
     'SELECT COUNT(*), SUM(removed_rows) FROM "visits.removed"',
     'SELECT dept, SUM(r.removed_rows) FROM visits v JOIN "visits.removed" r USING (patient_id) GROUP BY dept',

@@ -144,7 +144,7 @@ def owned_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed, pu
     facts = [(key.name, key.scalar.facts) for key in keys] + [(one.name, one.facts) for one in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
     person = next(key for key in keys if is_owner(key.scalar))
-    others = [key for key in keys if key.scalar.facts.kind is not Kind.UNIT]
+    others = [key for key in keys if not is_owner(key.scalar)]  # the id of an outer-joined table may also be NULL
     unique = {(relation.label, key.name) for key in others} if len(others) == 1 else set()
     cells: Cells = {
         shape(scope[relation.label, key.name]): known

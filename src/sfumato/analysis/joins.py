@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Given, Pair
+from sfumato.analysis.flow import Flow, Given, Pair, Take, below
+from sfumato.analysis.keys import MOST_CELLS, Cells, shape
 from sfumato.analysis.lineage import Analysed, Owned, State, at
 from sfumato.analysis.lowering import Scope, lower, narrowed
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
@@ -93,19 +94,32 @@ def _owned(side: Analysed) -> Owned:
 
 def _with_public(join: Join, private: Analysed, other: Analysed, public: Public) -> Analysed:
     """Join a person's rows with public rows: each meets at most as many as agree with it in the compared columns."""
+    if _takes(other.flow):
+        other = _spelled_out(other, join.at, public)  # which rows LIMIT takes is decided once, not in every statement
     owned, scope = _owned(private), _scope(join, private, other)
     condition = None if join.condition is None else lower(join.condition, scope)
     keys = tuple(dict.fromkeys(_public_sides(condition, private, other)))
     most = max(1, public.most_alike(other.flow, keys))
     flow = Pair(join.kind, private.flow, other.flow, condition)
-    unique = owned.unique if most == 1 else frozenset()
+    inner = join.kind is JoinKind.INNER
     return replace(
         private,
         flow=flow,
         scope=_after(join, scope),
-        owned=replace(owned, rows=owned.rows * most, unique=unique),
-        origins={**private.origins, **{label: other.flow for label, _ in other.scope}},
+        owned=replace(owned, rows=owned.rows * most, unique=owned.unique if most == 1 else frozenset()),
+        cells=private.cells if inner else {**private.cells, **_outer_cells(other, public)},
+        origins={**private.origins, **({label: other.flow for label, _ in other.scope} if inner else {})},
     )
+
+
+def _outer_cells(other: Analysed, public: Public) -> Cells:
+    """Return the values of the public columns; an outer join may also leave NULL, so its rows are not all there are."""
+    known = {shape(scalar): public.distinct(other.flow, scalar, MOST_CELLS) for scalar in other.scope.values()}
+    return {column: values for column, values in known.items() if values is not None}
+
+
+def _takes(flow: Flow) -> bool:
+    return isinstance(flow, Take) or any(_takes(source) for source in below(flow))
 
 
 def _public_sides(condition: Scalar | None, private: Analysed, other: Analysed) -> list[Scalar]:

@@ -40,10 +40,10 @@ def cells_of(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: 
     if scalar.facts.kind in {Kind.REAL, Kind.UNIT}:
         return None
     spelled = _spelled(scalar, cells, origins, public)
-    if spelled is None:
-        spelled = _image(scalar, cells, origins, public)
     if spelled is None and scalar.facts.kind is Kind.BOOLEAN:
         spelled = (False, True)
+    if spelled is None:
+        spelled = _image(scalar, cells, origins, public)
     if spelled is None and scalar.facts.bounded and scalar.facts.span <= MOST_CELLS:
         spelled = tuple(range(scalar.facts.low, scalar.facts.high + 1))
     return spelled
@@ -126,7 +126,12 @@ def _listed(condition: Scalar) -> tuple[Shape, tuple[Cell, ...]] | None:
     first, *others = condition.arguments
     if first.operator is Operator.CONSTANT and len(others) == 1:
         first, others = others[0], [first]
-    if first.facts.kind in {Kind.REAL, Kind.UNIT} or any(other.operator is not Operator.CONSTANT for other in others):
+    constant = first.operator is Operator.CONSTANT
+    if (
+        constant
+        or first.facts.kind in {Kind.REAL, Kind.UNIT}
+        or any(other.operator is not Operator.CONSTANT for other in others)
+    ):
         return None
     values = {other.constant for other in others if isinstance(other.constant, int | str | bool)}
     return shape(first), tuple(sorted(values, key=_order))

@@ -167,10 +167,11 @@ def _uniform(count: int, source: Source) -> Floats:
 
 
 def _normal(count: int, source: Source) -> Floats:
-    return np.sqrt(-2 * np.log(_uniform(count, source))) * np.cos(2 * np.pi * _uniform(count, source))
+    drawn: Floats = np.sqrt(-2 * np.log(_uniform(count, source))) * np.cos(2 * np.pi * _uniform(count, source))
+    return drawn
 
 
 def _chosen(weights: Sequence[float] | Floats, count: int, source: Source) -> Integers:
     """Draw places by their weights."""
     edges = np.cumsum(weights)
-    return np.searchsorted(edges / edges[-1], _uniform(count, source), side="right")
+    return np.searchsorted(edges / edges[-1], _uniform(count, source), side="right").astype(np.int64)

@@ -16,7 +16,8 @@ from sfumato.database import Database, open
 from sfumato.demo.clinic import DEPARTMENTS, PATIENTS, patients_seen, write_clinic
 from sfumato.errors import BadParameter, Refusal, shown
 from sfumato.release.release import Release
-from sfumato.terminal.answers import draw_cost, draw_gauge, draw_release
+from sfumato.terminal.answers import draw_gauge, draw_release
+from sfumato.terminal.reports import spending_text
 from sfumato.terminal.screen import phases, say
 
 POLICY = "clinic.toml"
@@ -42,7 +43,7 @@ SEEN = Question(
     "How many patients did each department see?",
     "With or without any one patient, no answer becomes more than e^0.2 = 1.23 times as likely. The light end of a bar"
     " is its error bar: the truth lies there with 95 %. It is shown beside it because these patients are made up.",
-    "SELECT dept, COUNT(DISTINCT patient_id) AS patients FROM visits GROUP BY dept",
+    "SELECT dept, COUNT(DISTINCT patient_id) AS patients\nFROM visits GROUP BY dept",
     epsilon="0.2",
 )
 QUESTIONS = (
@@ -51,20 +52,20 @@ QUESTIONS = (
         "What does a visit cost?",
         "An average is a noisy sum over a noisy count; its error bar knows both. Costs count up to the 5,000 that the"
         " policy promises, so one patient can move the sum only so far.",
-        "SELECT urgent, AVG(cost) AS cost FROM visits GROUP BY urgent",
+        "SELECT urgent, AVG(cost) AS cost\nFROM visits GROUP BY urgent",
         epsilon="0.3",
     ),
     Question(
         "How busy is each wing?",
         "The departments are a public table: joining it costs nothing more, and asking it alone costs nothing at all.",
-        "SELECT d.wing, COUNT(*) AS visits FROM visits v JOIN departments d ON v.dept = d.dept GROUP BY d.wing",
+        "SELECT d.wing, COUNT(*) AS visits\nFROM visits v JOIN departments d ON v.dept = d.dept\nGROUP BY d.wing",
         epsilon="0.2",
     ),
     Question(
         "Where do patients live, to within 100?",
         "Say how exact it must be, and the price is found: the smallest that keeps the promise. Nobody declared the"
         " districts, so which of them appear is itself chosen privately.",
-        "SELECT district, COUNT(*) AS n FROM patients GROUP BY district",
+        "SELECT district, COUNT(*) AS n\nFROM patients GROUP BY district",
         within="100",
     ),
     Question(
@@ -96,11 +97,10 @@ def tour(folder: Path, console: Console, errors: Console, patients: int = PATIEN
     with phases(errors) as progress:
         database = open(folder / POLICY, progress=progress)
     with database:
+        told: set[str] = set()
         for number, question in enumerate(QUESTIONS, 1):
             truth = patients_seen(folder / "data") if question is SEEN else None
-            _stop(console, database, number, question, truth)
-        _title(console, len(QUESTIONS) + 1, "What is left")
-        draw_gauge(console, database.budget(), _INDENT)
+            _stop(console, database, number, question, truth, told)
     _go_on(console, place)
 
 
@@ -119,7 +119,7 @@ def prepare(folder: Path, errors: Console, patients: int = PATIENTS) -> bool:
             folder.absolute().parent.mkdir(parents=True, exist_ok=True)
             aside = Path(tempfile.mkdtemp(prefix=".sfumato-demo-", dir=folder.absolute().parent))
             try:
-                progress("read", "made-up patients")
+                progress("make", "patients")
                 (aside / "data").mkdir()
                 write_clinic(aside / "data", patients)
                 shutil.copyfile(_TEMPLATE, aside / POLICY)
@@ -146,13 +146,20 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _stop(
-    console: Console, database: Database, number: int, question: Question, truth: Mapping[str, int] | None
+    console: Console,
+    database: Database,
+    number: int,
+    question: Question,
+    truth: Mapping[str, int] | None,
+    told: set[str],
 ) -> None:
+    """Ask one question; notes that were told before are not told again."""
     _title(console, number, question.title)
     say(console, question.words, indent=" " * _INDENT)
     console.print()
     price = f"--epsilon {question.epsilon}" if question.epsilon else f"--within n={question.within}"
-    say(console, f"{question.sql}  {price}", "bold cyan", " " * _INDENT)
+    for line in f"{question.sql}  {price}".splitlines():
+        console.print(Text(" " * _INDENT + line, "bold cyan"), soft_wrap=True)
     console.print()
     before = database.budget()
     within = None if question.within is None else {"n": question.within}
@@ -167,7 +174,12 @@ def _stop(
     if truth is not None:
         held = _held(release, truth)
         say(console, f"{held} of {len(release)} error bars hold the truth.", indent=" " * _INDENT)
-    draw_cost(console, release, before, database.budget(), _INDENT)
+    after = database.budget()
+    say(console, f"{spending_text(release, before, after)} · error bars at 95 %", "dim", " " * _INDENT)
+    for note in (note for note in release.notes if note not in told):
+        say(console, f"note: {note}", "dim", " " * _INDENT)
+    told.update(release.notes)
+    draw_gauge(console, after, _INDENT)
 
 
 def _held(release: Release, truth: Mapping[str, int]) -> int:
@@ -205,5 +217,9 @@ def _program() -> str:
         return "sfumato"
     started = Path(sys.argv[0])
     if started.name == "sfumato" and started.exists():
-        return shlex.quote(os.path.relpath(started))
-    return f"{shlex.quote(os.path.relpath(sys.executable))} -m sfumato"
+        return _shorter(started)
+    return f"{_shorter(Path(sys.executable))} -m sfumato"
+
+
+def _shorter(path: Path) -> str:
+    return shlex.quote(min(str(path.absolute()), os.path.relpath(path), key=len))

@@ -62,7 +62,7 @@ class Places:
 
 def register(policy: Policy, progress: Progress, limits: Limits | None = None) -> Registered:
     """Return the copy of the source as it is now; build it where there is none or the source has changed."""
-    places = _places(policy)
+    places = places_of(policy)
     try:
         with locked(places.beside("copy.lock")):
             return _current(policy, places, progress, limits or Limits(), system_source())
@@ -71,12 +71,15 @@ def register(policy: Policy, progress: Progress, limits: Limits | None = None) -
     raise EngineFailed()
 
 
-def _places(policy: Policy) -> Places:
+def places_of(policy: Policy) -> Places:
+    """Return where the copy and its salt lie: beside the ledger, or beside the data where the ledger is on a server."""
     path = policy.ledger.path
+    if path is None and policy.source.path is not None:
+        path = policy.source.path.with_name(f"{policy.source.path.name}.sfumato")
     if path is None:
         raise BadSource(
-            "ledger is on a server.",
-            "The bounded copy and its salt lie beside the ledger, and a copy in files needs a folder.",
+            "source and ledger are both on servers.",
+            "The bounded copy and its salt are files, and lie beside one of the two.",
             'Write ledger = "sqlite:PATH".',
         )
     source = policy.source.path

@@ -77,9 +77,9 @@ class Population:
             pq.write_table(table, folder / f"{name}.parquet")
 
 
-def populate(policy: Policy, seed: object, people: int = 8) -> Population:
-    """Return made-up rows for the tables of a policy."""
-    return _Making(policy, SeededDice(seed), people).population()
+def populate(policy: Policy, seed: object, people: int = 8, likeness: Mapping[int, int] | None = None) -> Population:
+    """Return made-up rows for the tables of a policy; `likeness` says who has values like those of another one."""
+    return _Making(policy, SeededDice(seed), people, likeness or {}).population()
 
 
 @dataclass(slots=True)
@@ -87,6 +87,7 @@ class _Making:
     policy: Policy
     dice: SeededDice
     people: int
+    likeness: Mapping[int, int]
 
     def population(self) -> Population:
         types, lines = {}, {}
@@ -135,6 +136,7 @@ class _Making:
             return _name(column, person)
         if self._leads_to_people(table, column):
             return _name(column, 10 * person + row % 3)
+        person = self.likeness.get(person, person)
         if isinstance(column.values, Reference):
             spelled = tuple(_public_value(replace(column, values=None), place) for place in range(4))
         else:

@@ -1,12 +1,10 @@
 """The ledger: every release is charged here, durably, before any data is read for it. Proof: proofs/ledger.md
 
-Whoever asks puts a task into one queue. Whoever then gets the writer's turn does all tasks that wait, in their order,
-in one transaction with one synchronisation of the disk, and tells the others. There is no thread of its own that could
-die or be lost in a fork.
+All tasks that wait are done in their order in one transaction, with one synchronisation of the disk for all: see
+`turns`. Caps are decided there, one after another, on the state as it is on the disk, so they hold exactly.
 """
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.request import Request
 from sfumato.ledger.state import EMPTY, State, folded, started
 from sfumato.ledger.store import Store
+from sfumato.ledger.turns import Task, Turn, Turns
 from sfumato.ledger.verifying import Verified
 
 __all__ = ["Budget", "Charge", "Entry", "Ledger", "Verified"]
@@ -35,8 +34,6 @@ __all__ = ["Budget", "Charge", "Entry", "Ledger", "Verified"]
 _PATIENCE = 600.0
 """So many seconds a question waits for the same one that somebody else is answering."""
 _GLANCE = 0.01
-
-Task = Callable[[Book], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +43,6 @@ class Budget:
     total: PrivacyLoss
     spent: PrivacyLoss
     remaining: PrivacyLoss
-
-
-class _Turn:
-    """A task that waits for the writer, and what came of it."""
-
-    __slots__ = ("abandoned", "done", "result", "task")
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.result: object = None
-        self.done = False
-        self.abandoned = False
-        """Nobody waits for the result any more."""
 
 
 class Charge:
@@ -120,7 +104,7 @@ class Ledger:
         self._closed = False
         self._writing = Lock()
         self._marking = Lock()
-        self._waiting: deque[_Turn] = deque()
+        self._turns = Turns(self._do_all)
         self._answering: dict[int, Signal] = {}
 
     @contextmanager
@@ -229,12 +213,9 @@ class Ledger:
 
     def _done(self, task: Task) -> object:
         """Have a task done in the next turn, together with all others that wait."""
-        turn = _Turn(task)
-        self._waiting.append(turn)
+        turn = Turn(task)
         try:
-            with self._writing:
-                if not turn.done:
-                    self._do_all_that_wait()
+            self._turns.take(turn)
         except BaseException:
             self._give_up(turn)
             raise
@@ -242,40 +223,40 @@ class Ledger:
             raise turn.result
         return turn.result
 
-    def _give_up(self, turn: _Turn) -> None:
+    def _give_up(self, turn: Turn) -> None:
         """Nobody waits for this one any more: what it reserved must not keep others waiting."""
-        turn.abandoned = True
         if isinstance(turn.result, Reserved):
             self._forget(turn.result.row.sequence)
 
-    def _do_all_that_wait(self) -> None:
-        turns = []
-        while self._waiting:
-            turns.append(self._waiting.popleft())
+    def _do_all(self, turns: list[Turn]) -> None:
+        """Do all tasks in one transaction. Either all their rows are durable afterwards, or each task is refused."""
         claimed: list[int] = []
         results: list[object] = []
         failure: Refusal | None = None
+        whole = False
         try:
-            store = self._opened()
-            with store.writing():
-                book = Book(store, self._state, self._is_answered)
-                for turn in turns:
-                    results.append(_result(book, turn.task))
-                    if isinstance(reserved := results[-1], Reserved):
-                        store.claim(reserved.row.sequence)  # before the commit shows it to other processes
-                        claimed.append(reserved.row.sequence)
-                        self._answering[reserved.row.sequence] = Signal()
-            self._state = book.state
+            with self._writing:
+                store = self._opened()
+                with store.writing():
+                    book = Book(store, self._state, self._is_answered)
+                    for turn in turns:
+                        results.append(_result(book, turn.task))
+                        if isinstance(reserved := results[-1], Reserved):
+                            store.claim(reserved.row.sequence)  # before the commit shows it to other processes
+                            claimed.append(reserved.row.sequence)
+                            self._answering[reserved.row.sequence] = Signal()
+                self._state = book.state
+                whole = True
         except Refusal as refusal:
             failure = refusal
         finally:
-            if failure is not None or len(results) < len(turns):
+            if not whole:
                 failure = failure or unavailable("The program was interrupted.")
                 for sequence in claimed:
                     self._forget(sequence)
                 results = [failure] * len(turns)
             for turn, result in zip(turns, results, strict=True):
-                turn.result, turn.done = result, True
+                turn.result = result
                 if turn.abandoned:
                     self._give_up(turn)
 

@@ -125,17 +125,30 @@ def verify_rows(rows: Iterable[tuple[Any, ...]], known: tuple[int, str, str | No
     anchored = known is None
     try:
         for row in rows:
-            sequence, kind, time, account, question, _, event, _, named, version, _, _, same, about, content, last = row
+            (sequence, kind, time, account, question, sql, event, loss,
+             named, version, receipt, key, same, about, content, last) = row  # fmt: skip
             count += 1
-            texts = [head.encode()] + [str(value).encode() for value in row[:-1]]
-            head = sha256(b"".join([b"%d:%b" % (len(text), text) for text in texts])).hexdigest()
+            text = (
+                f"64:{head}{len(str(sequence))}:{sequence}{len(kind)}:{kind}{len(str(time))}:{time}"
+                f"{len(account)}:{account}{len(question)}:{question}{len(sql)}:{sql}{len(event)}:{event}"
+                f"{len(loss)}:{loss}{len(named)}:{named}{len(version)}:{version}{len(receipt)}:{receipt}"
+                f"{len(key)}:{key}{len(same)}:{same}{len(str(about))}:{about}{len(content)}:{content}"
+            )
+            raw = text.encode()
+            if len(raw) != len(text):  # lengths count bytes
+                raw = _framed(head, *map(str, row[:-1]))
+            head = sha256(raw).hexdigest()
             if sequence != count or head != last or time < latest or (count % _STATE_PLACES == 0) != (kind == "state"):
                 raise ValueError("not the next entry")
             latest = time
             if known is not None and known[0] == count:
                 anchored = known[1] == head
             if kind == "charged":
-                if named != policy or same in unanswered or same != _same(account, question, named, version):
+                if (
+                    named != policy
+                    or same in unanswered
+                    or same != sha256(_framed(account, question, named, version)).hexdigest()
+                ):
                     raise ValueError("not a charge under this policy")
                 unanswered[same] = count
                 for name in {"", account}:
@@ -201,8 +214,9 @@ def _state(
     }
 
 
-def _same(*parts: str) -> str:
-    return sha256(b"".join(b"%d:%b" % (len(part.encode()), part.encode()) for part in parts)).hexdigest()
+def _framed(*parts: str) -> bytes:
+    texts = [part.encode() for part in parts]
+    return b"".join([b"%d:%b" % (len(text), text) for text in texts])
 
 
 def _anchor(path: Path) -> tuple[int, str, str | None] | None:

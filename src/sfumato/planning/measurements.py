@@ -168,7 +168,7 @@ def _sensitivity(quantity: Quantity, group: Group, cells: int | None, neighbours
         return of_rows(contribution, cells, neighbours)
     if quantity.aggregation is Aggregation.SUM:
         return of_sum(contribution, cells, argument.facts.low, argument.facts.high, neighbours)
-    if argument.facts.kind is Kind.UNIT:
+    if argument.facts.kind is Kind.UNIT and quantity.distinct:
         return of_people(contribution, cells, neighbours)
     if quantity.distinct:
         return of_distinct_values(contribution, cells, _different(argument), neighbours)

@@ -1,0 +1,61 @@
+"""The house that audits itself: one policy that uses everything a policy can say, under both neighbour relations."""
+
+from datetime import date, datetime
+from typing import Any
+
+from sfumato.policy.policy import Policy
+from sfumato.policy.reading import read_policy
+
+
+def clinic(**changes: Any) -> Policy:
+    """Return the policy of a made-up clinic; its delta is large, so that what hides behind delta can be seen."""
+    declared: dict[str, Any] = {
+        "name": "clinic",
+        "source": "parquet:data",
+        "ledger": "sqlite:clinic.ledger",
+        "budget": {"epsilon": 1000, "delta": 0.9, "query_delta": 0.01},
+        "tables": {
+            "visits": {
+                "unit": "patient_id",
+                "rows_per_unit": 3,
+                "columns": {
+                    "patient_id": {"type": "integer"},
+                    "age": {"type": "integer", "bounds": [0, 20]},
+                    "dept": {"type": "text", "values": ["er", "icu", "surgery"]},
+                    "city": {"type": "text"},
+                    "cost": {"type": "decimal", "bounds": [-5, 10], "step": 0.5},
+                    "day": {"type": "date", "bounds": [date(2024, 1, 1), date(2024, 12, 31)]},
+                    "seen": {"type": "timestamp", "bounds": [datetime(2024, 1, 1), datetime(2024, 12, 31)]},
+                    "urgent": {"type": "boolean"},
+                    "weight": {"type": "decimal"},
+                    "score": {"type": "integer"},
+                },
+                **changes.pop("visits", {}),
+            },
+            "patients": {
+                "unit": "patient_id",
+                "rows_per_unit": 2,
+                "columns": {
+                    "patient_id": {"type": "integer"},
+                    "sex": {"type": "text", "values": ["f", "m"]},
+                    "income": {"type": "integer", "bounds": [0, 50]},
+                    "ward": {"type": "text"},
+                },
+            },
+            "survey": {
+                "unit": "rows",
+                "columns": {"x": {"type": "integer", "bounds": [-3, 5]}, "mood": {"type": "text"}},
+            },
+            "staff": {
+                "public": True,
+                "columns": {
+                    "dept": {"type": "text", "values": ["er", "icu"]},
+                    "name": {"type": "text"},
+                    "floor": {"type": "integer"},
+                },
+            },
+        },
+        "analysts": {"ada": {"epsilon": 500}, "bob": {"epsilon": 500}},
+        **changes,
+    }
+    return read_policy(declared)

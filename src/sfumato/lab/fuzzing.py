@@ -1,0 +1,149 @@
+"""Differential fuzzing of the whole path: what neighbours show of a question, apart from noisy values, is equal.
+
+Status, code, message, columns, price, margins, notes and what is left of the budget: all of it is a function of text,
+policy and ledger. Random questions, hostile ones included, are asked of two neighbours with equal coins.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from time import monotonic
+
+from sfumato.database import Database
+from sfumato.errors import EngineFailed, Refusal
+from sfumato.lab.alarm import Alarm
+from sfumato.lab.clinic import clinic
+from sfumato.lab.dice import SeededDice
+from sfumato.lab.grammar import Grammar, Schema
+from sfumato.lab.population import CANARY, WANDERER, populate
+from sfumato.lab.questions import questions
+from sfumato.lab.seeded import Seeded
+from sfumato.lab.shrinking import shrunk
+from sfumato.lab.subject import moved_to, opened, schema_of, write_population
+from sfumato.policy.policy import Policy
+
+NAME = "fuzzing"
+EPSILON = "0.5"
+
+ORACLES = (
+    "1 / {column} > 0",
+    "1 / ({column} - {column}) > 0",
+    "CAST({column} AS integer) > 0",
+    "CAST(CAST({column} AS text) AS integer) > 0",
+    "CAST(CAST({column} AS text) || '-13-45' AS date) IS NULL",
+    "{column} * {column} * {column} * {column} > 0",
+    "{column} / -1 > 0 OR {column} % -1 = 0",
+    "SQRT({column}) > 1 OR POWER({column}, 9) > 1",
+    "LEFT('abc', {column}) = 'x'",
+    "{column} || REPLACE({column}, 'o', 'oooooooooo') = 'x'",
+)
+"""Conditions that make other systems tell something by failing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A question of which two neighbours show something else, shortened, and what each showed."""
+
+    sql: str
+    short: str
+    one: tuple[str, ...]
+    other: tuple[str, ...]
+
+    def __str__(self) -> str:
+        shown = [f"{a} / {b}" for a, b in zip(self.one, self.other, strict=False) if a != b][:1]
+        return f"{self.short} shows {shown[0] if shown else 'more to one than to the other'} (found as: {self.sql})"
+
+
+def seen(database: Database, sql: str) -> tuple[str, ...]:
+    """Return all that an analyst sees of a question, except what noise decides.
+
+    A failure of the engine, a failure that is no refusal, and a message that repeats a value are faults by themselves:
+    they are told as something that no other database shows.
+    """
+    shown: list[object] = []
+    try:
+        quote = database.explain(sql, epsilon=EPSILON)
+        shown += ["quoted", quote.loss, quote.notes, dict(quote.margins), dict(quote.mechanisms)]
+        release = database.ask(sql, epsilon=EPSILON)
+        words = " ".join([*quote.notes, *quote.mechanisms.values()])
+        free = "selected privately" in words or "HAVING" in sql
+        shown += ["answered", release.loss, release.notes, release.columns, None if free else len(release)]
+        shown += [release.event, release.receipt.policy, release.receipt.timing]
+    except EngineFailed:
+        shown += ["the engine failed", id(database)]
+    except Refusal as refusal:
+        shown += [refusal.code, str(refusal)]
+        if CANARY in str(refusal):
+            shown += ["a message repeats a value", id(database)]
+    except Exception as error:  # whatever it is, no user may provoke it
+        shown += [f"{type(error).__name__} is no refusal", id(database)]
+    return tuple(map(str, [*shown, database.budget().spent]))
+
+
+def difference(one: Database, other: Database, sql: str) -> Difference | None:
+    """Ask both; return a difference in what they show, shortened."""
+    if seen(one, sql) == seen(other, sql):
+        return None
+    short = shrunk(sql, lambda text: seen(one, text) != seen(other, text))
+    return Difference(sql, short, seen(one, short), seen(other, short))
+
+
+def fuzz(one: Database, other: Database, asked: Iterable[str], seconds: float) -> tuple[Difference | None, int]:
+    """Ask question after question until two neighbours differ or time is up; return also how many were asked."""
+    end, number = monotonic() + seconds, 0
+    for sql in asked:
+        if monotonic() > end:
+            break
+        number += 1
+        if found := difference(one, other, sql):
+            return found, number
+    return None, number
+
+
+def endless(schema: Schema, seed: object) -> Iterator[str]:
+    """Give questions for ever: first the oracles over every column, then what the grammar makes up."""
+    for table in schema.tables:
+        if table not in schema.public:
+            for column in schema.tables[table]:
+                yield from (f"SELECT COUNT(*) FROM {table} WHERE {oracle.format(column=column)}" for oracle in ORACLES)  # noqa: S608
+                yield f"SELECT SUM(10 / {column}) FROM {table} WHERE {column} BETWEEN -3 AND 3"  # noqa: S608
+    yield from questions(schema)
+    grammar = Grammar(schema, SeededDice(seed))
+    yield from (grammar.query() for _ in count())
+
+
+@contextmanager
+def neighbours(policy: Policy, folder: Path, seed: object, person: int = WANDERER) -> Iterator[tuple[Database, Database]]:
+    """Open two databases over made-up people; in the second one person is missing."""
+    everybody = populate(policy, seed)
+    with ExitStack() as stack:
+        pair = []
+        for name, population in (("all", everybody), ("less", everybody.without(str(person)))):
+            write_population(population, folder / name)
+            pair.append(stack.enter_context(opened(moved_to(policy, folder / name), folder / name, Seeded(seed))))
+        yield pair[0], pair[1]
+
+
+def audit(policy: Policy, folder: Path, seed: object, seconds: float) -> tuple[list[Alarm], int]:
+    """Fuzz a policy on made-up neighbours for a time; return also how many questions were asked."""
+    with neighbours(policy, folder, seed) as (one, other):
+        schema = schema_of(one._engine.catalog)
+        found, asked = fuzz(one, other, _strided(endless(schema, seed), seed), seconds)
+    return [] if found is None else [Alarm(NAME, str(found))], asked
+
+
+def _strided(asked: Iterator[str], seed: object) -> Iterator[str]:
+    """Give questions in blocks of mixed order: a short run meets something of every kind."""
+    dice = SeededDice(f"{seed}/order")
+    while True:
+        yield from dice.shuffled([next(asked) for _ in range(400)])
+
+
+def run(seed: object, folder: Path, seconds: float = 8.0) -> list[Alarm]:
+    """Fuzz the clinic for some seconds."""
+    return audit(clinic(), folder, seed, seconds)[0]
+
+
+Check = Callable[[str], bool]

@@ -1,0 +1,57 @@
+"""A failing question made as short as it can be while it still fails: what a person gets to read.
+
+Pieces of the text are left out, large ones first, as long as the failure stays. Whether what is left is still a
+question needs no care: what does not parse is refused everywhere alike, and so does not fail.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+_TOKEN = re.compile(r"'(?:[^']|'')*'|[A-Za-z_][A-Za-z_0-9.]*|\d+(?:\.\d+)?|<=|>=|<>|::|\|\||//|\S")
+_TIGHT = re.compile(r"\s*([(),])\s*")
+
+
+def shrunk(text: str, fails: Callable[[str], bool], most: int = 400) -> str:
+    """Return a shortest text that still fails, found by leaving out tokens; at most `most` texts are tried.
+
+    >>> shrunk("SELECT a, b FROM t WHERE a > 1 AND bad(b) ORDER BY a", lambda text: "bad" in text)
+    'bad'
+    """
+    tokens, tried = _TOKEN.findall(text), 0
+    progress = True
+    while progress and tried < most:
+        progress = False
+        for shorter in _shorter(tokens):
+            tried += 1
+            if fails(_written(shorter)):
+                tokens, progress = shorter, True
+                break
+            if tried >= most:
+                break
+    return _written(tokens) if len(tokens) < len(_TOKEN.findall(text)) else text
+
+
+def _shorter(tokens: list[str]) -> Iterator[list[str]]:
+    size = len(tokens) // 2
+    while size:
+        for start in range(0, len(tokens) - size + 1, max(1, size // 2)):
+            yield tokens[:start] + tokens[start + size :]
+        size //= 2
+    for start, end in _parentheses(tokens):
+        yield tokens[:start] + tokens[start + 1 : end] + tokens[end + 1 :]
+        if start and tokens[start - 1][0].isalpha():
+            yield tokens[: start - 1] + tokens[start + 1 : end] + tokens[end + 1 :]
+            yield tokens[: start - 1] + ["1"] + tokens[end + 1 :]
+
+
+def _parentheses(tokens: list[str]) -> Iterator[tuple[int, int]]:
+    begun = []
+    for place, token in enumerate(tokens):
+        if token == "(":
+            begun.append(place)
+        elif token == ")" and begun:
+            yield begun.pop(), place
+
+
+def _written(tokens: list[str]) -> str:
+    return _TIGHT.sub(r"\1", " ".join(tokens)).replace(",", ", ")
