@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from sfumato.ledger.chain import STATE_EVERY, Kind, Row, linked, same_question
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import open_ledger
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import State, after, to_content
+from sfumato.ledger.state import State, to_content
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
@@ -110,22 +111,31 @@ def bare_append(folder: Path) -> Callable[[int, int], None]:
 
 
 def grown(state: State, count: int) -> list[Row]:
-    """Return so many more rows of questions and answers: what a writer would write, without its transactions."""
+    """Return so many more rows of questions and answers: what a writer would write, with sums by multiplication."""
     rows: list[Row] = []
-    event = to_json(EVENT)
+    event, once = to_json(EVENT), state.accounts[""].charge(EVENT)
+    sequence, head, charged = state.sequence, state.head, 0
     charge: Row | None = None
     while len(rows) < count:
-        if (state.sequence + 1) % STATE_EVERY == 0:
-            row = Row(0, Kind.STATE.value, 0, content=to_content(state))
+        sequence += 1
+        if sequence % STATE_EVERY == 0:
+            sums = replace(once, pure=charged * Fraction(once.pure or 0), renyi=charged * once.renyi)
+            unanswered = {charge.same: charge.sequence} if charge else {}
+            content = to_content(replace(state, accounts={"": sums}, unanswered=unanswered))
+            row = Row(sequence, Kind.STATE.value, state.time, content=content)
         elif charge is not None:
-            row, charge = Row(0, "settled", 0, same=charge.same, about=charge.sequence, content=RELEASE), None
+            row = Row(sequence, "settled", state.time, same=charge.same, about=charge.sequence, content=RELEASE)
+            charge = None
         else:
-            question = f"COUNT of visits where day = {len(rows)}, grouped by dept"
+            question = f"COUNT of visits where day = {sequence}, grouped by dept"
             same = same_question("", question, state.policy, "v1")
-            row = Row(0, "charged", 0, "", question, question, event, "1/1000000 0", state.policy, "v1", "r", "", same)
-        row = linked(state.head, row._replace(sequence=state.sequence + 1, time=state.time))
-        state = after(state, row)
-        charge = row if row.kind == Kind.CHARGED else charge
+            row = charge = Row(
+                sequence, "charged", state.time, "", question, question, event, "1/1000000 0", state.policy, "v1", "r",
+                same=same,
+            )  # fmt: skip
+            charged += 1
+        row = linked(head, row)
+        head = row.head
         rows.append(row)
     return rows
 

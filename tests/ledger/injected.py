@@ -1,16 +1,19 @@
 """Run under strace: each child does the same work, and the fault meets it one system call later than the one before.
 
 `strace` counts the calls of every process for itself and strikes at a fixed count. A child that makes some calls of no
-meaning first is struck that much earlier in its work, so one strace sweeps over every call of the path.
+meaning first is struck that much earlier in its work, so one strace sweeps over every call of the path, for several
+kinds of call.
 
-    python -m tests.ledger.injected CALL COUNT FOLDER [answer-first]
+    python -m tests.ledger.injected FOLDER CALL:COUNT[:answer-first] …
 """
 
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.ledger.accounts import policy_in
@@ -23,30 +26,50 @@ BUDGET = 1
 REACHED_THE_END = 0
 
 
-def sweep(call: str, fault: str, count: int, folder: Path, *more: str) -> list[Path]:
-    """Inject a fault at the first, second, … such call of the path; return the folders that it leaves.
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens at the first, second, … and `count`-th call of a kind."""
 
-    The count must be beyond the last call of the path, so that none is missed: the last child reaches the end.
-    """
+    call: str
+    what: str
+    """`signal=SIGKILL`, or an error that stays from then on."""
+    count: int
+    """Beyond the last call of the path, so that none is missed: the last child reaches the end."""
+    answer_first: bool = False
+    """Plant a bug that must be found."""
+
+    def __str__(self) -> str:
+        return f"{self.call}:{self.count}{':answer-first' * self.answer_first}"
+
+    def homes(self, folder: Path) -> list[Path]:
+        return [_home(folder, str(self), place) for place in range(self.count)]
+
+
+def sweep(folder: Path, faults: Sequence[Fault]) -> None:
+    """Inject these faults, of one kind and count per call, and leave each try in a folder of its own."""
     strace = shutil.which("strace")
     assert strace
-    command = [strace, "-f", "-qqq", "-o", "/dev/null", "-e", f"trace={call}"]
-    command += ["-e", f"inject={call}:{fault}:when={count}{'' if 'signal' in fault else '+'}"]
-    program = [sys.executable, "-m", "tests.ledger.injected", call, str(count), str(folder), *more]
-    homes = [folder / f"{place:03}" for place in range(count)]
-    for place, home in enumerate(homes):
-        home.mkdir()
-        if place % 2:  # every other child finds a ledger, the rest create one
-            open_ledger(policy_in(home, BUDGET)).close()
+    calls = {fault.call: fault for fault in faults}
+    command = [strace, "-f", "-qqq", "-o", "/dev/null", "-e", f"trace={','.join(calls)}"]
+    for call, fault in calls.items():
+        command += ["-e", f"inject={call}:{fault.what}:when={fault.count}{'' if 'signal' in fault.what else '+'}"]
+    for fault in faults:
+        for place, home in enumerate(fault.homes(folder)):
+            home.mkdir(parents=True)
+            if place % 2:  # every other child finds a ledger, the rest create one
+                open_ledger(policy_in(home, BUDGET)).close()
+    program = [sys.executable, "-m", "tests.ledger.injected", str(folder), *map(str, faults)]
     subprocess.run([*command, *program], check=True, timeout=300)
-    return homes
+
+
+def _home(folder: Path, name: str, place: int) -> Path:
+    return folder / name / f"{place:03}"
 
 
 def _idle(call: str, times: int) -> None:
     """Make calls that mean nothing."""
-    scratch = os.open(
-        os.devnull if call in ("write", "pwrite64") else ".", os.O_RDWR if "write" in call else os.O_RDONLY
-    )
+    writes = call in ("write", "pwrite64")
+    scratch = os.open(os.devnull if writes else ".", os.O_WRONLY if writes else os.O_RDONLY)
     for _ in range(times):
         with suppress(OSError):
             match call:
@@ -69,20 +92,22 @@ def _idle(call: str, times: int) -> None:
     os.close(scratch)
 
 
-def main(call: str, count: int, folder: Path, answer_first: bool) -> None:
-    finished = False
-    for place in range(count):
-        child = os.fork()
-        if child == 0:
-            _idle(call, count - place - 1)
-            try:
-                answer_in(folder / f"{place:03}", BUDGET, QUESTIONS, answer_first)
-            finally:
-                os._exit(REACHED_THE_END)
-        finished = os.waitpid(child, 0)[1] == REACHED_THE_END
-    if not finished:
-        raise SystemExit("the sweep is too short")
+def main(folder: Path, names: Sequence[str]) -> None:
+    for name in names:
+        call, count, *more = name.split(":")
+        status = -1
+        for place in range(int(count)):
+            child = os.fork()
+            if child == 0:
+                _idle(call, int(count) - place - 1)
+                try:
+                    answer_in(_home(folder, name, place), BUDGET, QUESTIONS, answer_first=bool(more))
+                finally:
+                    os._exit(REACHED_THE_END)
+            status = os.waitpid(child, 0)[1]
+        if status != REACHED_THE_END:
+            raise SystemExit(f"the sweep over {call} is too short")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), "answer-first" in sys.argv[4:])
+    main(Path(sys.argv[1]), sys.argv[2:])

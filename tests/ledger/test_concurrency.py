@@ -41,7 +41,7 @@ def test_of_64_threads_with_50_questions_each_exactly_as_many_are_answered_as_fi
 
 
 def test_of_two_processes_exactly_as_many_questions_are_answered_as_fit(tmp_path: Path) -> None:
-    processes_share_one_file(tmp_path, 300, 15)
+    processes_share_one_file(tmp_path, 200, 10)
 
 
 def test_a_process_that_is_killed_at_any_moment_leaves_no_unpaid_answer(tmp_path: Path) -> None:

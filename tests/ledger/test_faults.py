@@ -10,41 +10,54 @@ from pathlib import Path
 
 import pytest
 from tests.ledger.answering import ANSWERS, uncovered
-from tests.ledger.injected import BUDGET, QUESTIONS, sweep
+from tests.ledger.injected import BUDGET, QUESTIONS, Fault, sweep
 
 KILL = "signal=SIGKILL"
-FAULTS = (
-    ("pwrite64", KILL, 54),
-    ("fdatasync", KILL, 26),
-    ("fsync", KILL, 12),
-    ("rename", KILL, 10),
-    ("write", KILL, 14),
-    ("pwrite64", "error=ENOSPC", 54),
-    ("fdatasync", "error=EIO", 26),
-    ("write", "error=ENOSPC", 14),
+KILLS = (
+    Fault("pwrite64", KILL, 54),
+    Fault("fdatasync", KILL, 26),
+    Fault("fsync", KILL, 12),
+    Fault("rename", KILL, 8),
+    Fault("write", KILL, 12),
 )
+ERRORS = (
+    Fault("pwrite64", "error=ENOSPC", 54),
+    Fault("fdatasync", "error=EIO", 26),
+    Fault("write", "error=ENOSPC", 12),
+)
+TOO_EARLY = Fault("fdatasync", KILL, 26, answer_first=True)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def strace() -> None:
+SWEEPS = ((*KILLS, TOO_EARLY), ERRORS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where every sweep has left what it left."""
     if shutil.which("strace") is None and os.environ.get("CI") and os.geteuid() == 0:
         subprocess.run(["apt-get", "install", "-y", "-q", "strace"], check=True, capture_output=True, timeout=300)
     if shutil.which("strace") is None:
         assert not os.environ.get("CI"), "strace is needed to inject faults"
         pytest.skip("NO FAULT WAS INJECTED: strace is not installed")
+    folder = tmp_path_factory.mktemp("faults")
+    for place, faults in enumerate(SWEEPS):
+        sweep(folder / str(place), faults)
+    return folder
 
 
-@pytest.mark.parametrize(("call", "fault", "count"), FAULTS)
-def test_a_fault_at_every_call_leaves_no_unpaid_answer(call: str, fault: str, count: int, tmp_path: Path) -> None:
-    homes = sweep(call, fault, count, tmp_path)
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    [(str(place), fault) for place, faults in enumerate(SWEEPS) for fault in faults if not fault.answer_first],
+    ids=lambda value: value if isinstance(value, str) else value.what,
+)
+def test_a_fault_at_every_call_leaves_no_unpaid_answer(folder: Path, place: str, fault: Fault) -> None:
+    homes = fault.homes(folder / place)
     assert [found for home in homes for found in uncovered(home, BUDGET)] == []
-    left = {_answers(home) for home in homes}
-    assert left == set(range(len(QUESTIONS) + 1))  # the faults met every part of the path
+    assert {_answers(home) for home in homes} == set(range(len(QUESTIONS) + 1))  # it met every part of the path
 
 
-def test_answers_that_leave_before_the_charge_are_caught_unpaid(tmp_path: Path) -> None:
-    homes = sweep("fdatasync", KILL, 26, tmp_path, "answer-first")
-    assert [found for home in homes for found in uncovered(home, BUDGET)] != []
+def test_answers_that_leave_before_the_charge_are_caught_unpaid(folder: Path) -> None:
+    assert [found for home in TOO_EARLY.homes(folder / "0") for found in uncovered(home, BUDGET)] != []
 
 
 def _answers(home: Path) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.ledger.accounts import policy_in
 from tests.ledger.answering import crowds, killed_at_random, uncovered
-from tests.ledger.injected import BUDGET, sweep
+from tests.ledger.injected import BUDGET, Fault, sweep
 from tests.ledger.postgres import binaries, server
 from tests.ledger.test_concurrency import processes_share_one_file, threads_share_one_ledger
 from tests.ledger.test_damage import ask, flipped_bytes_are_noticed, said
@@ -47,12 +47,13 @@ def main(rounds: int) -> None:
                 killed_at_random(Path(folder), 10**6, random.uniform(0, 0.1))
             assert uncovered(Path(folder), 10**6) == []
         print(f"round {place + 1}: exactly 1000 of 3200, by threads, processes and servers; kills left nothing unpaid")
-    for call, count in CALLS:
-        for fault in FAULTS:
-            with tempfile.TemporaryDirectory() as folder:
-                homes = sweep(call, fault, count, Path(folder))
-                assert [found for home in homes for found in uncovered(home, BUDGET)] == []
-        print(f"every {call} met every fault")
+    for what in FAULTS:
+        faults = [Fault(call, what, count) for call, count in CALLS]
+        with tempfile.TemporaryDirectory() as folder:
+            sweep(Path(folder), faults)
+            homes = [home for fault in faults for home in fault.homes(Path(folder))]
+            assert [found for home in homes for found in uncovered(home, BUDGET)] == []
+        print(f"every call of the path met {what}")
     with tempfile.TemporaryDirectory() as folder:
         policy = policy_in(Path(folder))
         ledger = open_ledger(policy)

@@ -14,7 +14,6 @@ from sfumato.accounting.enclosure import enclose, float_above, refine
 from sfumato.accounting.event import Event, GaussianNoise, LaplaceNoise, Neighbours, Repeated, as_neighbours
 from sfumato.accounting.filter import UNIT, Filter, rounded_loss
 from sfumato.accounting.normal import gaussian_delta
-from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.errors import BadParameter, BudgetExhausted
 from sfumato.exact import decimal_rational, integer, positive, positive_rational, probability
@@ -57,6 +56,8 @@ def integer_gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_s
     The real answer is tried first; where integer noise costs more, the variance grows until the PLD accountant's
     upper bound of the integer law's delta fits.
     """
+    from sfumato.accounting.pld import delta_bounds  # a second of imports that no question needs
+
     target = positive(decimal_rational(epsilon, "epsilon"), "epsilon")
     allowed = probability(delta, "delta")
     moved = integer(sensitivity_squared, "sensitivity_squared", 1)

@@ -35,6 +35,7 @@ def clinic(**changes: Any) -> Policy:
             "patients": {
                 "unit": "patient_id",
                 "rows_per_unit": 2,
+                "groups_per_unit": 1,
                 "columns": {
                     "patient_id": {"type": "integer"},
                     "sex": {"type": "text", "values": ["f", "m"]},

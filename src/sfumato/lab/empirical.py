@@ -78,9 +78,7 @@ def audit_draws(
     return [Alarm(audit, f"{name} claims ε = {epsilon:.4g}, δ = {delta:.3g}, and loses {bound}")]
 
 
-def samples_needed(
-    likely: float, unlikely: float, epsilon: float, delta: float = 0.0, failure: float = FAILURE
-) -> int:
+def samples_needed(likely: float, unlikely: float, epsilon: float, delta: float = 0.0, failure: float = FAILURE) -> int:
     """Return how many samples of each neighbour show that epsilon is exceeded, if an event has these probabilities.
 
     >>> samples_needed(0.5, 0.1, 1.0), samples_needed(0.5, 0.16, 1.0) > 10_000

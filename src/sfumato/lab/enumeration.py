@@ -214,9 +214,9 @@ def _budgets() -> Iterator[str]:
     else:
         yield "a filter lets more δ through than it has"
     rho = concentrated_loss(Fraction(1), Fraction(1, 1000))
-    if rho is None or least_delta(
-        list(pairs_of(gaussian_weights(1 / (2 * rho)), 1)), Fraction(1)
-    ) > decimal(Fraction(1, 1000)):
+    if rho is None or least_delta(list(pairs_of(gaussian_weights(1 / (2 * rho)), 1)), Fraction(1)) > decimal(
+        Fraction(1, 1000)
+    ):
         yield "Gaussian noise planned for (1, 1/1000) costs more"
 
 

@@ -4,7 +4,7 @@ Status, code, message, columns, price, margins, notes and what is left of the bu
 policy and ledger. Random questions, hostile ones included, are asked of two neighbours with equal coins.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -115,7 +115,9 @@ def endless(schema: Schema, seed: object) -> Iterator[str]:
 
 
 @contextmanager
-def neighbours(policy: Policy, folder: Path, seed: object, person: int = WANDERER) -> Iterator[tuple[Database, Database]]:
+def neighbours(
+    policy: Policy, folder: Path, seed: object, person: int = WANDERER
+) -> Iterator[tuple[Database, Database]]:
     """Open two databases over made-up people; in the second one person is missing."""
     everybody = populate(policy, seed)
     with ExitStack() as stack:
@@ -144,6 +146,3 @@ def _strided(asked: Iterator[str], seed: object) -> Iterator[str]:
 def run(seed: object, folder: Path, seconds: float = 8.0) -> list[Alarm]:
     """Fuzz the clinic for some seconds."""
     return audit(clinic(), folder, seed, seconds)[0]
-
-
-Check = Callable[[str], bool]

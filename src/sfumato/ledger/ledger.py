@@ -7,6 +7,7 @@ All tasks that wait are done in their order in one transaction, with one synchro
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from threading import Event as Signal
 from threading import Lock
@@ -254,7 +255,7 @@ class Ledger:
                 failure = failure or unavailable("The program was interrupted.")
                 for sequence in claimed:
                     self._forget(sequence)
-                results = [failure] * len(turns)
+                results = [copy(failure) for _ in turns]  # each thread raises its own
             for turn, result in zip(turns, results, strict=True):
                 turn.result = result
                 if turn.abandoned:

@@ -128,12 +128,19 @@ def verify_rows(rows: Iterable[tuple[Any, ...]], known: tuple[int, str, str | No
             (sequence, kind, time, account, question, sql, event, loss,
              named, version, receipt, key, same, about, content, last) = row  # fmt: skip
             count += 1
-            text = (
-                f"64:{head}{len(str(sequence))}:{sequence}{len(kind)}:{kind}{len(str(time))}:{time}"
-                f"{len(account)}:{account}{len(question)}:{question}{len(sql)}:{sql}{len(event)}:{event}"
-                f"{len(loss)}:{loss}{len(named)}:{named}{len(version)}:{version}{len(receipt)}:{receipt}"
-                f"{len(key)}:{key}{len(same)}:{same}{len(str(about))}:{about}{len(content)}:{content}"
-            )
+            place, when, target = str(sequence), str(time), str(about)
+            opening = f"64:{head}{len(place)}:{place}{len(kind)}:{kind}{len(when)}:{when}"
+            ending = f"{len(same)}:{same}{len(target)}:{target}{len(content)}:{content}"
+            if kind == "charged":
+                text = (
+                    f"{opening}{len(account)}:{account}{len(question)}:{question}{len(sql)}:{sql}{len(event)}:{event}"
+                    f"{len(loss)}:{loss}{len(named)}:{named}{len(version)}:{version}{len(receipt)}:{receipt}"
+                    f"{len(key)}:{key}{ending}"
+                )
+            elif account or question or sql or event or loss or version or receipt or key:
+                raise ValueError("only charges have these")
+            else:
+                text = f"{opening}0:0:0:0:0:{len(named)}:{named}0:0:0:{ending}"
             raw = text.encode()
             if len(raw) != len(text):  # lengths count bytes
                 raw = _framed(head, *map(str, row[:-1]))
@@ -151,8 +158,9 @@ def verify_rows(rows: Iterable[tuple[Any, ...]], known: tuple[int, str, str | No
                 ):
                     raise ValueError("not a charge under this policy")
                 unanswered[same] = count
-                for name in {"", account}:
-                    accounts[name].recent[event] += 1
+                accounts[""].recent[event] += 1
+                if account:
+                    accounts[account].recent[event] += 1
             elif kind in ("settled", "failed"):
                 if unanswered.pop(same) != about:
                     raise ValueError("no such charge")

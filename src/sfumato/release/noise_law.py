@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfc, log_ndtr, ndtri
 
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -62,6 +61,8 @@ def tail_of_two(reach: Floats, one: Law, other: Law, weight: Floats) -> Floats:
         return _laplace_and_normal(reach, np.full_like(scaled, one.scale), scaled)
     if other.laplace:
         return _laplace_and_normal(reach, scaled, np.full_like(scaled, one.scale))
+    from scipy.special import erfc  # a third of a second that Laplace noise does not need
+
     spread = np.hypot(one.scale, scaled)
     return np.asarray(erfc(reach / (spread * 2**0.5)))
 
@@ -77,6 +78,8 @@ def _two_laplaces(reach: Floats, one: float, other: Floats) -> Floats:
 
 
 def _laplace_and_normal(reach: Floats, scale: Floats, deviation: Floats) -> Floats:
+    from scipy.special import erfc, log_ndtr
+
     scale = np.maximum(scale, deviation * _NEGLIGIBLE)
     bend, place = deviation / scale, reach / deviation
     rising = np.exp(bend**2 / 2 - reach / scale + log_ndtr(place - bend))
@@ -91,6 +94,8 @@ def draw_noise(mechanism: Laplace | Gaussian, shares: Floats) -> Integers:
         sizes = np.floor(-law.scale * np.log1p(-np.abs(2 * shares - 1)) + _rounding(law.scale))
         noise = np.copysign(sizes, shares - 0.5)
     else:
+        from scipy.special import ndtri
+
         noise = np.rint(law.scale * ndtri(shares))
     if law.scale < _WIDEST:
         return noise.astype(np.int64)

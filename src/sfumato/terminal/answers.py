@@ -11,7 +11,7 @@ from sfumato.ledger.ledger import Budget
 from sfumato.release.release import Release
 from sfumato.release.table import shown_value
 from sfumato.terminal.plain import clean
-from sfumato.terminal.reports import left_text, spending_text
+from sfumato.terminal.reports import footer_text, left_text, spending_text
 from sfumato.terminal.screen import draws, grid, say, show
 
 BAR = 34
@@ -27,7 +27,7 @@ def print_release(console: Console, release: Release, before: Budget, after: Bud
     if console.is_terminal and draw_release(console, release):
         draw_cost(console, release, before, after)
     else:
-        console.print(Text(f"{release}\n{spending_text(release, before, after)}"), soft_wrap=True)
+        console.print(Text(f"{release}\n{footer_text(release, before, after)}"), soft_wrap=True)
 
 
 def draw_release(console: Console, release: Release, indent: int = 0, truth: Mapping[str, int] | None = None) -> bool:
@@ -61,8 +61,7 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
 def draw_cost(console: Console, release: Release, before: Budget, after: Budget, indent: int = 0) -> None:
     """Print what the answer cost and what is left, then the notes."""
     pad = " " * indent
-    price = "" if release.event is None else f"error bars at 95 % · cost {release.loss} · "
-    say(console, price + spending_text(release, before, after), "dim", pad)
+    say(console, f"{spending_text(release, before, after)} · {left_text(after)}", "dim", pad)
     for note in release.notes:
         say(console, f"note: {note}", "dim", pad)
 
@@ -113,5 +112,7 @@ def _bar(console: Console, cells: Cells, at: int, width: int) -> Text:
     if cell is None or widest <= 0:
         return Text("")
     low, high = (max(0, round(width * end / widest)) for end in (cell[0], cell[2]))
+    high = max(high, 1)
+    low = min(low, high - 1)  # an error bar is never shorter than one character
     solid, blurred = ("█", "░") if draws(console) else ("#", "-")
-    return Text(solid * low, "cyan") + Text(blurred * max(1, high - low), "cyan")
+    return Text(solid * low, "cyan") + Text(blurred * (high - low), "cyan")

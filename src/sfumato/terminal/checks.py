@@ -69,7 +69,7 @@ def _open(table: Table, column: Column) -> bool:
 
 
 def _whom(table: Table) -> str:
-    rows = f"at most {table.rows_per_unit:,} row{'s' * (table.rows_per_unit != 1)} count" if table.rows_per_unit else ""
+    rows = "1 row counts" if table.rows_per_unit == 1 else f"at most {table.rows_per_unit or 1:,} rows count"
     groups = f", in at most {table.groups_per_unit:,} groups of an answer" if table.groups_per_unit else ""
     match table.unit:
         case UnitColumn(column):

@@ -17,6 +17,7 @@ from sfumato.terminal.plain import clean
 WIDEST = 96
 """Text is not set wider than this: nobody reads longer lines."""
 _PHASES = {
+    "make": "making up {}",
     "read": "reading {}",
     "bound": "choosing each person's rows in {}",
     "sort": "writing the bounded copy of {}",

@@ -1,0 +1,102 @@
+"""Prove the auditor: bugs are planted one by one in a copy of the house, and the audits have to notice each of them.
+
+`python -m sfumato.lab.planted` prints the table of docs/audits.md; `python -m sfumato.lab.planted clean 100` audits the
+house as it is a hundred times, with other people and other questions each time.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from sfumato.lab.audit import AUDITS, audited, scratch
+from sfumato.lab.planted_bugs import BUGS, Bug
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_PATIENCE = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a planted bug; `audit` is None where no audit noticed."""
+
+    bug: Bug
+    audit: str | None
+    what: str
+    seconds: float
+
+
+def planted(bug: Bug, folder: Path) -> None:
+    """Copy the house into a folder and plant a bug there; a text that is not there exactly once is a broken plan."""
+    house = folder / "sfumato"
+    shutil.copytree(_PACKAGE, house, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    for edit in bug.edits:
+        path = house / edit.file
+        text = path.read_text(encoding="utf-8")
+        if text.count(edit.old) != 1:
+            raise ValueError(f"{bug.name}: {edit.file} holds the text to change {text.count(edit.old)} times")
+        path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+
+
+def outcome(bug: Bug, seed: object = "planted") -> Outcome:
+    """Run the audits against the house with the bug, the one that should notice first, until one does."""
+    begun = monotonic()
+    names = sorted(AUDITS, key=lambda name: name != bug.first)
+    with scratch() as folder:
+        planted(bug, folder)
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-m", "sfumato.lab.audit", str(seed), *names],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    try:
+        alarms = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        raise ValueError(f"{bug.name}: the audits did not run: {done.stderr[-400:]}") from None
+    audit, what = alarms[0] if alarms else (None, "")
+    return Outcome(bug, audit, what, monotonic() - begun)
+
+
+def table(outcomes: Iterable[Outcome]) -> str:
+    """Return the outcomes as a table in Markdown."""
+    lines = ["| planted bug | caught by | what it said | seconds |", "|---|---|---|---:|"]
+    for one in outcomes:
+        said = one.what.replace("|", "\\|")
+        said = said if len(said) <= 150 else f"{said[:149]}…"
+        lines.append(f"| {one.bug.name} | {one.audit or '**not caught**'} | {said} | {one.seconds:.0f} |")
+    return "\n".join(lines)
+
+
+def clean(times: int, first: int = 0) -> int:
+    """Audit the house as it is, again and again; return how many of the runs raised an alarm, and print those."""
+    alarming = 0
+    for seed in range(first, first + times):
+        alarms = audited(list(AUDITS), f"clean {seed}")
+        alarming += bool(alarms)
+        for alarm in alarms:
+            sys.stdout.write(f"run {seed}: {alarm}\n")
+    return alarming
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the table of all planted bugs, of those whose name holds a text, or audit the house as it is."""
+    if arguments[:1] == ["clean"]:
+        times, first = int(arguments[1]), int(arguments[2]) if len(arguments) > 2 else 0
+        sys.stdout.write(f"{clean(times, first)} of {times} clean runs raised an alarm\n")
+        return
+    chosen = [bug for bug in BUGS if not arguments or arguments[0] in bug.name]
+    lines = table(outcome(bug) for bug in chosen)
+    sys.stdout.write(f"{lines}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
