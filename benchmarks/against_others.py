@@ -21,6 +21,7 @@ import pipeline_dp  # type: ignore[import, unused-ignore]
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from opendp.extras.polars import Margin, dp_len
 
 import sfumato
 
@@ -76,8 +77,8 @@ def opendp_context(rows: pl.LazyFrame, unit: Any) -> Any:
         privacy_loss=dp.loss_of(epsilon=float(EPSILON * ROUNDS)),
         split_evenly_over=ROUNDS,
         margins=[
-            dp.polars.Margin(max_length=ROWS),
-            dp.polars.Margin(by=["shop"], max_length=ROWS, max_groups=GROUPS),
+            Margin(max_length=ROWS),
+            Margin(by=["shop"], max_length=ROWS, max_groups=GROUPS),
         ],
     )
 
@@ -86,12 +87,12 @@ def opendp_question(rows: Any) -> Any:
     """Return the question over a query, whose rows are truncated already."""
     prices = pl.col("price").fill_null(0.0).fill_nan(0.0)
     sums = prices.dp.sum((0.0, float(HIGHEST_PRICE)))  # type: ignore[attr-defined]
-    return rows.group_by("shop").agg(dp.len(signed=True), sums).with_keys(pl.LazyFrame({"shop": SHOPS}))
+    return rows.group_by("shop").agg(dp_len(signed=True), sums).with_keys(pl.LazyFrame({"shop": SHOPS}))
 
 
 def ask_opendp(file: Path) -> dict[str, Ask]:
     """Return three ways to ask OpenDP: all of it, without resolving, and without resolving or truncating."""
-    person = dp.unit_of(contributions=1, identifier=pl.col("buyer"))
+    person = dp.unit_of(contributions=1, identifier="buyer")
     source = pl.scan_parquet(file)
     whole, resolved = opendp_context(source, person), opendp_context(source, person)
     cut = file.parent.parent / "cut.parquet"

@@ -1,12 +1,16 @@
 """The command line shows what exists, starts at once, and prints a refusal as an answer."""
 
+import contextlib
 import csv
 import io
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
+import termios
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -16,8 +20,9 @@ from click.testing import CliRunner, Result
 from tests.made_up_clinic import fresh_clinic
 
 from sfumato import __version__
-from sfumato.cli import FORMATS, main
+from sfumato.cli import FORMATS, LAB, main
 from sfumato.errors import REFUSALS, BadParameter
+from sfumato.policy.reading import read_policy
 from sfumato.terminal import exports
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
@@ -81,6 +86,15 @@ def test_a_shell_completes_verbs_and_options() -> None:
     assert _run(**words).stdout == "plain,budget\n"
     options = {"COMP_WORDS": "sfumato ask --wi", "COMP_CWORD": "2", "_SFUMATO_COMPLETE": "bash_complete"}
     assert _run(**options).stdout == "plain,--within\n"
+
+
+def test_bytes_that_are_no_text_are_refused_without_a_trace(policy: str) -> None:
+    command = [sys.executable, "-m", "sfumato", "explain", policy, "-", "--epsilon", "1"]
+    shown = subprocess.run(command, capture_output=True, check=False, input=b"SELECT '\xff' FROM visits")
+    assert (shown.returncode, shown.stdout) == (2, b"")
+    assert shown.stderr.startswith(b"Refused (")
+    for typed in ("SELECT '\udcff' FROM visits", "\0", ""):
+        assert _refused("explain", policy, typed, "--epsilon", "1").startswith("Refused (")
 
 
 def test_an_unknown_verb_is_refused_with_2() -> None:
@@ -184,9 +198,57 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_charged(po
         ("--plot", str(tmp_path / "a.xyz")),
         ("--plot", str(tmp_path / "missing" / "a.svg")),
         ("--within", "n"),
+        ("--output", policy, "--format", "csv"),
+        ("--output", f"{Path(policy).parent / 'data' / 'more.csv'}"),
     ):
         assert _refused(*question, *wrong).startswith("Refused (bad_parameter): ")
     assert _answered("budget", policy) == before
+
+
+# --- at a terminal ---
+
+
+def _at_a_terminal(*arguments: str, typed: str = "", **environment: str) -> tuple[int, str]:
+    """Run the program with a terminal of 100 columns for its input and its output; return its status and its screen."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, 100))
+    command = [sys.executable, "-m", "sfumato", *arguments]
+    settings = {**os.environ, "TERM": "xterm-256color", "PYTHONUTF8": "1", **environment}
+    program = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=settings)
+    os.close(theirs)
+    os.write(ours, typed.encode())
+    screen = b""
+    with contextlib.suppress(OSError):  # Linux says so that the other end is closed
+        while shown := os.read(ours, 1 << 16):
+            screen += shown
+    os.close(ours)
+    return program.wait(), screen.decode().replace("\r\n", "\n")
+
+
+def test_at_a_terminal_an_answer_has_bars_colours_and_phases(tmp_path: Path) -> None:
+    question = ("ask", str(fresh_clinic(tmp_path)), COUNTS, "--epsilon", "0.5")
+    status, screen = _at_a_terminal(*question)
+    assert status == 0
+    assert "choosing each person's rows in visits" in screen
+    assert re.search(r"surgery.*\x1b\[36m█+", screen)
+    status, plain = _at_a_terminal(*question, NO_COLOR="1")
+    assert status == 0
+    assert re.search(r"(?m)^surgery +-?[\d,]+ ± [\d,]+  █+░+ *$", re.sub(r"\x1b\[[02]m", "", plain))
+    assert "\x1b[3" not in plain  # no colour; bold and dim are none
+
+
+def test_at_a_terminal_init_asks_what_it_cannot_know(policy: str, tmp_path: Path) -> None:
+    written = tmp_path / "mine.toml"
+    data = Path(policy).parent / "data" / "patients.parquet"
+    answers = ["patient_id", "1", "1900:2030", "female,male", "", "3", "1e-6"]
+    status, screen = _at_a_terminal(
+        "init", str(data), "-o", str(written), typed="".join(f"{line}\n" for line in answers)
+    )
+    assert status == 0
+    assert "Who is protected?" in screen
+    assert "about 20 tables of counts, each count ±20 (95 %)" in screen
+    assert f"Wrote {written}." in screen
+    assert read_policy(written).budget.epsilon == 3
 
 
 # --- the verbs ---
@@ -317,6 +379,11 @@ def test_attacks_are_listed_run_by_name_and_named_when_misspelt() -> None:
     assert "Did you mean difference?" in _refused("attack", "diffrence")
 
 
+def test_an_audit_is_run_by_the_lab_for_so_many_seconds(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module(LAB), "AUDIT", lambda path, seconds: f"{path} for {seconds:g} s")
+    assert _answered("audit", policy, "--seconds", "5") == f"{policy} for 5 s\n"
+
+
 # --- init ---
 
 
@@ -335,7 +402,9 @@ def test_five_commands_lead_from_a_parquet_file_to_the_first_private_answer(poli
     shown = _answered(
         "init", data, "--unit", "patient_id", *options, "--epsilon", "3", "--delta", "1e-6", "--output", written
     )
-    assert shown == f"Wrote {written}.\nNext: read it, then run: sfumato check {written}\n"
+    first, bought, following = shown.splitlines()
+    assert (first, following) == (f"Wrote {written}.", f"Next: read it, then run: sfumato check {written}")
+    assert bought.startswith("This budget answers about 20 tables of counts in which each count is within ±399")
     assert "visits.cost" in _answered("check", written)
     assert "±" in _answered("explain", written, COUNTS, "--epsilon", "0.5")
     assert re.search(r"(?m)^surgery +-?[\d,]+ ± [\d,]+$", _answered("ask", written, COUNTS, "--epsilon", "0.5"))

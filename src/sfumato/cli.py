@@ -22,7 +22,7 @@ REFUSED = 2
 FORMATS = ("table", "json", "csv", "arrow", "markdown")
 REPORTS = ("table", "json")
 LAB = "sfumato.lab.commands"
-"""The workshop of attacks. The house does not depend on it: it is looked for by name when somebody wants to see one."""
+"""The workshop of attacks and audits. The house does not depend on it: it is found by name when somebody wants one."""
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
 File = click.Path(path_type=Path)
@@ -56,7 +56,7 @@ def main(ctx: click.Context) -> None:
     """Answers about many people that tell next to nothing about any one of them."""
     if os.environ.get("NO_COLOR"):
         ctx.color = False
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters is no reason to fail
 
@@ -155,6 +155,7 @@ def init(
     from sfumato.drafting.draft import make_draft
     from sfumato.drafting.interview import interview
     from sfumato.drafting.schema import see
+    from sfumato.drafting.writing import purchase_words
 
     place = output or file.default_output(data)
     wishes = replace(
@@ -183,6 +184,8 @@ def init(
         )
     file.write_policy(draft, data, place)
     click.echo(f"Wrote {place}.")
+    if bought := purchase_words(draft):
+        click.echo(bought)
     if missing := draft.unknown():
         click.echo(f"Still to fill in: {', '.join(missing)}.")
     click.echo(f"Next: read it, then run: sfumato check {place}")
@@ -238,6 +241,8 @@ def ask(
     if kind == "arrow" and output is None and sys.stdout.isatty():
         raise BadParameter("Arrow is not for a terminal.", "It is bytes.", "Add --output FILE, or a pipe.")
     with _opened(policy, analyst) as database:
+        for path in filter(None, (output, plot)):
+            exports.check_apart(path, database.policy)
         before = database.budget()
         release = database.ask(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
         if output is not None:
@@ -313,7 +318,7 @@ def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
         if not sys.stdin.isatty():
             session.run(_next_line)
             sys.exit(REFUSED if session.refused else 0)
-        click.echo(r"End a question with ; — \? for help, \q to leave.")
+        click.echo(r"A question ends with ; \epsilon 0.1 says what it may cost, \? helps, \q leaves.")
         readline = with_readline(database)
         try:
             session.run(input)
@@ -398,6 +403,19 @@ def attack(name: str | None, seed: int, plot: Path | None) -> None:
             "Each has its name.",
             f"{suggestion(name, attacks)}There are: {', '.join(attacks)}.",
         )
+
+
+@main.command()
+@_policy
+@click.option("--seconds", type=click.FloatRange(min=1), default=60, show_default=True, help="How long to look.")
+def audit(policy: Path, seconds: float) -> None:
+    """Search for a breach of a policy's promises.
+
+    Random questions are asked about made-up people under POLICY, and about the same people without one of them. Its
+    data and its ledger are not touched.
+    """
+    run: Callable[[Path, float], str] = import_module(LAB).AUDIT
+    click.echo(run(policy, seconds))
 
 
 @main.command()

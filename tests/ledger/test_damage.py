@@ -100,6 +100,8 @@ def test_a_lost_ledger_or_anchor_is_refused(policy: Policy, tmp_path: Path) -> N
         (tmp_path / name).rename(tmp_path / "aside")
         with pytest.raises(LedgerDamaged, match="gone"):
             open_ledger(policy)
+        with pytest.raises(Refusal):
+            verify_file(tmp_path / "clinic.ledger")
         (tmp_path / "aside").rename(tmp_path / name)
     assert said(policy)
 
@@ -179,6 +181,7 @@ FORGERIES: tuple[Callable[[list[Row]], list[Row]], ...] = (
     lambda rows: [rows[0], rows[1]._replace(policy="0" * 64), *rows[2:]],
     lambda rows: [rows[0], rows[1]._replace(account="nobody"), *rows[2:]],
     lambda rows: [rows[0], rows[1]._replace(event="{}"), *rows[2:]],
+    lambda rows: [rows[0], rows[1]._replace(question="another"), *rows[2:]],
     lambda rows: [*rows[:-1], rows[-1]._replace(time=0)],
     lambda rows: [*rows[:-1], rows[-1]._replace(kind="refunded")],
     lambda rows: [rows[0]._replace(content=rows[0].content.replace('["1","0"]', '["9","0"]').replace("add-", "sub-"))],

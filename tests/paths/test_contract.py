@@ -130,8 +130,18 @@ def test_declared_keys_all_appear_and_others_need_delta(tmp_path: Path) -> None:
         assert [row["dept"] for row in database.ask(COUNT, epsilon=1).rows()] == ["er", "icu", "surgery"]
         months = database.ask("SELECT date_trunc('month', day) AS m, COUNT(*) AS n FROM visits GROUP BY 1", epsilon=1)
         assert [row["m"] for row in months.rows()] == [datetime(2024, month, 1) for month in range(1, 13)]
+        clock = database.ask("SELECT date_trunc('month', seen) AS m, COUNT(*) AS n FROM visits GROUP BY 1", epsilon=1)
+        assert clock.columns == months.columns
+        assert [row["m"] for row in clock.rows()] == [row["m"] for row in months.rows()]
         with pytest.raises(KeysNeedDelta, match="city"):
             database.ask("SELECT city, COUNT(*) FROM visits GROUP BY city", epsilon=1)
+
+
+def test_keys_of_one_public_table_come_together(clinic: sfumato.Database) -> None:
+    release = clinic.ask(
+        "SELECT s.name, s.floor, COUNT(*) AS n FROM visits JOIN staff s USING (dept) GROUP BY 1, 2", epsilon=1
+    )
+    assert [(row["name"], row["floor"]) for row in release.rows()] == [("ann", 1), ("bob", 2), ("eve", 1)]
 
 
 def test_a_rare_key_stays_hidden_and_a_common_one_appears(tmp_path: Path) -> None:

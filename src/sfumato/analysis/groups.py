@@ -10,7 +10,7 @@ from math import prod
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.analysis.flow import Fold, Folded, Given, Item
-from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, shape
+from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, cells_together, shape
 from sfumato.analysis.lineage import Analysed, Owned, State, at, is_owner
 from sfumato.analysis.lowering import Scope, lower, narrowed
 from sfumato.analysis.private_query import Asked, Contribution, Group, Key
@@ -49,8 +49,13 @@ def release_point(
     owned = _owner(source)
     named = _keys(keys, source, public)
     asked = tuple(_asked(measure, source.scope) for measure in relation.measures)
-    contribution = _contribution(owned, limits, bool(keys))
-    group = Group(relation.label, source.flow, owned.unit, owned.identity, named, asked, contribution)
+    together = cells_together(keys, source.origins, public) if all(key.cells is not None for key in named) else None
+    group = Group(
+        relation.label, source.flow, owned.unit, owned.identity, named, asked, _contribution(owned, limits), together
+    )
+    if group.public_keys and group.cells <= group.contribution.groups:  # nobody can be in more cells than there are
+        fewer = replace(group.contribution, groups=max(1, group.cells), bound_groups=False)
+        group = replace(group, contribution=fewer)
     columns = [(key.name, replace(key.scalar.facts, nullable=False)) for key in named]
     columns += [
         (one.name, noisy_facts(one, measure.type)) for one, measure in zip(asked, relation.measures, strict=True)
@@ -80,7 +85,9 @@ def _keys(keys: tuple[Item, ...], source: Analysed, public: Public) -> tuple[Key
                 "Declare a step for the column, or group by FLOOR or ROUND of a column that has one.",
             )
     cells = [cells_of(key.scalar, source.cells, source.origins, public) for key in keys]
-    few = all(part is not None for part in cells) and prod(len(part or ()) for part in cells) <= MOST_CELLS
+    together = cells_together(keys, source.origins, public)
+    count = prod(len(part or ()) for part in cells) if together is None else len(together)
+    few = all(part is not None for part in cells) and count <= MOST_CELLS
     return tuple(Key(key.name, key.scalar, part if few else None) for key, part in zip(keys, cells, strict=True))
 
 
@@ -114,14 +121,12 @@ def noisy_facts(asked: Asked, type: Type) -> Facts:
     return Facts(type, Kind.REAL, True)
 
 
-def _contribution(owned: Owned, limits: Limits, grouped: bool) -> Contribution:
+def _contribution(owned: Owned, limits: Limits) -> Contribution:
     rows = _tightened(limits.rows, owned.rows, "max_rows_contributed", "rows")
     most = rows if owned.groups is None else min(rows, owned.groups)
     if owned.groups is not None:
         _tightened(limits.groups, owned.groups, "max_groups_contributed", "groups")
     groups = most if limits.groups is None else min(most, limits.groups)
-    if not grouped:
-        return Contribution(rows, 1, rows < owned.rows, False)
     return Contribution(rows, groups, rows < owned.rows, groups < rows)
 
 

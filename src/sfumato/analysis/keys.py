@@ -4,16 +4,17 @@ Theorem: `cells_of` depends on text, policy and public tables alone, and every v
 row of any database is among the cells.  Proof: proofs/lineage.md §5
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 from math import prod
 
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Given, Keep, Pair
+from sfumato.analysis.flow import Flow, Given, Item, Keep, Pair
 from sfumato.analysis.private_query import Cell
-from sfumato.analysis.scalar import Operator, Scalar, walk
+from sfumato.analysis.scalar import Operator, Scalar, column, walk
 from sfumato.query.relation import JoinKind
 
 MOST_CELLS = 10_000
@@ -23,6 +24,8 @@ Shape = tuple[object, ...]
 Cells = Mapping[Shape, tuple[Cell, ...]]
 """The values of scalars, by their shape."""
 
+_LARGEST = 200
+"""Expressions of more parts are not looked into step by step."""
 _CHOOSE = frozenset({Operator.COALESCE, Operator.LEAST, Operator.GREATEST})
 """Operators whose value is always that of one of their arguments, or NULL."""
 
@@ -44,6 +47,8 @@ def cells_of(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: 
         spelled = (False, True)
     if spelled is None:
         spelled = _image(scalar, cells, origins, public)
+    if spelled is None:
+        spelled = _step_by_step(scalar, cells, origins, public)
     if spelled is None and scalar.facts.bounded and scalar.facts.span <= MOST_CELLS:
         spelled = tuple(range(scalar.facts.low, scalar.facts.high + 1))
     return spelled
@@ -81,6 +86,39 @@ def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Pu
         return None
     flows = [_combinations(label, used, values) for label in sorted(labels)]
     return public.distinct(reduce(_crossed, flows), scalar, MOST_CELLS)
+
+
+def _step_by_step(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
+    """Return the values over all combinations of its arguments' public values, such as the days of a timestamp."""
+    inner = {f"a{at}": part for at, part in enumerate(scalar.arguments) if part.operator is not Operator.CONSTANT}
+    if not inner or sum(1 for _ in walk(scalar)) > _LARGEST:
+        return None
+    known = {name: cells_of(part, cells, origins, public) for name, part in inner.items()}
+    values = {name: part for name, part in known.items() if part is not None}
+    if len(values) < len(known) or prod(map(len, values.values())) > MOST_CELLS:
+        return None
+    columns = tuple((name, inner[name].facts) for name in values)
+    given = Given("arguments", columns, tuple(product(*((*part, None) for part in values.values()))))
+    arguments = tuple(
+        column("arguments", f"a{at}", part.facts) if f"a{at}" in inner else part
+        for at, part in enumerate(scalar.arguments)
+    )
+    return public.distinct(given, replace(scalar, arguments=arguments), MOST_CELLS)
+
+
+def cells_together(
+    keys: Sequence[Item], origins: Mapping[str, Flow], public: Public
+) -> tuple[tuple[Cell, ...], ...] | None:
+    """Return the combinations that occur in one public table, where all keys are of it; None where they are not."""
+    labels = {_label(part) for key in keys for part in walk(key.scalar) if part.operator is Operator.COLUMN}
+    flows = {origins.get(label) for label in labels}
+    if len(keys) < 2 or len(flows) != 1 or (flow := flows.pop()) is None:
+        return None
+    rows = public.rows(flow, tuple(key.scalar for key in keys), 10 * MOST_CELLS)
+    if rows is None:
+        return None
+    whole = {row for row in rows if all(isinstance(value, int | str | bool) for value in row)}
+    return tuple(sorted(whole))  # type: ignore[arg-type]
 
 
 def _combinations(label: str, used: Mapping[Shape, Scalar], values: Cells) -> Flow:

@@ -1,6 +1,8 @@
 """What a query asks of private rows, before any price: cells, what is measured in them, and what follows for free."""
 
 from dataclasses import dataclass, field
+from itertools import product
+from math import prod
 
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.flow import Flow, Show
@@ -62,6 +64,8 @@ class Group:
     keys: tuple[Key, ...]
     asked: tuple[Asked, ...]
     contribution: Contribution
+    combinations: tuple[tuple[Cell, ...], ...] | None = None
+    """The cells, where fewer can occur than all combinations of public keys: columns of one public table."""
 
     @property
     def public_keys(self) -> bool:
@@ -71,10 +75,13 @@ class Group:
     @property
     def cells(self) -> int:
         """How many cells there are, if they are public; 1 without keys."""
-        count = 1
-        for key in self.keys:
-            count *= len(key.cells or ())
-        return count
+        return prod(len(key.cells or ()) for key in self.keys) if self.combinations is None else len(self.combinations)
+
+    def all_cells(self) -> tuple[tuple[Cell, ...], ...]:
+        """Return every cell of public keys, in the one order that everybody uses."""
+        return (
+            tuple(product(*(key.cells or () for key in self.keys))) if self.combinations is None else self.combinations
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,8 @@ def _stop(
         say(console, f"why:  {refusal.why}", indent=" " * (_INDENT + 2))
         say(console, f"next: {refusal.remedy}", indent=" " * (_INDENT + 2))
         return
-    draw_release(console, release, _INDENT, truth)
+    if not draw_release(console, release, _INDENT, truth):
+        console.print(Text(str(release)), soft_wrap=True)
     if truth is not None:
         held = _held(release, truth)
         say(console, f"{held} of {len(release)} error bars hold the truth.", indent=" " * _INDENT)

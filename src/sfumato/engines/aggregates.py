@@ -11,9 +11,8 @@ from sfumato.mechanisms.answers import Answers
 class GroupAggregates:
     """One group: its keys, one tuple per cell, and for each measurement one integer per cell.
 
-    Where the keys are public, they are all there, in the order of `itertools.product` of the keys' cells, and absent
-    cells hold 0. Otherwise they are what the data holds, `units` tells how many people each has, and all of it is
-    secret.
+    Where the keys are public, they are all there, in the order of `Group.all_cells`, and absent cells hold 0. Otherwise
+    they are what the data holds, `units` tells how many people each has, and all of it is secret.
     """
 
     keys: tuple[tuple[Cell, ...], ...]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from sfumato.analysis.catalog import Catalog, Public
@@ -72,7 +71,7 @@ class DuckDB:
         rows = [] if statement is None else self._reader.rows(statement)
         width, names = len(plan.group.keys), [one.name for one in plan.measured]
         if plan.group.public_keys:
-            keys = tuple(product(*(key.cells or () for key in plan.group.keys)))
+            keys = plan.group.all_cells()
             return GroupAggregates(keys, _columns(names, _spread(rows, keys, width), width), None)
         rows = [row for row in rows if None not in row[:width]]
         found = tuple(row[:width] for row in rows)

@@ -92,7 +92,7 @@ def _charges(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
         if engine.told != [["reserved"]]:
             yield "data was read before the charge was written down"
         entries = watched.history()
-        if [entry.event for entry in entries] != [release.event] or entries[0].loss != quote.loss != 0:
+        if [entry.event for entry in entries] != [release.event] or entries[0].loss != quote.loss:
             yield "what was charged is not what was released"
         if not watched.budget().spent.epsilon:
             yield "an answer cost nothing"
@@ -155,7 +155,7 @@ def _versions(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
 def _caps(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     whole = replace(policy, budget=Budget(Fraction(1), Fraction(0), Fraction(0)), analysts=())
     with opened(whole, folder, Seeded((seed, "caps"))) as database:
-        asked = [f"SELECT COUNT(*) AS n FROM visits WHERE age > {age}" for age in range(5)]
+        asked = [f"{ASKED} WHERE age > {age}" for age in range(5)]
         answered = 0
         try:
             for sql in asked:

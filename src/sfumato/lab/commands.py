@@ -1,4 +1,4 @@
-"""Every attack by name, on made-up data: what a command line runs. Each takes seconds and returns what to print."""
+"""Every attack by name, and the audit of a policy, on made-up data: each returns what a command line prints."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sfumato.errors import BadParameter, shown
 from sfumato.lab import averaging, floating, linkage, reconstruction, timing, tracker
+from sfumato.lab.audit import audit_policy
 from sfumato.lab.seeded import Seeded
 
 Command = Callable[[int, Path | None], str]
@@ -57,6 +58,9 @@ ATTACKS: dict[str, Command] = {
     "link": link,
     "float": read_doubles,
 }
+
+AUDIT: Callable[[Path, float], str] = audit_policy
+"""Audits a deployed policy for so many seconds, on made-up people, and returns what to print."""
 
 
 def _drawing(plot: Path | None) -> Callable[[str, object], str]:

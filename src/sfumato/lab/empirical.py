@@ -7,7 +7,7 @@ Clopper-Pearson intervals hold exactly: the bound is above the true ε with prob
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, inf, log
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,8 @@ Floats = npt.NDArray[np.float64]
 Draw = Callable[[int], npt.ArrayLike]
 """Draws so many outcomes: one number each, or one row of numbers each."""
 
-_CUTS = 64
-_BINS = 24
+_BINS = 64
+_NOTHING = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,23 @@ class LowerBound:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Event:
-    """A set of outcomes, chosen on the first halves."""
+class _Events:
+    """Sets of outcomes by one number of each, a weighted sum of its numbers: each set is a union of bins of it."""
 
     name: str
-    holds: Callable[[Floats], npt.NDArray[np.bool_]]
+    weights: Floats
+    edges: Floats
+    members: npt.NDArray[np.bool_]
+    """One line per set: which bins are in it."""
+
+    def hits(self, table: Floats) -> npt.NDArray[np.int64]:
+        """Return how many outcomes of a table are in each set."""
+        bins = np.searchsorted(self.edges, table @ self.weights, "right")
+        return np.asarray(self.members.astype(np.int64) @ np.bincount(bins, minlength=len(self.edges) + 1))
+
+    def only(self, place: int) -> "_Events":
+        """Return one of the sets by itself."""
+        return _Events(self.name, self.weights, self.edges, self.members[place : place + 1])
 
 
 def epsilon_lower_bound(
@@ -58,11 +70,13 @@ def epsilon_lower_bound(
     half = min(len(first), len(second)) // 2
     choice = first[:half], second[:half]
     test = first[half : 2 * half], second[half : 2 * half]
-    events = _events(*choice)
+    families = _families(*choice)
     found = LowerBound(0.0, "nothing", 2 * half)
     for left, right in ((0, 1), (1, 0)):
-        event = max(events, key=lambda event: _bound(event, choice[left], choice[right], delta, failure / 4))
-        bound = _bound(event, test[left], test[right], delta, failure / 4)
+        bounds = [_bounds(family, choice[left], choice[right], delta, failure / 4) for family in families]
+        best = max(range(len(families)), key=lambda at: float(bounds[at].max()))
+        event = families[best].only(int(bounds[best].argmax()))
+        bound = float(_bounds(event, test[left], test[right], delta, failure / 4)[0])
         if bound > found.epsilon:
             found = LowerBound(bound, event.name, 2 * half)
     return found
@@ -88,8 +102,8 @@ def samples_needed(likely: float, unlikely: float, epsilon: float, delta: float 
         raise ValueError("such an event refutes nothing")
 
     def _shows(samples: int) -> bool:
-        hits, misses = int(likely * samples), ceil(unlikely * samples)
-        return _ratio(hits, misses, samples, delta, failure / 4) > epsilon
+        hits, misses = np.array([int(likely * samples)]), np.array([ceil(unlikely * samples)])
+        return float(_ratios(hits, misses, samples, delta, failure / 4)[0]) > epsilon
 
     above = 1
     while not _shows(above):
@@ -101,23 +115,25 @@ def samples_needed(likely: float, unlikely: float, epsilon: float, delta: float 
     return 2 * above  # one half chooses the event
 
 
-def at_least(hits: int, samples: int, failure: float) -> float:
-    """Return a bound that a probability is below with chance `failure` at most. [Clopper, Pearson 1934]"""
-    return 0.0 if hits == 0 else float(special.betaincinv(hits, samples - hits + 1, failure))
+def at_least(hits: npt.NDArray[np.int64], samples: int, failure: float) -> Floats:
+    """Return bounds that probabilities are below with chance `failure` at most, each. [Clopper, Pearson 1934]"""
+    return np.where(hits == 0, 0.0, special.betaincinv(np.maximum(hits, 1), samples - hits + 1, failure))
 
 
-def at_most(hits: int, samples: int, failure: float) -> float:
-    """Return a bound that a probability is above with chance `failure` at most."""
-    return 1.0 if hits == samples else float(special.betainccinv(hits + 1, samples - hits, failure))
+def at_most(hits: npt.NDArray[np.int64], samples: int, failure: float) -> Floats:
+    """Return bounds that probabilities are above with chance `failure` at most, each."""
+    return np.where(hits == samples, 1.0, special.betainccinv(hits + 1, np.maximum(samples - hits, 1), failure))
 
 
-def _bound(event: _Event, left: Floats, right: Floats, delta: float, failure: float) -> float:
-    return _ratio(int(event.holds(left).sum()), int(event.holds(right).sum()), len(left), delta, failure)
+def _bounds(events: _Events, left: Floats, right: Floats, delta: float, failure: float) -> Floats:
+    return _ratios(events.hits(left), events.hits(right), len(left), delta, failure)
 
 
-def _ratio(hits: int, misses: int, samples: int, delta: float, failure: float) -> float:
-    likely = at_least(hits, samples, failure) - delta
-    return log(likely / at_most(misses, samples, failure)) if likely > 0 else -inf
+def _ratios(
+    hits: npt.NDArray[np.int64], misses: npt.NDArray[np.int64], samples: int, delta: float, failure: float
+) -> Floats:
+    likely = np.maximum(at_least(hits, samples, failure) - delta, _NOTHING)
+    return np.asarray(np.log(likely / at_most(misses, samples, failure)))
 
 
 def _table(outcomes: npt.ArrayLike) -> Floats:
@@ -125,41 +141,23 @@ def _table(outcomes: npt.ArrayLike) -> Floats:
     return table.reshape(len(table), -1)
 
 
-def _events(one: Floats, other: Floats) -> list[_Event]:
-    """Return thresholds of every number and of a linear classifier, and the bins that one neighbour prefers."""
-    both = np.concatenate([one, other])
-    weights = _classifier(one, other)
-    events = _thresholds("a linear classifier", both, weights)
-    for place in range(both.shape[1]):
-        axis = np.zeros(both.shape[1])
-        axis[place] = 1
-        events += _thresholds(f"a threshold of number {place + 1}", both, axis)
-        events += _histogram(place, one[:, place], other[:, place])
-    return events
+def _families(one: Floats, other: Floats) -> list[_Events]:
+    """Return events by every number alone, and by the linear classifier of least squares."""
+    width = one.shape[1]
+    named = [("a linear classifier", _classifier(one, other))] if width > 1 else []
+    named += [(f"number {place + 1}", np.eye(width)[place]) for place in range(width)]
+    return [_family(name, weights, one @ weights, other @ weights) for name, weights in named]
 
 
-def _thresholds(name: str, both: Floats, weights: Floats) -> list[_Event]:
-    cuts = np.unique(np.quantile(both @ weights, np.linspace(0, 1, _CUTS), method="nearest"))
-    above = [_Event(name, lambda table, cut=cut: table @ weights >= cut) for cut in cuts]
-    return above + [_Event(name, lambda table, cut=cut: table @ weights < cut) for cut in cuts]
-
-
-def _histogram(place: int, one: Floats, other: Floats) -> list[_Event]:
+def _family(name: str, weights: Floats, one: Floats, other: Floats) -> _Events:
+    """Return thresholds, and unions of the bins that one neighbour prefers."""
     edges = np.unique(np.quantile(np.concatenate([one, other]), np.linspace(0, 1, _BINS), method="nearest"))
     counts = [np.bincount(np.searchsorted(edges, part, "right"), minlength=len(edges) + 1) for part in (one, other)]
-    order = np.argsort((counts[0] + 1) / (counts[1] + 1))
-    events = []
-    for size in range(1, len(order)):
-        for chosen in (order[:size], order[-size:]):
-            member = np.zeros(len(edges) + 1, dtype=np.bool_)
-            member[chosen] = True
-            events.append(
-                _Event(
-                    f"bins of number {place + 1}",
-                    lambda table, member=member: member[np.searchsorted(edges, table[:, place], "right")],
-                )
-            )
-    return events
+    bins = len(edges) + 1
+    preferred = np.argsort(np.argsort((counts[0] + 1) / (counts[1] + 1), kind="stable"))
+    ranks = np.arange(bins)
+    members = [order[None, :] < ranks[1:, None] for order in (ranks, preferred)]
+    return _Events(name, weights, edges, np.concatenate([*members, *(~part for part in members)]))
 
 
 def _classifier(one: Floats, other: Floats) -> Floats:

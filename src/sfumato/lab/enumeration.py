@@ -128,7 +128,7 @@ def _losses() -> Iterator[str]:
 
 
 def _claimed(name: str, pairs: list[Pair], event: Event, epsilon: Fraction, tight: bool = True) -> Iterator[str]:
-    """The enumerated delta lies between the accountant's two numbers; below them it may lie where it is no worst case."""
+    """The enumerated delta lies between the accountant's two numbers; where it is no worst case, not above."""
     exact, (low, high) = least_delta(pairs, epsilon), delta_bounds(event, epsilon)
     if exact > Decimal(high) + _SLACK:
         yield f"{name}: δ at ε = {epsilon} is {float(exact):.6g}, more than the claimed {high:.6g}"

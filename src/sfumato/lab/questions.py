@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from sfumato.lab.grammar import Schema
 
 _NUMBERS = ("integer", "decimal")
+_ONE_GROUP = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 1)"
 
 
 def questions(schema: Schema) -> list[str]:
@@ -55,10 +56,7 @@ def _of_people(schema: Schema, table: str) -> Iterator[str]:
     yield f"SELECT n, COUNT(*) FROM ({inner}) AS t GROUP BY n"  # noqa: S608
     for key in _columns(schema, table, "text", "boolean"):
         yield f"SELECT {key}, COUNT(DISTINCT {unit}) FROM {table} GROUP BY {key}"  # noqa: S608
-        yield (
-            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 1) "
-            f"{key}, COUNT(*), COUNT(DISTINCT {unit}) FROM {table} GROUP BY {key}"
-        )
+        yield f"{_ONE_GROUP} {key}, COUNT(*), COUNT(DISTINCT {unit}) FROM {table} GROUP BY {key}"
     yield f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 1) COUNT(*) FROM {table}"  # noqa: S608
     for name in _columns(schema, table, *_NUMBERS):
         yield f"SELECT SUM(s), COUNT(s) FROM (SELECT {unit}, SUM({name}) AS s FROM {table} GROUP BY {unit}) AS t"  # noqa: S608

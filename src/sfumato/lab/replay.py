@@ -192,9 +192,9 @@ def neighbours_of(population: Population, policy: Policy, seed: object) -> dict[
     """Return neighbours by what was done to them, with the distance: the worst people removed, or replaced."""
     found: dict[str, tuple[Population, int]] = {}
     if policy.neighbours is Neighbours.REPLACE:
-        for owner, like in ((HIGH, LOW), (HIGH, WANDERER)):
-            other = populate(policy, seed, likeness={owner: like})
-            found[f"{owner} became like {like}"] = (population.with_rows_of(str(owner), other), 1)
+        for like in (LOW, WANDERER):
+            other = populate(policy, seed, likeness={HIGH: like})
+            found[f"{HIGH} became like {like}"] = (population.with_rows_of(str(HIGH), other), 1)
         return found
     found["rows shuffled"] = (population.shuffled(SeededDice(seed)), 0)
     rows = [owner for owner in population.owners if "/" in owner][:1]

@@ -6,6 +6,7 @@ by 2 % somewhere is noticed. Each check is wrong with probability 1e-9 at most.
 
 from collections.abc import Iterator
 from fractions import Fraction
+from math import ceil, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +72,7 @@ def _noise(source: Source) -> Iterator[str]:
 
 def _misplaced(noise: npt.NDArray[np.int64], law: Weights) -> tuple[int, float, float] | None:
     """Return the first threshold whose share of samples contradicts the law, with both shares."""
-    spread = int(np.ceil(noise.std())) if noise.std() < _FAR else _FAR
+    spread = ceil(sqrt(float(sum(z * z * weight for z, weight in law.items()))))
     cuts = sorted({-3 * spread, -2 * spread, -spread, -2, -1, 0, 1, spread, 2 * spread})
     for cut in cuts:
         probability = float(sum(weight for z, weight in law.items() if z <= cut))

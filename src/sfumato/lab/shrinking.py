@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|[A-Za-z_][A-Za-z_0-9.]*|\d+(?:\.\d+)?|<=|>=|<>|::|\|\||//|\S")
+_SHORT = 20
 _TIGHT = re.compile(r"\s*([(),])\s*")
 
 
@@ -32,24 +33,30 @@ def shrunk(text: str, fails: Callable[[str], bool], most: int = 400) -> str:
 
 
 def _shorter(tokens: list[str]) -> Iterator[list[str]]:
-    size = len(tokens) // 2
-    while size:
-        for start in range(0, len(tokens) - size + 1, max(1, size // 2)):
+    for size in _sizes(len(tokens)):
+        stride = max(1, size // 2) if len(tokens) > _SHORT else 1
+        for start in range(0, len(tokens) - size + 1, stride):
             yield tokens[:start] + tokens[start + size :]
-        size //= 2
     for start, end in _parentheses(tokens):
         yield tokens[:start] + tokens[start + 1 : end] + tokens[end + 1 :]
         if start and tokens[start - 1][0].isalpha():
             yield tokens[: start - 1] + tokens[start + 1 : end] + tokens[end + 1 :]
-            yield tokens[: start - 1] + ["1"] + tokens[end + 1 :]
+            yield [*tokens[: start - 1], "1", *tokens[end + 1 :]]
+
+
+def _sizes(length: int) -> list[int]:
+    """Return how many tokens are left out at once: every number of them where there are few, else halves of halves."""
+    if length <= _SHORT:
+        return list(range(length - 1, 0, -1))
+    return [length >> halvings for halvings in range(1, length.bit_length())]
 
 
 def _parentheses(tokens: list[str]) -> Iterator[tuple[int, int]]:
     begun = []
-    for place, token in enumerate(tokens):
-        if token == "(":
+    for place, letter in enumerate(tokens):
+        if letter == "(":
             begun.append(place)
-        elif token == ")" and begun:
+        elif letter == ")" and begun:
             yield begun.pop(), place
 
 

@@ -93,12 +93,17 @@ def opened(policy: Policy, folder: Path, source: Source, account: str = "") -> I
 
 
 def schema_of(catalog: Catalog) -> Schema:
-    """Return what a grammar needs to know of a catalog."""
+    """Return what a grammar needs to know of a catalog: tables by the names that a text calls them."""
+    named = {_spelled(name): table for name, table in catalog.tables.items()}
     return Schema(
-        {name: dict(table.columns) for name, table in catalog.tables.items()},
-        frozenset(name for name, table in catalog.tables.items() if table.public),
-        {name: fold(table.unit) for name, table in catalog.tables.items() if table.unit is not None},
+        {name: dict(table.columns) for name, table in named.items()},
+        frozenset(name for name, table in named.items() if table.public),
+        {name: fold(table.unit) for name, table in named.items() if table.unit is not None},
     )
+
+
+def _spelled(name: str) -> str:
+    return name if name.isidentifier() else f'"{name}"'
 
 
 def _silent(_phase: str, _table: str) -> None:

@@ -7,7 +7,6 @@ error bars of the same answers have to cover the exact ones as often as they say
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -36,6 +35,8 @@ from sfumato.release.release import Release, make_release
 NAME = "database"
 SAMPLES = 20_000
 _LOOPS = 240
+_WIDEST = 60
+"""So many numbers of an outcome are looked at."""
 _LEVEL = 0.95
 _PRECISE = "20"
 _COVERED = (
@@ -49,13 +50,6 @@ _ASKED = (
     ("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept", WANDERER),
     ("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", WANDERER),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """Outcomes on one database: a row of numbers for each."""
-
-    table: npt.NDArray[np.float64]
 
 
 def tiled(aggregates: Aggregates, times: int) -> Aggregates:
@@ -89,8 +83,7 @@ def sampled(
             numbers = np.zeros((times, len(keys)))
             numbers[rows, columns] = np.array(values, dtype=np.float64)
             parts.append(numbers)
-    table = np.concatenate(parts, axis=1)
-    return table[:, : 4 * _LOOPS]
+    return np.concatenate(parts, axis=1)[:, :_WIDEST]
 
 
 def compare(one: Subject, other: Subject, sql: str, times: int) -> Iterator[str]:
@@ -102,11 +95,12 @@ def compare(one: Subject, other: Subject, sql: str, times: int) -> Iterator[str]
         for first, second in zip(pair[0].groups, pair[1].groups, strict=True)
     ]
     epsilon, delta = float(plan.loss.epsilon), float(plan.loss.delta)
-    bound = epsilon_lower_bound(*(sampled(plan, each, cells, times, source) for each in pair), delta)
+    first, second = (sampled(plan, each, cells, times, source) for each in pair)
+    bound = epsilon_lower_bound(first, second, delta)
     if bound.epsilon > epsilon:
         yield f"{sql} is quoted at {plan.loss}, and loses {bound}"
-    bits = [[publish(plan, each, source).bits for _ in range(_LOOPS)] for each in pair]
-    bound = epsilon_lower_bound(*bits, delta)
+    here, there = ([publish(plan, each, source).bits for _ in range(_LOOPS)] for each in pair)
+    bound = epsilon_lower_bound(here, there, delta)
     if bound.epsilon > epsilon:
         yield f"{sql}: the bits of the receipt tell neighbours apart, {bound}"
 
@@ -126,7 +120,7 @@ def coverage(house: Subject, sql: str, times: int) -> Iterator[str]:
                 all_cells[name] += 1
                 hits[name] += (low is None or low <= truth) and (high is None or truth <= high)
     for name, number in hits.items():
-        share = at_most(number, all_cells[name], FAILURE)
+        share = float(at_most(np.array([number]), all_cells[name], FAILURE)[0])
         if share < _LEVEL:
             yield f"{sql}: {name} is covered in less than {share:.3f} of the answers, and 0.95 is said"
 

@@ -94,6 +94,8 @@ def verify_file(path: Path) -> Verified:
     try:
         known = _anchor(path)
         verified = _verify_file(path, known)
+        if known is None and verified.entries > 1:
+            raise _damaged("It has entries, and its anchor is gone.")
         if (
             known is not None
             and known[2] is not None
@@ -119,70 +121,21 @@ def _verify_file(path: Path, known: tuple[int, str, str | None] | None) -> Verif
 
 def verify_rows(rows: Iterable[tuple[Any, ...]], known: tuple[int, str, str | None] | None) -> Verified:
     """Check rows from the first to the last, and that the row which the anchor knows is among them."""
-    accounts: dict[str, _Account] = {}
-    unanswered: dict[str, int] = {}
-    policy, tables, neighbours, head, count, latest = "", "", None, _FIRST, 0, 0
-    anchored = known is None
+    replay, head, count, latest, anchored = _Replay(), _FIRST, 0, 0, known is None
     try:
         for row in rows:
-            (sequence, kind, time, account, question, sql, event, loss,
-             named, version, receipt, key, same, about, content, last) = row  # fmt: skip
             count += 1
-            place, when, target = str(sequence), str(time), str(about)
-            opening = f"64:{head}{len(place)}:{place}{len(kind)}:{kind}{len(when)}:{when}"
-            ending = f"{len(same)}:{same}{len(target)}:{target}{len(content)}:{content}"
-            if kind == "charged":
-                text = (
-                    f"{opening}{len(account)}:{account}{len(question)}:{question}{len(sql)}:{sql}{len(event)}:{event}"
-                    f"{len(loss)}:{loss}{len(named)}:{named}{len(version)}:{version}{len(receipt)}:{receipt}"
-                    f"{len(key)}:{key}{ending}"
-                )
-            elif account or question or sql or event or loss or version or receipt or key:
-                raise ValueError("only charges have these")
-            else:
-                text = f"{opening}0:0:0:0:0:{len(named)}:{named}0:0:0:{ending}"
-            raw = text.encode()
-            if len(raw) != len(text):  # lengths count bytes
-                raw = _framed(head, *map(str, row[:-1]))
-            head = sha256(raw).hexdigest()
-            if sequence != count or head != last or time < latest or (count % _STATE_PLACES == 0) != (kind == "state"):
+            head = sha256(_bytes(head, row)).hexdigest()
+            if row[0] != count or row[-1] != head or row[2] < latest:
                 raise ValueError("not the next entry")
-            latest = time
+            if (count % _STATE_PLACES == 0) != (row[1] == "state"):
+                raise ValueError("not where it belongs")
+            latest = row[2]
             if known is not None and known[0] == count:
                 anchored = known[1] == head
-            if kind == "charged":
-                if (
-                    named != policy
-                    or same in unanswered
-                    or same != sha256(_framed(account, question, named, version)).hexdigest()
-                ):
-                    raise ValueError("not a charge under this policy")
-                unanswered[same] = count
-                accounts[""].recent[event] += 1
-                if account:
-                    accounts[account].recent[event] += 1
-            elif kind in ("settled", "failed"):
-                if unanswered.pop(same) != about:
-                    raise ValueError("no such charge")
-            elif kind == "policy":
-                data = json.loads(content)
-                spent = any(budget.recent or budget.neighbours for budget in accounts.values())
-                if (
-                    sha256(data["text"].encode()).hexdigest() != named
-                    or neighbours not in (None, data["neighbours"])
-                    or (spent and data["tables"] != tables and data["confirmed"] is not True)
-                ):
-                    raise ValueError("not a policy that may follow")
-                policy, tables, neighbours = named, data["tables"], data["neighbours"]
-                _apply(accounts, data)
-            elif kind == "state":
-                if json.loads(content) != _state(accounts, neighbours, policy, tables, unanswered):
-                    raise ValueError("other sums")
-            else:
-                raise ValueError("an unknown kind")
-        for budget in accounts.values():
-            budget.bring_up_to_date()
-        spent_share = accounts[""].filter().spent
+            replay.read(row)
+        replay.bring_up_to_date()
+        spent = replay.accounts[""].filter().spent
     except (Refusal, ValueError, TypeError, KeyError, AttributeError):
         broken = True
     else:
@@ -191,13 +144,69 @@ def verify_rows(rows: Iterable[tuple[Any, ...]], known: tuple[int, str, str | No
         raise _damaged(f"Entry {count} is not what was written, or what it says does not add up.")
     if not anchored:
         raise _damaged("The entry that its anchor knows is missing or another: a part is lost.")
-    return Verified(count, head, spent_share)
+    return Verified(count, head, spent)
+
+
+@dataclass(slots=True)
+class _Replay:
+    """What the rows so far add up to. Every method raises where a row cannot follow them."""
+
+    accounts: dict[str, _Account] = field(default_factory=dict)
+    unanswered: dict[str, int] = field(default_factory=dict)
+    policy: str = ""
+    tables: str = ""
+    neighbours: str | None = None
+
+    def read(self, row: tuple[Any, ...]) -> None:
+        kind, same = row[1], row[12]
+        if kind == "charged":
+            self._read_charge(row)
+        elif kind in ("settled", "failed"):
+            if self.unanswered.pop(same) != row[13]:
+                raise ValueError("no such charge")
+        elif kind == "policy":
+            self._read_policy(row[8], json.loads(row[14]))
+        elif kind != "state" or json.loads(row[14]) != self._sums():
+            raise ValueError("other sums, or an unknown kind")
+
+    def _read_charge(self, row: tuple[Any, ...]) -> None:
+        sequence, account, question, event, policy, version, same = (row[place] for place in (0, 3, 4, 6, 8, 9, 12))
+        if policy != self.policy or same in self.unanswered:
+            raise ValueError("not a charge that may follow")
+        if same != sha256(_framed(account, question, policy, version)).hexdigest():
+            raise ValueError("not the question that it says")
+        self.unanswered[same] = sequence
+        self.accounts[""].recent[event] += 1
+        if account:
+            self.accounts[account].recent[event] += 1
+
+    def _read_policy(self, name: str, data: dict[str, Any]) -> None:
+        spent = any(budget.recent or budget.neighbours for budget in self.accounts.values())
+        if sha256(data["text"].encode()).hexdigest() != name or self.neighbours not in (None, data["neighbours"]):
+            raise ValueError("not the policy that it says, or under another relation")
+        if spent and data["tables"] != self.tables and data["confirmed"] is not True:
+            raise ValueError("other tables without the owner's word")
+        self.policy, self.tables, self.neighbours = name, data["tables"], data["neighbours"]
+        self.bring_up_to_date()
+        _apply(self.accounts, data)
+
+    def _sums(self) -> dict[str, object]:
+        self.bring_up_to_date()
+        return {
+            "accounts": {name: budget.fields() for name, budget in self.accounts.items()},
+            "neighbours": self.neighbours,
+            "policy": self.policy,
+            "tables": self.tables,
+            "unanswered": self.unanswered,
+        }
+
+    def bring_up_to_date(self) -> None:
+        for budget in self.accounts.values():
+            budget.bring_up_to_date()
 
 
 def _apply(accounts: dict[str, _Account], data: dict[str, Any]) -> None:
     """Put the caps of a policy into force: sums stay, and so does a Rényi order that was once fixed."""
-    for budget in accounts.values():
-        budget.bring_up_to_date()
     for name, (epsilon, delta) in data["caps"].items():
         order = data["orders"][name]
         budget = accounts.setdefault(name, _Account(Fraction(epsilon), Fraction(delta), order))
@@ -208,18 +217,28 @@ def _apply(accounts: dict[str, _Account], data: dict[str, Any]) -> None:
         budget.epsilon, budget.delta, budget.order = Fraction(epsilon), Fraction(delta), order
 
 
-def _state(
-    accounts: dict[str, _Account], neighbours: str | None, policy: str, tables: str, unanswered: dict[str, int]
-) -> dict[str, object]:
-    for budget in accounts.values():
-        budget.bring_up_to_date()
-    return {
-        "accounts": {name: budget.fields() for name, budget in accounts.items()},
-        "neighbours": neighbours,
-        "policy": policy,
-        "tables": tables,
-        "unanswered": unanswered,
-    }
+def _bytes(head: str, row: tuple[Any, ...]) -> bytes:
+    """Return what a row's head is the hash of: the head before, then each field behind its length in bytes.
+
+    Written out, because a million rows shall not take long; text beyond ASCII takes the general way.
+    """
+    (sequence, kind, time, account, question, sql, event, loss,
+     policy, version, receipt, key, same, about, content, _) = row  # fmt: skip
+    place, when, target = str(sequence), str(time), str(about)
+    opening = f"64:{head}{len(place)}:{place}{len(kind)}:{kind}{len(when)}:{when}"
+    ending = f"{len(same)}:{same}{len(target)}:{target}{len(content)}:{content}"
+    if kind == "charged":
+        text = (
+            f"{opening}{len(account)}:{account}{len(question)}:{question}{len(sql)}:{sql}{len(event)}:{event}"
+            f"{len(loss)}:{loss}{len(policy)}:{policy}{len(version)}:{version}{len(receipt)}:{receipt}"
+            f"{len(key)}:{key}{ending}"
+        )
+    elif account or question or sql or event or loss or version or receipt or key:
+        raise ValueError("only charges have these")
+    else:
+        text = f"{opening}0:0:0:0:0:{len(policy)}:{policy}0:0:0:{ending}"
+    raw = text.encode()
+    return raw if len(raw) == len(text) else _framed(head, *map(str, row[:-1]))
 
 
 def _framed(*parts: str) -> bytes:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
+from math import isfinite
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -93,14 +95,15 @@ def _cells(release: Release, name: str) -> Cells | None:
             cells.append(None)
             continue
         low, high = (side if isinstance(side, int | float) else value for side in end)
-        cells.append((float(low), float(value), float(high)))
+        cell = (float(low), float(value), float(high))
+        cells.append(cell if all(map(isfinite, cell)) else None)
     noisy = any(cell is not None and cell[0] < cell[2] for cell in cells)
     return cells if noisy else None
 
 
 def _room(console: Console, texts: list[list[str]], true: list[str], indent: int) -> int:
     """Return how many characters are left for the bars; below zero, the texts themselves do not fit."""
-    widths = [max(map(len, column)) + 2 for column in zip(*texts, strict=True)]
+    widths = [max(map(cell_len, column)) + 2 for column in zip(*texts, strict=True)]
     extra = max(map(len, ["true", *true])) + 2 if true else 0
     return min(BAR, console.width - indent - sum(widths) - extra - 2)
 

@@ -11,6 +11,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.database import Database
 from sfumato.drafting.accuracy import what_it_buys
+from sfumato.engines.bounded_copy import REMOVED
 from sfumato.engines.connection import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
@@ -118,8 +119,10 @@ def _never(policy: Policy, private: list[Table]) -> Iterator[str]:
     if names:
         yield f"{', '.join(names)}: columns that name people are counted and joined, never shown or grouped by"
     yield "columns that the policy does not declare"
-    if any((table.rows_per_unit or 1) > 1 for table in private):
-        yield "rows of a person beyond those that count: so answers about rows are low, and no error bar covers it"
+    for table in private:
+        if isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1:
+            removed = clean(f"{table.name}{REMOVED}")
+            yield f'rows beyond those that count for a person; "{removed}" counts, with noise, whom that concerns'
     if not policy.budget.delta:
         yield "keys that nobody declared: choosing them privately needs a delta"
 

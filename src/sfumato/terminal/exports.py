@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sfumato.errors import BadParameter, shown
+from sfumato.policy.policy import Policy
 from sfumato.release.receipt import receipt_to_json
 from sfumato.release.release import Release
 from sfumato.release.table import shown_value
@@ -43,9 +44,18 @@ def format_of(output: Path | None, form: str | None) -> str:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a place that cannot be written to, before anything is charged."""
+    """Refuse a place that cannot be written to, before anything is charged; only answers are written over."""
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise _not_written(path)
+    if path.exists() and path.suffix.lower() not in (*ENDINGS, *PICTURES):
+        raise _somebody_elses(path)
+
+
+def check_apart(path: Path, policy: Policy) -> None:
+    """Refuse to write among the data, where an answer could take the place of a table or become one."""
+    source = policy.source.path
+    if source is not None and path.resolve().is_relative_to(source.resolve()):
+        raise _somebody_elses(path)
 
 
 def check_plot(path: Path) -> None:
@@ -76,6 +86,14 @@ def write_file(content: bytes, path: Path) -> None:
         path.write_bytes(content)
     except OSError:
         raise _not_written(path) from None
+
+
+def _somebody_elses(path: Path) -> BadParameter:
+    return BadParameter(
+        f"{shown(str(path))} is no place for an answer.",
+        "It is among the data, or a file that is no answer, and neither is written over.",
+        "Name another file.",
+    )
 
 
 def _not_written(path: Path) -> BadParameter:

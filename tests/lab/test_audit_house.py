@@ -1,0 +1,178 @@
+"""The audits of the whole path: the house passes them, and whatever contradicts a promise is said."""
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from sfumato.errors import QueryTooLarge, Refusal
+from sfumato.lab import books, fuzzing, replay, whole
+from sfumato.lab.alarm import Alarm
+from sfumato.lab.audit import AUDITS, audit_policy, audited
+from sfumato.lab.clinic import clinic
+from sfumato.lab.commands import AUDIT
+from sfumato.lab.dice import SeededDice
+from sfumato.lab.population import CANARY, HIGH, WANDERER, populate
+from sfumato.lab.questions import questions
+from sfumato.lab.shrinking import shrunk
+from sfumato.lab.subject import schema_of, subject
+from sfumato.policy.reading import read_policy
+
+SHOP: dict[str, object] = {
+    "name": "shop",
+    "source": "parquet:nowhere",
+    "ledger": "sqlite:shop.ledger",
+    "budget": {"epsilon": 1, "delta": 1e-6},
+    "tables": {
+        "orders": {
+            "unit": "customer",
+            "rows_per_unit": 4,
+            "columns": {
+                "customer": {"type": "text"},
+                "number": {"type": "integer", "unique": True},
+                "placed": {"type": "date", "bounds": [date(2024, 1, 1), date(2024, 1, 31)]},
+                "country": {"type": "text", "values": "countries.code"},
+            },
+        },
+        "lines": {
+            "unit": "orders.customer via order_number = number",
+            "rows_per_unit": 6,
+            "columns": {
+                "order_number": {"type": "integer"},
+                "price": {"type": "decimal", "bounds": [0, 100], "step": 0.01},
+            },
+        },
+        "countries": {"public": True},
+    },
+}
+"""A policy with a path to the person and keys from a public table."""
+
+
+def test_made_up_people_have_the_shape_of_the_policy(tmp_path: Path) -> None:
+    policy = read_policy(SHOP)
+    people = populate(policy, 1)
+    assert set(people.types["orders"]) == {"customer", "number", "placed", "country"}
+    assert "code" in people.types["countries"]
+    heavy = [line for line in people.lines["orders"] if line.owner == str(HIGH)]
+    assert len(heavy) > 4, "somebody has more rows than count"
+    assert str(HIGH) not in people.without(str(HIGH)).owners
+    assert sorted(map(str, people.shuffled(SeededDice(1)).lines["lines"])) == sorted(map(str, people.lines["lines"]))
+    with subject(policy, people, tmp_path) as house:
+        asked = questions(schema_of(house.engine.catalog))
+        answered = sum(_is_answered(house.plan, sql) for sql in asked)
+    assert answered > len(asked) // 3
+
+
+def _is_answered(plan: object, sql: str) -> bool:
+    try:
+        plan(sql)  # type: ignore[operator]
+    except Refusal:
+        return False
+    return True
+
+
+def test_a_deployed_policy_is_audited_on_generated_data(tmp_path: Path) -> None:
+    path = tmp_path / "shop.toml"
+    path.write_text(
+        'name = "shop"\nsource = "parquet:nowhere"\n[budget]\nepsilon = 1\ndelta = 1e-6\n'
+        '[tables.orders]\nunit = "customer"\nrows_per_unit = 2\n[tables.orders.columns]\n'
+        'customer = { type = "text" }\nprice = { type = "integer", bounds = [0, 9] }\n',
+        encoding="utf-8",
+    )
+    said = audit_policy(path, 1.0)
+    assert said.startswith("shop: ")
+    assert said.endswith("no alarm")
+    assert AUDIT is audit_policy
+    assert [found.name for found in tmp_path.iterdir()] == ["shop.toml"], "neither data nor ledger were touched"
+
+
+def test_a_policy_with_a_path_to_the_person_replays(tmp_path: Path) -> None:
+    assert replay.audit(read_policy(SHOP), tmp_path, 1, "lines|orders GROUP") == []
+
+
+def test_the_clinic_replays(tmp_path: Path) -> None:
+    pattern = "SUM\\((age|cost)\\)|city|patients GROUP|JOIN staff"
+    assert replay.audit(clinic(), tmp_path, 1, pattern) == []
+
+
+def test_what_moves_too_far_is_said(tmp_path: Path) -> None:
+    people = populate(clinic(), 1)
+    with (
+        subject(clinic(), people, tmp_path / "a") as one,
+        subject(clinic(), people.without(str(HIGH)), tmp_path / "b") as other,
+    ):
+        plan = one.plan("SELECT dept, SUM(cost) FROM visits GROUP BY dept")
+        made, again = replay.record(one, plan, 1), replay.record(other, plan, 1)
+    assert list(replay.compare(made, again, 1)) == []
+    assert any("declared" in what for what in replay.compare(made, again, 0))
+    (call,) = again.calls
+    far = replace(again, calls=(replace(call, values=tuple(value + 1000 for value in call.values)),))
+    assert any("declared" in what for what in replay.compare(made, far, 1))
+    tossed = replace(again, calls=(replace(call, noise=tuple(value + 1 for value in call.noise)),))
+    assert any("equal coins" in what for what in replay.compare(made, tossed, 1))
+    assert list(replay.price_alarms(replace(made, calls=made.calls * 2)))
+    assert list(replay.compare(made, replace(again, calls=()), 1))
+
+
+def test_the_books_are_in_order(tmp_path: Path) -> None:
+    assert books.run(1, tmp_path) == []
+
+
+def test_answers_on_neighbours_are_as_close_as_they_cost(tmp_path: Path) -> None:
+    # error rate: two bounds at 1e-9
+    assert (
+        whole.audit(clinic(), tmp_path, 1, (("SELECT city, COUNT(*) FROM visits GROUP BY city", WANDERER),), 8000) == []
+    )
+
+
+def test_error_bars_cover_and_an_audit_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = "SELECT age, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY age"
+    with subject(clinic(), populate(clinic(), 1), tmp_path) as house:
+        assert list(whole.coverage(house, sql, 12)) == []  # two bounds at 1e-9
+        monkeypatch.setattr(whole, "_LEVEL", 0.9999)
+        assert list(whole.coverage(house, sql, 24))  # 504 sums at 95 %: not noticed with a chance below 1e-6
+
+
+def test_neighbours_show_the_same_for_some_seconds(tmp_path: Path) -> None:
+    alarms, asked = fuzzing.audit(clinic(), tmp_path, 1, 4.0)
+    assert alarms == []
+    assert asked > 10
+
+
+def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fuzzing.neighbours(clinic(), tmp_path, 1) as (one, other):
+        run = other._engine.run
+
+        def failing(job: object) -> object:
+            if any("sum(" in (statement or "") for statement in job.statements):  # type: ignore[attr-defined]
+                raise QueryTooLarge(f"There is a {CANARY}.", "So it is.", "Look away.")
+            return run(job)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(other._engine, "run", failing)
+        asked = [
+            "SELECT COUNT(*) FROM visits",
+            "SELECT dept, COUNT(*), SUM(age) FROM visits WHERE age > 3 GROUP BY dept",
+        ]
+        found, number = fuzzing.fuzz(one, other, asked, 60)
+    assert number == 2
+    assert found is not None
+    assert found.short == "SELECT SUM(age)FROM visits"
+    assert "a message repeats a value" in found.other
+    assert found.short in str(found)
+
+
+def test_shrinking_keeps_the_failure_and_ends() -> None:
+    text = "SELECT SUM(CASE WHEN a > 1 THEN LENGTH('it''s') ELSE 0 END) FROM t WHERE x = 'y' ORDER BY 1"
+    short = shrunk(text, lambda text: "LENGTH" in text and "FROM t" in text)
+    assert short == "LENGTH FROM t"
+    assert shrunk(text, lambda text: False) == text
+
+
+def test_a_house_that_breaks_down_has_failed_its_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(seed: object, folder: Path) -> list[Alarm]:
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(AUDITS, "books", broken)
+    (alarm,) = audited(["books"], 1)
+    assert str(alarm) == "books: ZeroDivisionError under the audit"
