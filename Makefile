@@ -19,7 +19,7 @@ lint: .venv/tested
 types: .venv/tested
 	$(BIN)/mypy
 
-tests: .venv/tested
+tests: .venv/tested .venv/programs
 	$(BIN)/pytest -n 2 --durations=8
 
 # One question each, one ratio each; they compare with other libraries, so they install those too.
@@ -37,6 +37,14 @@ bench: .venv/benched
 
 .venv/tested: .venv/installed
 	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+# The tests start a PostgreSQL of their own and inject faults with strace; where they cannot be had, tests say so.
+.venv/programs: .venv/created
+	@if ! { ls /usr/lib/postgresql/*/bin/initdb && command -v strace; } > /dev/null 2>&1; then \
+	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get install -y -q postgresql strace; \
+	  else echo "NOT INSTALLED: postgresql and strace need root (apt-get install postgresql strace); their tests are skipped"; fi; \
+	fi
 	touch $@
 
 .venv/benched: .venv/tested

@@ -7,24 +7,14 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 _FOLDERS = "/usr/lib/postgresql"
 
 
 def binaries() -> Path | None:
-    """Return the folder of initdb and pg_ctl; where there is none and we may, install them."""
-    if (found := _found()) is None and os.geteuid() == 0 and shutil.which("apt-get") and os.environ.get("CI"):
-        with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(
-                ["apt-get", "install", "-y", "-q", "postgresql"], check=True, capture_output=True, timeout=300
-            )
-        found = _found()
-    return found
-
-
-def _found() -> Path | None:
+    """Return the folder of initdb and pg_ctl; `make test` installs them where it may."""
     on_path = shutil.which("initdb")
     if on_path:
         return Path(on_path).resolve().parent

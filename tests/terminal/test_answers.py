@@ -92,7 +92,7 @@ def test_an_answer_without_rows_is_shown_and_exported(database: Database) -> Non
 
 
 def test_numbers_that_are_all_below_zero_have_no_bars(database: Database) -> None:
-    negative = database.ask("SELECT key, -COUNT(*) AS n FROM rows_of_people GROUP BY key", epsilon="0.5")
+    negative = database.ask("SELECT key, -5000 - COUNT(*) AS n FROM rows_of_people GROUP BY key", epsilon="0.5")
     shown, written = console()
     assert draw_release(shown, negative)
     assert "█" not in text(written)

@@ -1,0 +1,34 @@
+"""What a budget buys: about how many tables of counts, and how exact each of them is."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.accounting.calibrate import most_queries
+from sfumato.accounting.event import Neighbours, Pure
+from sfumato.accounting.filter import Filter
+from sfumato.mechanisms.laplace import Laplace
+
+SHARE = 20
+"""A typical question is one that takes a twentieth of the budget."""
+LEVEL = Fraction(95, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """So many tables at this price each, every count in them within `margin` of the truth with 95 %."""
+
+    tables: int
+    epsilon: Fraction
+    margin: int
+
+
+def what_it_buys(epsilon: Fraction, delta: Fraction, rows: int, neighbours: Neighbours) -> Purchase:
+    """Return how far a budget reaches when `rows` rows of one person count and each question takes a twentieth.
+
+    >>> what_it_buys(Fraction(2), Fraction(0), 10, Neighbours.ADD_REMOVE)
+    Purchase(tables=20, epsilon=Fraction(1, 10), margin=300)
+    """
+    each = epsilon / SHARE
+    moved = rows if neighbours is Neighbours.ADD_REMOVE else 2 * rows
+    tables = most_queries(Filter(epsilon, delta), Pure(each, neighbours))
+    return Purchase(tables, each, Laplace(moved, moved / each, neighbours).margin(LEVEL))

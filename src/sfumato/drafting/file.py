@@ -1,0 +1,49 @@
+"""The policy file that `sfumato init` leaves: beside the data, never inside it, never over another file."""
+
+import os
+from pathlib import Path
+
+from sfumato.drafting.draft import Draft
+from sfumato.drafting.writing import check_draft, policy_text
+from sfumato.errors import BadParameter, shown
+
+
+def default_output(data: Path) -> Path:
+    """Return the name of the policy for this data, in the working folder."""
+    name = data.absolute().name
+    return Path(f"{name.partition('.')[0] if data.is_file() else name}.toml")
+
+
+def check_output(data: Path, output: Path) -> None:
+    """Refuse a place for the policy, before anything is asked or read."""
+    if output.exists():
+        raise BadParameter(
+            f"{shown(str(output))} exists.",
+            "A policy is a promise that somebody wrote; it is never overwritten.",
+            "Name another file with --output, or move that one away.",
+        )
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        raise BadParameter(
+            f"{shown(str(output))} lies in a folder that does not exist.", "It is written there.", "Create the folder."
+        )
+    if data.is_dir() and folder.resolve().is_relative_to(data.resolve()):
+        raise BadParameter(
+            f"{shown(str(output))} would lie inside the data.",
+            "The ledger and its secrets lie beside the policy, and do not belong among the data.",
+            "Write the policy outside of that folder, with --output.",
+        )
+
+
+def write_policy(draft: Draft, data: Path, output: Path) -> None:
+    """Write the draft as a policy file, if some completion of it is a policy."""
+    name = output.stem
+    source = os.path.relpath(data.absolute(), output.absolute().parent)
+    check_draft(draft, name, source)
+    try:
+        with output.open("x", encoding="utf-8") as stream:
+            stream.write(policy_text(draft, name, source))
+    except OSError:
+        raise BadParameter(
+            f"{shown(str(output))} cannot be written.", "The folder may not be written to.", "Choose another --output."
+        ) from None

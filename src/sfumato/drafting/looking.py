@@ -1,0 +1,143 @@
+"""Bounds, keys and rows per person taken from the data itself: only where the owner says `--look`, and at their risk.
+
+What is written down here is not differentially private. A greatest value is one person's; so everything is rounded
+outwards and rare keys are left out, which blurs that and does not mend it.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, floor
+from pathlib import Path
+
+import duckdb
+
+from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, decimal_text
+from sfumato.drafting.literals import quoted_text
+from sfumato.drafting.schema import connected
+from sfumato.engines.column_sql import Stored
+from sfumato.engines.connection import execute, quoted
+from sfumato.engines.source import SourceTable
+from sfumato.policy.policy import ColumnType
+
+WARNING = (
+    "Bounds, keys and rows per person are taken from the data. That is not private: a greatest value is one person's, "
+    "and no budget pays for what the policy then says. Each such line is marked; replace it by what you know."
+)
+MOST_KEYS = 50
+FEWEST_PEOPLE = 20
+"""A key that fewer people (or rows, where nobody is named) have is left out."""
+_STEP = "0.01"
+_READ_AS = {
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.DECIMAL: "DOUBLE",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+}
+"""In this order CSV text is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    connection: duckdb.DuckDBPyConnection
+    source: SourceTable
+    unit: str | None
+    """SQL of what names the person, or None where each row is one."""
+
+    def one(self, columns: str, where: str = "TRUE") -> tuple[object, ...]:
+        return execute(self.connection, f"SELECT {columns} FROM {self.source.relation} WHERE {where}")[0]  # noqa: S608
+
+
+def look(draft: Draft, path: Path) -> Draft:
+    """Return the draft with everything that is still unknown taken from the data."""
+    with connected(path) as (_, connection, sources):
+        return replace(draft, tables=tuple(_table(table, connection, sources[table.name]) for table in draft.tables))
+
+
+def _table(table: DraftTable, connection: duckdb.DuckDBPyConnection, source: SourceTable) -> DraftTable:
+    if not table.private:
+        return table
+    unit = None if table.unit in (None, "rows") else quoted(table.unit or "")
+    seen = _Look(connection, source, unit)
+    columns = tuple(
+        column if column.name == table.unit else _column(column, source.column(column.name), seen)
+        for column in table.columns
+    )
+    table = replace(table, columns=columns)
+    return replace(table, rows_per_unit=_rows(seen), looked=True) if table.needs_rows else table
+
+
+def _rows(seen: _Look) -> int:
+    """Return a round number of rows that all but about one in a hundred people keep whole."""
+    counts = f"SELECT COUNT(*) AS n FROM {seen.source.relation} WHERE {seen.unit} IS NOT NULL GROUP BY {seen.unit}"  # noqa: S608
+    [[most]] = execute(seen.connection, f"SELECT quantile_disc(n, 0.99) FROM ({counts})")  # noqa: S608
+    unit = _magnitude(Fraction(most or 1))
+    return int(unit * ceil((most or 1) / unit))
+
+
+def _column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftColumn:
+    if stored is None or column.bounds is not None or column.values is not None:
+        return column
+    if column.untyped:
+        column = replace(column, type=_type(stored, seen), untyped=False, looked=True)
+    if column.type is ColumnType.TEXT:
+        keys = _keys(stored, seen)
+        return replace(column, values=keys, looked=True) if keys else column
+    if column.type is ColumnType.BOOLEAN:
+        return column
+    value = f"TRY_CAST({stored.sql} AS {_READ_AS[column.type]})"
+    low, high = seen.one(
+        f"MIN({value}), MAX({value})", "TRUE" if column.type is ColumnType.INTEGER else f"isfinite({value})"
+    )
+    if low is None or high is None:
+        return column
+    step = (column.step or _STEP) if column.type is ColumnType.DECIMAL else column.step
+    return replace(column, bounds=_ends(low, high), step=step, looked=True)
+
+
+def _type(stored: Stored, seen: _Look) -> ColumnType:
+    """Return the first type as which every value reads."""
+    tried = ", ".join(f"COUNT_IF({_reads_as(stored.sql, kind)})" for kind in _READ_AS)
+    present, *read = seen.one(f"COUNT({stored.sql}), {tried}")
+    return next((kind for kind, count in zip(_READ_AS, read, strict=True) if count == present), ColumnType.TEXT)
+
+
+def _reads_as(value: str, kind: ColumnType) -> str:
+    """Return the condition that nothing is lost: the engine would round 2.5 to an integer, and a time to its day."""
+    read = f"TRY_CAST({value} AS {_READ_AS[kind]})"
+    whole = {ColumnType.INTEGER: "DOUBLE", ColumnType.DATE: "TIMESTAMP"}.get(kind)
+    return f"{read} = TRY_CAST({value} AS {whole})" if whole else f"{read} IS NOT NULL"
+
+
+def _keys(stored: Stored, seen: _Look) -> tuple[str, ...] | None:
+    people = "COUNT(*)" if seen.unit is None else f"COUNT(DISTINCT {seen.unit})"
+    rows = execute(
+        seen.connection,
+        f"SELECT CAST({stored.sql} AS VARCHAR) AS k FROM {seen.source.relation} WHERE k IS NOT NULL "  # noqa: S608
+        f"GROUP BY k HAVING {people} >= {FEWEST_PEOPLE} ORDER BY k LIMIT {MOST_KEYS + 1}",
+    )
+    return tuple(quoted_text(key) for (key,) in rows) if 0 < len(rows) <= MOST_KEYS else None
+
+
+def _ends(low: object, high: object) -> tuple[str, str]:
+    if isinstance(low, datetime) and isinstance(high, datetime):
+        return f"{low.year:04}-01-01T00:00:00", f"{high.year:04}-12-31T23:59:59"
+    if isinstance(low, date) and isinstance(high, date):
+        return f"{low.year:04}-01-01", f"{high.year:04}-12-31"
+    least, greatest = (Fraction(Decimal(str(end))) for end in (low, high))
+    unit = _magnitude(greatest - least)
+    return decimal_text(unit * floor(least / unit)), decimal_text(unit * ceil(greatest / unit))
+
+
+def _magnitude(value: Fraction) -> Fraction:
+    """Return the largest power of ten, from 1, that is not above a value: bounds are rounded to it.
+
+    >>> [int(_magnitude(Fraction(value))) for value in (0, 7, 97, 27964)]
+    [1, 1, 10, 10000]
+    """
+    unit = Fraction(1)
+    while value >= 10 * unit:
+        unit *= 10
+    return unit

@@ -1,0 +1,67 @@
+"""Options of the command line, as wishes: every one is NAME=VALUE, and a slip is refused by its own words."""
+
+from collections.abc import Iterable
+from dataclasses import fields
+
+from sfumato.drafting.draft import Wishes
+from sfumato.drafting.literals import ends_text
+from sfumato.errors import BadParameter, shown
+
+MOST_ROWS = 1_000_000_000
+
+
+def pairs(options: Iterable[str], name: str) -> dict[str, str]:
+    """Read NAME=VALUE."""
+    found = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not (equals and key.strip() and value.strip()):
+            raise BadParameter(
+                f"{name} {shown(option)} names no column and value.",
+                "What is said of a column is written COLUMN=VALUE.",
+                f"Write for example {_EXAMPLES[name]}.",
+            )
+        found[key.strip()] = value.strip()
+    return found
+
+
+def rows_per_unit(options: Iterable[str]) -> dict[str, int]:
+    """Read how many rows count: N for every table, TABLE=N for one."""
+    found = {}
+    for option in options:
+        table, _, number = option.rpartition("=")
+        if not (number.isascii() and number.isdigit() and 1 <= int(number[:12]) <= MOST_ROWS):
+            raise BadParameter(
+                f"--rows-per-unit {shown(option)} names no number of rows.",
+                "It is a whole number from 1, for every table or for one.",
+                "Write for example --rows-per-unit 20 or --rows-per-unit visits=20.",
+            )
+        found[table.strip()] = int(number)
+    return found
+
+
+def column_wishes(types: Iterable[str], bounds: Iterable[str], steps: Iterable[str], values: Iterable[str]) -> Wishes:
+    """Read what is said of columns."""
+    return Wishes(
+        types=pairs(types, "--type"),
+        bounds={name: ends_text(typed) for name, typed in pairs(bounds, "--bounds").items()},
+        steps=pairs(steps, "--step"),
+        values={name: tuple(typed.split(",")) for name, typed in pairs(values, "--values").items()},
+    )
+
+
+def together(first: Wishes, second: Wishes) -> Wishes:
+    """Return both; where they differ the first counts."""
+    merged: dict[str, object] = {}
+    for field in fields(Wishes):
+        one, other = getattr(first, field.name), getattr(second, field.name)
+        merged[field.name] = {**other, **one} if isinstance(one, dict) else one or other
+    return Wishes(**merged)  # type: ignore[arg-type]
+
+
+_EXAMPLES = {
+    "--type": "--type age=integer",
+    "--bounds": "--bounds age=0:120",
+    "--step": "--step cost=0.01",
+    "--values": "--values dept=er,icu,surgery",
+}

@@ -1,0 +1,79 @@
+"""SmartNoise's metadata (YAML) as wishes: its private id becomes the unit, its limits the bounds."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import yaml
+
+from sfumato.drafting.draft import Wishes
+from sfumato.errors import BadParameter, shown
+
+_LARGEST = 2**20
+_SETTINGS = frozenset(
+    {"row_privacy", "rows", "max_ids", "max_contributions", "censor_dims", "clamp_counts", "clamp_columns"}
+    | {"sample_max_ids", "use_dpsu", "synthesizer"}
+)
+"""What stands beside the columns of a table there."""
+_TYPES = {"int": "integer", "float": "decimal", "string": "text", "boolean": "boolean", "datetime": "timestamp"}
+
+Tree = Mapping[object, object]
+
+
+def read_smartnoise(file: Path) -> Wishes:
+    """Read the metadata of a SmartNoise collection; bounds and types are named TABLE.COLUMN."""
+    units: set[str] = set()
+    rows: dict[str, int] = {}
+    types: dict[str, str] = {}
+    bounds: dict[str, tuple[str, str]] = {}
+    for table, content in _tables(_parsed(file)):
+        if content.get("row_privacy") is True:
+            units.add("rows")
+        limit = content.get("max_contributions", content.get("max_ids"))
+        if isinstance(limit, int) and limit > 0:
+            rows[table] = limit
+        for name, column in content.items():
+            if name in _SETTINGS or not isinstance(column, Mapping):
+                continue
+            path = f"{table}.{name}"
+            if column.get("private_id") is True:
+                units.add(str(name))
+            if (kind := _TYPES.get(str(column.get("type")))) is not None and kind != "timestamp":
+                types[path] = kind
+            low, high = column.get("lower"), column.get("upper")
+            if low is not None and high is not None:
+                bounds[path] = (str(low), str(high))
+    if len(units) > 1:
+        raise BadParameter(
+            "The SmartNoise file names people by different columns.",
+            "A draft protects one kind of person in all its tables.",
+            "Draft each table by itself, with --unit.",
+        )
+    return Wishes(unit=next(iter(units), None), rows_per_unit=rows, types=types, bounds=bounds)
+
+
+def _tables(collection: Tree) -> Iterator[tuple[str, Tree]]:
+    """Give every table: below the collection come schemas, below them tables."""
+    for schemas in collection.values():
+        if not isinstance(schemas, Mapping):
+            continue
+        for tables in schemas.values():
+            if not isinstance(tables, Mapping):
+                continue
+            for name, content in tables.items():
+                if isinstance(content, Mapping):
+                    yield str(name), content
+
+
+def _parsed(file: Path) -> Tree:
+    try:
+        with file.open("rb") as stream:
+            tree = yaml.safe_load(stream.read(_LARGEST))
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        tree = None
+    if isinstance(tree, Mapping) and any(True for _ in _tables(tree)):
+        return tree
+    raise BadParameter(
+        f"{shown(str(file))} is not SmartNoise metadata.",
+        "It is a YAML file of a collection, its schemas, their tables and their columns.",
+        "Check the path and the file.",
+    )

@@ -1,0 +1,185 @@
+"""The draft as a TOML file for people: each line says what it promises; what is unknown stands there commented out."""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from textwrap import wrap
+
+from sfumato.accounting.event import Neighbours
+from sfumato.accounting.loss import round_up
+from sfumato.drafting.accuracy import what_it_buys
+from sfumato.drafting.draft import Draft, DraftColumn, DraftTable
+from sfumato.drafting.literals import key_text, quoted_text
+from sfumato.errors import Refusal
+from sfumato.policy.policy import ColumnType
+from sfumato.policy.reading import read_policy
+
+FILL_IN = "FILL IN"
+"""The words at every line that a policy must have and that only its owner can write."""
+_WIDTH = 112
+_RISK = "taken from the data by --look: your risk"
+_EXAMPLES = {
+    ColumnType.INTEGER: "bounds = [LOW, HIGH]",
+    ColumnType.DECIMAL: "bounds = [LOW, HIGH], step = 0.01",
+    ColumnType.DATE: "bounds = [2020-01-01, 2029-12-31]",
+    ColumnType.TIMESTAMP: "bounds = [2020-01-01T00:00:00, 2029-12-31T23:59:59]",
+    ColumnType.TEXT: 'values = ["a", "b"]',
+}
+_WITHOUT = {
+    ColumnType.TEXT: "public keys; without them, groups are chosen privately",
+    ColumnType.DATE: "without bounds: groups are chosen privately",
+    ColumnType.TIMESTAMP: "without bounds: groups are chosen privately",
+}
+
+
+def policy_text(draft: Draft, name: str, source: str) -> str:
+    """Return the file. `source` is the path of the data as the policy will name it."""
+    return "\n".join(_lines(draft, name, source)) + "\n"
+
+
+def check_draft(draft: Draft, name: str, source: str) -> None:
+    """Refuse a draft that no completion makes a policy: bounds in the wrong order, keys outside of them, …"""
+    tables = tuple(replace(table, rows_per_unit=1) if table.needs_rows else table for table in draft.tables)
+    whole = replace(draft, tables=tables, epsilon=draft.epsilon or "1", delta=draft.delta or "0")
+    if not whole.unknown():
+        read_policy(tomllib.loads(policy_text(whole, name, source), parse_float=Decimal))
+
+
+def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
+    yield from _comment(
+        "A policy: what the owner of this data promises. It was drafted from names and types alone"
+        + (
+            ", and from the data where a line says so: a bound or a key that is taken from the data can give a person"
+            " away, and no budget pays for that. Replace each such line by what you know without looking."
+            if _looked(draft)
+            else "; no value was read."
+        )
+        + f" Lines marked {FILL_IN} are yours to write: remove the # and say what you know."
+        + f" Then run: sfumato check {name}.toml. Every key is explained in docs/policy.md."
+    )
+    yield ""
+    yield f"name = {quoted_text(name)}"
+    yield f"source = {quoted_text(f'{draft.scheme}:{source}')}"
+    yield ""
+    yield from _budget(draft)
+    for table in draft.tables:
+        yield ""
+        yield from _table(table)
+    yield ""
+    yield from _comment("Analysts may have budgets of their own inside the one above.")
+    yield "# [analysts.research]"
+    yield "# epsilon = 1"
+
+
+def _looked(draft: Draft) -> bool:
+    return any(table.looked or any(column.looked for column in table.columns) for table in draft.tables)
+
+
+def _budget(draft: Draft) -> Iterator[str]:
+    yield from _comment(
+        "What all answers together may cost. Whatever is asked, nothing becomes more than e^epsilon times as likely"
+        " because one person is in the data; delta is the chance of more than that, and belongs far below one in the"
+        " number of people. With delta = 0 every group key must be declared."
+    )
+    yield from _comment(purchase_words(draft))
+    yield "[budget]"
+    yield f"epsilon = {draft.epsilon}" if draft.epsilon else f"# epsilon = 1      # {FILL_IN}"
+    yield f"delta = {draft.delta}" if draft.delta else f"# delta = 1e-6     # {FILL_IN}"
+
+
+def purchase_words(draft: Draft) -> str:
+    """Say what the budget buys, where budget and rows are known."""
+    rows = [table.rows_per_unit or 1 for table in draft.tables if table.private and not table.needs_rows]
+    if draft.epsilon is None or draft.delta is None or not rows:
+        return ""
+    try:
+        epsilon, delta = (Fraction(text.strip('"')) for text in (draft.epsilon, draft.delta))
+        bought = what_it_buys(epsilon, delta, max(rows), Neighbours.ADD_REMOVE)
+    except (Refusal, ValueError, ZeroDivisionError):  # said better by `check_draft`, with the key
+        return ""
+    return (
+        f"This budget answers about {bought.tables} tables of counts in which each count is within"
+        f" ±{bought.margin:,} of the truth with 95 % (each at epsilon = {round_up(bought.epsilon)}); fewer, if they are"
+        " to be more exact."
+    )
+
+
+def _table(table: DraftTable) -> Iterator[str]:
+    name = key_text(table.name)
+    if table.public:
+        yield from _comment("About nobody, as the owner says: answers about it alone are exact and free.")
+        yield f"[tables.{name}]"
+        yield "public = true"
+        return
+    if not table.private:
+        yield from _comment(
+            f"{FILL_IN}: whom does {table.name} protect? Until that is said, it does not exist for queries. If it is"
+            " about nobody, write public = true. If the person is named in another table, write a path:"
+            ' unit = "TABLE.COLUMN via HERE = THERE". Otherwise name the column, or "rows" if each row is a person.'
+        )
+        yield from (f"# {line}".rstrip() for line in _private(replace(table, unit="COLUMN"), name))
+        return
+    yield from _private(table, name)
+
+
+def _private(table: DraftTable, name: str) -> Iterator[str]:
+    yield f"[tables.{name}]"
+    whom = "each row is a person of its own" if table.unit == "rows" else "whoever has the same value is one person"
+    yield f"unit = {quoted_text(table.unit or '')}    # {whom}"
+    if table.unit != "rows":
+        if table.rows_per_unit is not None:
+            risk = f"; {_RISK}" if table.looked else ""
+            yield f"rows_per_unit = {table.rows_per_unit}    # of each person at most so many rows count{risk}"
+        elif table.needs_rows:
+            yield f"# rows_per_unit = 20    # {FILL_IN}: of each person so many rows count; more rows, more noise"
+        yield "# groups_per_unit = 3    # optional: in so many groups of one answer; fewer groups, less noise"
+    yield ""
+    yield f"[tables.{name}.columns]"
+    for column in table.columns:
+        yield from _column(column, column.name == table.unit)
+    for column_name in table.unusable:
+        yield f"# {key_text(column_name)} cannot be declared: its name, or the kind of its values"
+
+
+def _column(column: DraftColumn, names_people: bool) -> Iterator[str]:
+    parts = [f'type = "{column.type}"']
+    if not names_people and column.bounds is not None and _has_grid(column):
+        parts.append(f"bounds = [{', '.join(column.bounds)}]")
+    if not names_people and column.values is not None and _has_grid(column):
+        parts.append(f"values = [{', '.join(column.values)}]")
+    if column.step is not None and column.type is ColumnType.DECIMAL:
+        parts.append(f"step = {column.step}")
+    if column.unique:
+        parts.append("unique = true")
+    line = f"{key_text(column.name)} = {{ {', '.join(parts)} }}"
+    remark = _remark(column, names_people)
+    yield f"{line}    # {remark}" if remark else line
+
+
+def _has_grid(column: DraftColumn) -> bool:
+    return column.type is not ColumnType.DECIMAL or column.step is not None
+
+
+def _remark(column: DraftColumn, names_people: bool) -> str:
+    if names_people:
+        return "names the person: never shown, never grouped by"
+    remarks = [_RISK] if column.looked else []
+    if column.untyped:
+        remarks.append(f"CSV says no type: one of {', '.join(ColumnType)}")
+    if not _has_grid(column) and (column.bounds or column.values):
+        known = f"bounds = [{', '.join(column.bounds)}]" if column.bounds else "values"
+        remarks.append(f"add step, the precision that matters, and {known}: step = 0.01")
+    elif column.bounds is None and column.values is None and column.type in _EXAMPLES:
+        why = _WITHOUT.get(column.type, "without bounds: counted, and not summed")
+        remarks.append(
+            f"add {_EXAMPLES[column.type]}; {why}"
+            if column.type is not ColumnType.TEXT
+            else f"add {_EXAMPLES[column.type]}: {why}"
+        )
+    return "; ".join(remarks)
+
+
+def _comment(text: str) -> Iterator[str]:
+    yield from (f"# {line}" for line in wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False))
