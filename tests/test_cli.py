@@ -229,7 +229,7 @@ def test_at_a_terminal_an_answer_has_bars_colours_and_phases(tmp_path: Path) -> 
     question = ("ask", str(fresh_clinic(tmp_path)), COUNTS, "--epsilon", "0.5")
     status, screen = _at_a_terminal(*question)
     assert status == 0
-    assert "choosing each person's rows in visits" in screen
+    assert "reading visits" in screen
     assert re.search(r"surgery.*\x1b\[36m█+", screen)
     status, plain = _at_a_terminal(*question, NO_COLOR="1")
     assert status == 0

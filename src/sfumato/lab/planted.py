@@ -14,11 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from sfumato.lab.audit import AUDITS, audited, scratch
+from sfumato.lab import books, enumeration, fuzzing, replay, sampling, whole
+from sfumato.lab.alarm import Alarm
+from sfumato.lab.audit import AUDITS, scratch
+from sfumato.lab.clinic import clinic
 from sfumato.lab.planted_bugs import BUGS, Bug
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _PATIENCE = 900.0
+_TURNS = ("COUNT", "SUM", "GROUP BY", "JOIN", "AVG")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +81,26 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 
 def clean(times: int, first: int = 0) -> int:
-    """Audit the house as it is, again and again; return how many of the runs raised an alarm, and print those."""
-    alarming = 0
+    """Audit the house as it is, with other people and questions each time; return how many runs raised an alarm.
+
+    The exact audit says the same every time, so it is run once; replays take their questions and neighbours by turns.
+    """
+    alarming = int(_alarmed("exact", enumeration.run()))
     for seed in range(first, first + times):
-        alarms = audited(list(AUDITS), f"clean {seed}")
-        alarming += bool(alarms)
-        for alarm in alarms:
-            sys.stdout.write(f"run {seed}: {alarm}\n")
+        with scratch() as folder:
+            alarms = sampling.run(seed)
+            alarms += books.run(seed, folder / "books")
+            alarms += replay.audit(clinic(), folder / "replay", seed, _TURNS[seed % len(_TURNS)], seed)
+            alarms += whole.run(seed, folder / "whole", (12, 60))
+            alarms += fuzzing.run(seed, folder / "fuzzing", 1.0)
+        alarming += _alarmed(f"run {seed}", alarms)
     return alarming
+
+
+def _alarmed(name: str, alarms: list[Alarm]) -> bool:
+    sys.stdout.write("".join(f"{name}: {alarm}\n" for alarm in alarms))
+    sys.stdout.flush()
+    return bool(alarms)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -167,10 +167,10 @@ def audit_policy(policy: Policy, folder: Path, seed: object, most: int) -> list[
     return audit(policy, folder, seed, tuple((sql, HIGH) for sql in counted[:most]), SAMPLES)
 
 
-def run(seed: object, folder: Path) -> list[Alarm]:
-    """Audit the clinic: its answers on neighbours, and its error bars."""
+def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Alarm]:
+    """Audit the clinic: its answers on neighbours, and the error bars of so many releases of two questions."""
     alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES)
     with subject(clinic(), populate(clinic(), seed), folder / "bars") as house:
-        for sql, times in zip(_COVERED, (24, 300), strict=True):
+        for sql, times in zip(_COVERED, releases, strict=True):
             alarms += [Alarm(NAME, what) for what in coverage(house, sql, times)]
     return alarms

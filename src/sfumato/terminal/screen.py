@@ -62,11 +62,12 @@ def phases(console: Console) -> Iterator[Progress]:
     status: list[Status] = []
 
     def tell(phase: str, table: str) -> None:
-        words = _PHASES.get(phase, f"{phase} {{}}").format(clean(table))
-        if not status:
-            status.append(console.status(""))
+        words = Text(_PHASES.get(phase, f"{phase} {{}}").format(clean(table)) + " …")
+        if status:
+            status[0].update(words)
+        else:
+            status.append(console.status(words))
             status[0].start()
-        status[0].update(Text(f"{words} …"))
 
     try:
         yield tell if console.is_terminal else _silent
