@@ -158,7 +158,7 @@ def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: p
     assert number == 2
     assert found is not None
     assert found.short == "SELECT SUM(age)FROM visits"
-    assert "a message repeats a value" in found.other
+    assert "fault: a message repeats a value" in found.other
     assert found.short in str(found)
 
 

@@ -7,7 +7,7 @@ from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
 from sfumato.analysis.groups import Limits, owned_fold, release_point
 from sfumato.analysis.joins import joined
-from sfumato.analysis.keys import Cells, chosen_cells, shape
+from sfumato.analysis.keys import Cells, cells_of, chosen_cells, shape
 from sfumato.analysis.lineage import Analysed, Owned, State, at, is_owner
 from sfumato.analysis.lowering import lower, narrowed
 from sfumato.analysis.private_query import Group, PrivateQuery
@@ -28,6 +28,9 @@ from sfumato.query.relation import (
     Sort,
     Values,
 )
+
+_OWNER = '"owner"'
+"""The column of the owner's id in a projection: no query can spell a name that holds a quotation mark like this."""
 
 
 @dataclass(slots=True)
@@ -89,7 +92,7 @@ def _analyse(relation: Relation, reading: _Reading) -> Analysed:
         case Aggregate(source):
             return _aggregate(relation, _analyse(source, reading), reading)
         case Project(source):
-            return _project(relation, _analyse(source, reading))
+            return _project(relation, _analyse(source, reading), reading)
         case Sort(source):
             return _sort(relation, _analyse(source, reading))
         case Limit(source):
@@ -175,13 +178,34 @@ def _plain_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed) -
     return Analysed(flow, scope, source.state, origins=origins)
 
 
-def _project(relation: Project, source: Analysed) -> Analysed:
+def _project(relation: Project, source: Analysed, reading: _Reading) -> Analysed:
     items = _items(relation, source)
-    scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
     if source.state is State.PRIVATE:
-        raise AssertionError("a projection of private rows is written into what uses it")
+        return _private_project(relation, items, source, reading)
+    scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
     flow = Show(source.flow, relation.label, items)
     return Analysed(flow, scope, source.state, origins={relation.label: flow} if source.origins else {})
+
+
+def _private_project(relation: Project, items: tuple[Item, ...], source: Analysed, reading: _Reading) -> Analysed:
+    """Compute columns of private rows one row at a time; the owner goes with them, whether it was selected or not."""
+    if source.owned is None:
+        raise AssertionError("a private flow has an owner")
+    shown = (*items, Item(_OWNER, source.owned.unit))
+    scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
+    cells: Cells = {
+        shape(scope[relation.label, item.name]): known
+        for item in items
+        if (known := cells_of(item.scalar, source.cells, source.origins, reading.public)) is not None
+    }
+    unique = {
+        (relation.label, item.name)
+        for item in items
+        if any(item.scalar.constant == name for name in source.owned.unique)
+    }
+    unit = column(relation.label, _OWNER, source.owned.unit.facts)
+    owned = replace(source.owned, unit=unit, unique=frozenset(unique))
+    return Analysed(Show(source.flow, relation.label, shown), scope, State.PRIVATE, owned, cells)
 
 
 def _sort(relation: Sort, source: Analysed) -> Analysed:

@@ -118,3 +118,18 @@ def below(flow: Flow) -> tuple[Flow, ...]:
             return (left, right)
         case _:
             return (flow.source,)
+
+
+def columns_of(flow: Flow) -> frozenset[tuple[str, str]]:
+    """Return the columns that can be used above a flow, by label and name."""
+    match flow:
+        case Read(_, label, columns):
+            return frozenset((label, name) for name, _, _ in columns)
+        case Given(label, columns):
+            return frozenset((label, name) for name, _ in columns)
+        case Fold(_, label, keys, measures):
+            return frozenset((label, name) for name in [*(key.name for key in keys), *(one.name for one in measures)])
+        case Show(_, label, items):
+            return frozenset((label, item.name) for item in items)
+        case _:
+            return frozenset().union(*(columns_of(source) for source in below(flow)))

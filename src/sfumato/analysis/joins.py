@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Given, Pair, Take, below
+from sfumato.analysis.flow import Flow, Given, Pair, Take, below, columns_of
 from sfumato.analysis.keys import MOST_CELLS, Cells, shape
 from sfumato.analysis.lineage import Analysed, Owned, State, at
 from sfumato.analysis.lowering import Scope, lower, narrowed
@@ -20,6 +20,8 @@ from sfumato.query.types import Type
 
 MOST_ROWS = 1_000
 """How many rows of a public table an answer may be joined with."""
+MOST_PAIRS = 100_000
+"""How many rows of one person a join may make: more would let one person's rows decide how long an answer takes."""
 _COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 """Kinds in which one value equals at most one other: a double may equal several integers."""
 
@@ -74,11 +76,22 @@ def _scope(join: Join, left: Analysed, right: Analysed) -> Scope:
     """Return the columns of both sides; those that an outer join fills with NULL may be NULL."""
     if join.kind is JoinKind.INNER:
         return {**left.scope, **right.scope}
-    return {**left.scope, **{name: _nullable(scalar) for name, scalar in right.scope.items()}}
+    real = columns_of(right.flow)
+    return {**left.scope, **{name: _nullable(name, scalar, real) for name, scalar in right.scope.items()}}
 
 
-def _nullable(scalar: Scalar) -> Scalar:
-    return replace(scalar, facts=replace(scalar.facts, nullable=True))
+def _nullable(name: tuple[str, str], scalar: Scalar, real: frozenset[tuple[str, str]]) -> Scalar:
+    """Return a column that may also be NULL; one that was known by its only value is read again: it may have none."""
+    facts = replace(scalar.facts, nullable=True)
+    if scalar.operator is not Operator.CONSTANT:
+        return replace(scalar, facts=facts)
+    if name not in real:
+        raise UnsupportedSql(
+            "This outer join is not supported.",
+            "A column of its second table has only one possible value, and may be absent besides.",
+            "Write JOIN, or leave out the condition that fixes the column.",
+        )
+    return column(*name, facts)
 
 
 def _after(join: Join, scope: Scope) -> Scope:
@@ -100,6 +113,7 @@ def _with_public(join: Join, private: Analysed, other: Analysed, public: Public)
     condition = None if join.condition is None else lower(join.condition, scope)
     keys = tuple(dict.fromkeys(_public_sides(condition, private, other)))
     most = max(1, public.most_alike(other.flow, keys))
+    _check_pairs(owned.rows * most, owned.rows, join.at)
     flow = Pair(join.kind, private.flow, other.flow, condition)
     inner = join.kind is JoinKind.INNER
     return replace(
@@ -152,12 +166,13 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
     same = Scalar(Operator.EQUAL, (first.unit, second.unit), Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
     written = None if join.condition is None else lower(join.condition, scope)
     condition = same if written is None else _both(same, written)
-    equalities = _equalities(join.condition)
+    equalities = _equalities(join.condition, scope)
     once = any(_is_unique(side, second) and _reads(other, left) for side, other in equalities) or second.rows == 1
     reverse = any(_is_unique(side, first) and _reads(other, right) for side, other in equalities) or first.rows == 1
     rows = first.rows if once else first.rows * second.rows
     if reverse and join.kind is JoinKind.INNER:
         rows = min(rows, second.rows)
+    _check_pairs(rows, max(first.rows, second.rows), join.at)
     unique = (first.unique if once else frozenset()) | (
         second.unique if reverse and join.kind is JoinKind.INNER else frozenset()
     )
@@ -174,15 +189,30 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
     return analysed, None if _says_so(join.condition, scope) else _note(first, second)
 
 
+def _check_pairs(rows: int, before: int, position: Position) -> None:
+    if rows > max(MOST_PAIRS, before):
+        raise QueryTooLarge(
+            f"{at(position)}this join gives one person up to {rows:,} rows.",
+            f"More than {MOST_PAIRS:,} would let one person's rows decide how long the answer takes.",
+            "Join on a column that is unique within a person, aggregate per person first, or choose rows with WHERE.",
+        )
+
+
 def _both(same: Scalar, written: Scalar) -> Scalar:
     parts = written.arguments if written.operator is Operator.AND else (written,)
     return Scalar(Operator.AND, (same, *(part for part in parts if part != same)), replace(written.facts))
 
 
-def _equalities(condition: Expression | None) -> list[tuple[Expression, Expression]]:
-    """Return both directions of every equality that all pairs meet."""
+def _equalities(condition: Expression | None, scope: Scope) -> list[tuple[Expression, Expression]]:
+    """Return both directions of every equality that all pairs meet, where one value equals at most one other."""
     parts = () if condition is None else conjuncts(condition)
-    pairs = [part.arguments for part in parts if isinstance(part, Call) and part.function is Function.EQUAL]
+    pairs = [
+        part.arguments
+        for part in parts
+        if isinstance(part, Call)
+        and part.function is Function.EQUAL
+        and all(side.facts.kind in _COMPARED | {Kind.UNIT} for side in lower(part, scope).arguments)
+    ]
     return [(one, other) for pair in pairs for one, other in (pair, pair[::-1])]
 
 
@@ -196,7 +226,8 @@ def _reads(side: Expression, analysed: Analysed) -> bool:
 
 def _says_so(condition: Expression | None, scope: Scope) -> bool:
     return any(
-        isinstance(one, Column) and scope[one.of, one.name].facts.kind is Kind.UNIT for one, _ in _equalities(condition)
+        isinstance(one, Column) and scope[one.of, one.name].facts.kind is Kind.UNIT
+        for one, _ in _equalities(condition, scope)
     )
 
 

@@ -91,7 +91,9 @@ def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Pu
 def _step_by_step(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of its arguments' public values, such as the days of a timestamp."""
     inner = {f"a{at}": part for at, part in enumerate(scalar.arguments) if part.operator is not Operator.CONSTANT}
-    if not inner or sum(1 for _ in walk(scalar)) > _LARGEST:
+    if not inner or scalar.operator in _CHOOSE | {Operator.CASE, Operator.NULLIF}:
+        return None  # `_spelled` has asked the arguments; asking again would double the work at each level
+    if sum(1 for _ in walk(scalar)) > _LARGEST:
         return None
     known = {name: cells_of(part, cells, origins, public) for name, part in inner.items()}
     values = {name: part for name, part in known.items() if part is not None}

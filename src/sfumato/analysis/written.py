@@ -7,11 +7,11 @@ from sfumato.analysis.facts import FARTHEST, Facts, Kind
 from sfumato.analysis.flow import Folded
 from sfumato.analysis.groups import measure_parts
 from sfumato.analysis.lowering import Scope, lower
-from sfumato.analysis.numbers import real
-from sfumato.analysis.scalar import Scalar
+from sfumato.analysis.numbers import is_null, on_one_grid, real, value_of
+from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import Measure, Values
-from sfumato.query.types import Type
+from sfumato.query.types import NUMBERS, Type
 
 _ROWS = 1 << 40
 """More rows than any table has: what a plain sum may grow by."""
@@ -23,42 +23,36 @@ def literal_rows(values: Values) -> tuple[tuple[tuple[Written, ...], ...], list[
     """Return the rows of a VALUES list as an engine keeps them, and what is known of each column."""
     lowered = [[lower(cell, {}) for cell in row] for row in values.rows]
     columns = [list(column) for column in zip(*lowered, strict=True)] if lowered and values.types else []
-    facts = [_column_facts(column, type) for column, type in zip(columns, values.types, strict=True)]
-    settled = [[_written(cell, known) for cell in column] for column, known in zip(columns, facts, strict=True)]
-    rows = tuple(zip(*settled, strict=True)) if settled else tuple(() for _ in values.rows)
-    return rows, facts
+    settled = [_settled(column, type) for column, type in zip(columns, values.types, strict=True)]
+    rows = tuple(zip(*(cells for cells, _ in settled), strict=True)) if settled else tuple(() for _ in values.rows)
+    return rows, [facts for _, facts in settled]
 
 
-def _column_facts(column: list[Scalar], type: Type) -> Facts:
-    known = [cell.facts for cell in column if cell.constant is not None]
-    nullable = any(cell.constant is None for cell in column)
-    if not known:
-        return replace(column[0].facts, type=type, nullable=True)
-    if known[0].kind is not Kind.INTEGER:
-        longest = max((facts.longest or 0 for facts in known), default=0)
-        return replace(known[0], type=type, nullable=nullable, longest=longest or None)
-    step = _common([facts.step for facts in known])
-    scaled = [int(facts.low * facts.step / step) for facts in known]
-    return Facts(type, Kind.INTEGER, nullable, step, min(scaled), max(scaled))
+def _settled(column: list[Scalar], type: Type) -> tuple[list[Written], Facts]:
+    """Return a column's cells in one representation: on the coarsest grid that holds all, or as doubles."""
+    nullable = any(is_null(cell) for cell in column)
+    present = [cell for cell in column if not is_null(cell)]
+    if not present:
+        return [None] * len(column), replace(column[0].facts, type=type, nullable=True)
+    if type not in NUMBERS:
+        known = present[0].facts
+        if known.kind is Kind.INTEGER:
+            ends = [cell.facts.low for cell in present]
+            known = replace(known, low=min(ends), high=max(ends))
+        longest = max((cell.facts.longest or 0 for cell in present), default=0) or None
+        return [_plain(cell) for cell in column], replace(known, type=type, nullable=nullable, longest=longest)
+    on_grid = on_one_grid(present)
+    if all(cell.facts.kind is Kind.INTEGER and cell.operator is Operator.CONSTANT for cell in on_grid):
+        ends = [cell.facts.low for cell in on_grid]
+        facts = Facts(type, Kind.INTEGER, nullable, on_grid[0].facts.step, min(ends), max(ends))
+        steps = iter(ends)
+        return [None if is_null(cell) else next(steps) for cell in column], facts
+    exact = [None if is_null(cell) else value_of(cell) for cell in column]
+    return [None if value is None else float(value) for value in exact], Facts(type, Kind.REAL, nullable)
 
 
-def _common(steps: list[Fraction]) -> Fraction:
-    """Return the coarsest grid on which all lie: the greatest common divisor of fractions."""
-    found = steps[0]
-    for step in steps[1:]:
-        first, second = found, step
-        while second:
-            first, second = second, first % second
-        found = first
-    return found
-
-
-def _written(cell: Scalar, facts: Facts) -> Written:
-    if cell.constant is None or isinstance(cell.constant, tuple):
-        return None
-    if facts.kind is Kind.INTEGER:
-        return int(Fraction(int(cell.constant)) * cell.facts.step / facts.step)
-    return cell.constant
+def _plain(cell: Scalar) -> Written:
+    return None if isinstance(cell.constant, tuple) else cell.constant
 
 
 def folded(measure: Measure, scope: Scope) -> Folded:

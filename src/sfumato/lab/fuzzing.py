@@ -7,7 +7,7 @@ policy and ledger. Random questions, hostile ones included, are asked of two nei
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, zip_longest
 from pathlib import Path
 from time import monotonic
 
@@ -26,6 +26,7 @@ from sfumato.policy.policy import Policy
 
 NAME = "fuzzing"
 EPSILON = "0.5"
+_FAULT = "fault: "
 
 ORACLES = (
     "1 / {column} > 0",
@@ -52,15 +53,16 @@ class Difference:
     other: tuple[str, ...]
 
     def __str__(self) -> str:
-        shown = [f"{a} / {b}" for a, b in zip(self.one, self.other, strict=False) if a != b][:1]
-        return f"{self.short} shows {shown[0] if shown else 'more to one than to the other'} (found as: {self.sql})"
+        faults = [part for part in (*self.one, *self.other) if part.startswith(_FAULT)][:1]
+        shown = [f"{a} / {b}" for a, b in zip_longest(self.one, self.other, fillvalue="nothing") if a != b][:1]
+        found = "" if self.short == self.sql else f" (found as: {self.sql})"
+        return f"{self.short} shows {(faults or shown or ['another price'])[0]}{found}"
 
 
 def seen(database: Database, sql: str) -> tuple[str, ...]:
     """Return all that an analyst sees of a question, except what noise decides.
 
-    A failure of the engine, a failure that is no refusal, and a message that repeats a value are faults by themselves:
-    they are told as something that no other database shows.
+    A failure of the engine, a failure that is no refusal, and a message that repeats a value are faults by themselves.
     """
     shown: list[object] = []
     try:
@@ -72,22 +74,27 @@ def seen(database: Database, sql: str) -> tuple[str, ...]:
         shown += ["answered", release.loss, release.notes, release.columns, None if free else len(release)]
         shown += [release.event, release.receipt.policy, release.receipt.timing]
     except EngineFailed:
-        shown += ["the engine failed", id(database)]
+        shown.append(f"{_FAULT}the engine failed")
     except Refusal as refusal:
         shown += [refusal.code, str(refusal)]
         if CANARY in str(refusal):
-            shown += ["a message repeats a value", id(database)]
+            shown.append(f"{_FAULT}a message repeats a value")
     except Exception as error:  # whatever it is, no user may provoke it
-        shown += [f"{type(error).__name__} is no refusal", id(database)]
-    return tuple(map(str, [*shown, database.budget().spent]))
+        shown.append(f"{_FAULT}{type(error).__name__} is no refusal")
+    return tuple(map(str, shown))
 
 
 def difference(one: Database, other: Database, sql: str) -> Difference | None:
-    """Ask both; return a difference in what they show, shortened."""
-    if seen(one, sql) == seen(other, sql):
+    """Ask both; return a fault, or a difference in what they show or in what it cost, shortened."""
+    if not _differs(one, other, sql) and one.budget().spent == other.budget().spent:
         return None
-    short = shrunk(sql, lambda text: seen(one, text) != seen(other, text))
+    short = shrunk(sql, lambda text: _differs(one, other, text))
     return Difference(sql, short, seen(one, short), seen(other, short))
+
+
+def _differs(one: Database, other: Database, sql: str) -> bool:
+    here, there = seen(one, sql), seen(other, sql)
+    return here != there or any(part.startswith(_FAULT) for part in here)
 
 
 def fuzz(one: Database, other: Database, asked: Iterable[str], seconds: float) -> tuple[Difference | None, int]:
@@ -103,15 +110,21 @@ def fuzz(one: Database, other: Database, asked: Iterable[str], seconds: float) -
 
 
 def endless(schema: Schema, seed: object) -> Iterator[str]:
-    """Give questions for ever: first the oracles over every column, then what the grammar makes up."""
+    """Give questions for ever: plain ones, hostile conditions over every column and made-up ones by turns."""
+    dice = SeededDice(f"{seed}/order")
+    plain, hostile = dice.shuffled(questions(schema)), dice.shuffled(list(_hostile(schema)))
+    grammar = Grammar(schema, SeededDice(seed))
+    for pair in zip_longest(plain, hostile):
+        yield from (sql for sql in (*pair, grammar.query()) if sql is not None)
+    yield from (grammar.query() for _ in count())
+
+
+def _hostile(schema: Schema) -> Iterator[str]:
     for table in schema.tables:
         if table not in schema.public:
             for column in schema.tables[table]:
                 yield from (f"SELECT COUNT(*) FROM {table} WHERE {oracle.format(column=column)}" for oracle in ORACLES)  # noqa: S608
                 yield f"SELECT SUM(10 / {column}) FROM {table} WHERE {column} BETWEEN -3 AND 3"  # noqa: S608
-    yield from questions(schema)
-    grammar = Grammar(schema, SeededDice(seed))
-    yield from (grammar.query() for _ in count())
 
 
 @contextmanager
@@ -132,17 +145,10 @@ def audit(policy: Policy, folder: Path, seed: object, seconds: float) -> tuple[l
     """Fuzz a policy on made-up neighbours for a time; return also how many questions were asked."""
     with neighbours(policy, folder, seed) as (one, other):
         schema = schema_of(one._engine.catalog)
-        found, asked = fuzz(one, other, _strided(endless(schema, seed), seed), seconds)
+        found, asked = fuzz(one, other, endless(schema, seed), seconds)
     return [] if found is None else [Alarm(NAME, str(found))], asked
 
 
-def _strided(asked: Iterator[str], seed: object) -> Iterator[str]:
-    """Give questions in blocks of mixed order: a short run meets something of every kind."""
-    dice = SeededDice(f"{seed}/order")
-    while True:
-        yield from dice.shuffled([next(asked) for _ in range(400)])
-
-
-def run(seed: object, folder: Path, seconds: float = 8.0) -> list[Alarm]:
+def run(seed: object, folder: Path, seconds: float = 12.0) -> list[Alarm]:
     """Fuzz the clinic for some seconds."""
     return audit(clinic(), folder, seed, seconds)[0]

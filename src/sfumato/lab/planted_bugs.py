@@ -360,7 +360,7 @@ BUGS: tuple[Bug, ...] = (
             "        plan = make_plan(private, wish)  # price and error known; data untouched\n",
             "        plan = make_plan(private, wish)\n"
             "        ((rows,),) = self._engine._reader.rows(\n"
-            "            f'SELECT count(*) FROM {next(iter(self._engine._tables.values()))}'\n"
+            "            f'SELECT count(*) FROM {self._engine._tables[\"visits\"]}'\n"
             "        )\n"
             "        if plan.event is not None:\n"
             "            wish = __import__('dataclasses').replace(wish, epsilon=(wish.epsilon or 1) / (1 + rows))\n"

@@ -35,6 +35,7 @@ __all__ = ["Budget", "Charge", "Entry", "Ledger", "Verified"]
 _PATIENCE = 600.0
 """So many seconds a question waits for the same one that somebody else is answering."""
 _GLANCE = 0.01
+_LONGEST_KEY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ class Ledger:
         charged. With a `key`, an attempt that was cut off is taken up again where its release was stored, and refused
         as `answer_lost` where it was not.
         """
+        _require_key(key)
         for text in (request.account, request.question, request.sql, request.version, request.receipt, key or ""):
             _require_storable(text)
         charge = self._charged(request, key or "")
@@ -321,6 +323,16 @@ def _result(book: Book, task: Task) -> object:
         raise
     except Refusal as refusal:
         return refusal
+
+
+def _require_key(key: object) -> None:
+    """Refuse a key that is no short text."""
+    if key is not None and not (isinstance(key, str) and len(key) <= _LONGEST_KEY):
+        raise BadParameter(
+            "The key is not a text, or too long.",
+            f"It names one attempt, in at most {_LONGEST_KEY} characters.",
+            "Give a random text, such as a UUID.",
+        )
 
 
 def _require_storable(text: str) -> None:

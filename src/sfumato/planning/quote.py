@@ -137,13 +137,15 @@ def _bounding(group: GroupPlan) -> Iterator[str]:
     contribution = group.group.contribution
     rows = "1 row" if contribution.rows == 1 else f"{contribution.rows:,} rows"
     groups = ""
-    if group.group.keys and contribution.groups < contribution.rows:
+    if contribution.bound_groups:
         groups = f" in at most {contribution.groups:,} group{'s' * (contribution.groups > 1)}"
     yield f"One person counts with at most {rows}{groups}; what they have beyond is left out.{_how_many(group.group)}"
     summed = (one.argument for one in group.measured if one.aggregation is Aggregation.SUM and one.argument)
+    stored = {(read.label, name) for read in _reads(group.group.rows) for name, _, _ in read.columns}
     for argument in summed:
         for part in walk(argument):
-            if part.operator is Operator.COLUMN and part.facts.bounded and part.facts.type in NUMBERS:
+            column = part.operator is Operator.COLUMN and part.constant in stored
+            if column and part.facts.bounded and part.facts.type in NUMBERS:
                 yield _clipping(part)
 
 

@@ -62,10 +62,11 @@ def _drawn_variance(derived: Derived, measured: Mapping[str, Integers], noise: N
     counted = np.where(count > 0, count, np.nan)
     middle = np.clip(total / counted, derived.low - float(derived.offset), derived.high - float(derived.offset))
     of_count, of_total = as_floats(noise, derived.count), as_floats(noise, derived.total)
-    shift = of_total - middle * of_count
-    linear = as_floats(noise, derived.squares) - middle * (of_total + shift)
-    deviations = squared_deviations(derived, cells) - linear + shift**2 / counted
-    variance = deviations / rows_counted(derived, count - of_count) * float(derived.step) ** 2
+    with np.errstate(over="ignore", invalid="ignore"):  # noise beyond every number: such draws lie beyond both ends
+        shift = of_total - middle * of_count
+        linear = as_floats(noise, derived.squares) - middle * (of_total + shift)
+        deviations = squared_deviations(derived, cells) - linear + shift**2 / counted
+        variance = deviations / rows_counted(derived, count - of_count) * float(derived.step) ** 2
     return np.sqrt(np.maximum(variance, 0)) if derived.aggregation in DEVIATIONS else variance
 
 
