@@ -163,7 +163,9 @@ def on_one_grid(scalars: Sequence[Scalar]) -> tuple[Scalar, ...]:
     step = _common_step(scalars)
     if not _representable(step):
         return tuple(real(scalar) for scalar in scalars)
-    finer = tuple(_constant_on(scalar, step) or rescaled(scalar, step) for scalar in scalars)
+    finer = tuple(
+        rescaled(scalar, step) if value_of(scalar) is None else _constant_on(scalar, step) for scalar in scalars
+    )
     if any(scalar.facts.kind is Kind.REAL for scalar in finer):
         return tuple(real(scalar) for scalar in scalars)
     return finer
@@ -185,11 +187,10 @@ def _grain(scalar: Scalar) -> Fraction:
     return scalar.facts.step if value is None else abs(value)
 
 
-def _constant_on(scalar: Scalar, step: Fraction) -> Scalar | None:
-    value = value_of(scalar)
-    if value is None or abs(value / step) >= FARTHEST:
-        return None
-    return _whole(int(value / step), scalar.facts.type, step)
+def _constant_on(scalar: Scalar, step: Fraction) -> Scalar:
+    """Return a constant that is a whole number of steps; as a double if 128 bits cannot hold it."""
+    steps = int((value_of(scalar) or 0) / step)
+    return _whole(steps, scalar.facts.type, step) if abs(steps) < FARTHEST else real(scalar)
 
 
 def shifted(scalar: Scalar, offset: int) -> Scalar:

@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from decimal import Decimal
 from threading import local
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -23,6 +23,8 @@ from sfumato.errors import EngineFailed
 
 Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
 _INT64 = np.iinfo(np.int64)
+_FEW = 10_000
+"""Columns so short are listed value by value: `to_numpy` would import pandas, too."""
 _LONG = pa.decimal128(38, 0)  # FARTHEST has 38 digits
 
 
@@ -53,8 +55,8 @@ def evaluate_table(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> pa.
     for at, node in enumerate(_noisy(flow)):
         columns = {name: _column(given[node.label][name], facts) for name, facts in node.columns}
         length = len(next(iter(columns.values()))) if columns else _length(given[node.label])
-        columns[PLACE] = pa.array(np.arange(length))
-        bound[f"given{at}"] = pa.table(columns)
+        columns[PLACE] = _packed(pa.int64(), np.arange(length, dtype=np.int64), None)
+        bound[f"given{at}"] = pa.Table.from_arrays(list(columns.values()), names=list(columns))
         listed = ", ".join(_cast(name, array.type) for name, array in columns.items())
         tables[node.label] = f"(SELECT {listed} FROM given{at})"  # noqa: S608
     return _run(flow_sql(flow, tables), bound)
@@ -75,27 +77,56 @@ def _cast(name: str, type: pa.DataType) -> str:
 
 
 def _column(values: Values, facts: Facts) -> pa.Array:
-    """Return a column as the engine takes it; numbers in NumPy arrays are not copied one by one."""
+    """Return a column as the engine takes it; `pa.array` would import pandas where it is installed: half a second."""
     match facts.kind:
         case Kind.INTEGER:
             return _integers(values, facts)
         case Kind.REAL:
             reals = np.asarray(values, dtype=np.float64)  # None becomes NaN
-            return pa.array(reals, mask=~np.isfinite(reals))
+            return _packed(pa.float64(), np.where(np.isfinite(reals), reals, 0.0), np.isfinite(reals))
         case Kind.BOOLEAN:
-            return pa.array(values, pa.bool_())
+            truths = np.array([value is True for value in values], dtype=bool)
+            return _packed(pa.bool_(), np.packbits(truths, bitorder="little"), _present(values), len(values))
         case _:
-            return pa.array(values, pa.string())
+            return _texts(values)
 
 
 def _integers(values: Values, facts: Facts) -> pa.Array:
     low, high = max(facts.low, -FARTHEST), min(facts.high, FARTHEST)
     if isinstance(values, np.ndarray) and values.dtype.kind == "i":
-        return pa.array(np.clip(values.astype(np.int64, copy=False), max(low, _INT64.min), min(high, _INT64.max)))
-    near = [None if value is None else min(max(int(value), low), high) for value in values]
+        near = np.clip(values.astype(np.int64, copy=False), max(low, _INT64.min), min(high, _INT64.max))
+        return _packed(pa.int64(), near, None)
+    within = [0 if value is None else min(max(int(value), low), high) for value in values]
     if -low <= 1 << 63 and high < 1 << 63:
-        return pa.array(near, pa.int64())
-    return pa.array([None if value is None else Decimal(value) for value in near], _LONG)
+        return _packed(pa.int64(), np.array(within, dtype=np.int64), _present(values))
+    wide = b"".join(value.to_bytes(16, "little", signed=True) for value in within)
+    return _packed(_LONG, np.frombuffer(wide, dtype=np.uint8), _present(values), len(within))
+
+
+def _texts(values: Values) -> pa.Array:
+    parts = [b"" if value is None else str(value).encode() for value in values]
+    ends = np.cumsum([0, *(len(part) for part in parts)], dtype=np.int64)
+    mask = _mask(_present(values))
+    buffers = [mask, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(parts))]
+    return pa.Array.from_buffers(pa.large_string(), len(parts), buffers)
+
+
+def _present(values: Values) -> npt.NDArray[np.bool_]:
+    return np.array([value is not None for value in values], dtype=bool)
+
+
+def _mask(present: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    """Return the bits of what is not NULL; None where nothing is."""
+    if present is None or bool(present.all()):
+        return None
+    return pa.py_buffer(np.packbits(present, bitorder="little").tobytes())
+
+
+def _packed(
+    type: pa.DataType, data: npt.NDArray[Any], present: npt.NDArray[np.bool_] | None, length: int | None = None
+) -> pa.Array:
+    buffer = pa.py_buffer(np.ascontiguousarray(data))
+    return pa.Array.from_buffers(type, len(data) if length is None else length, [_mask(present), buffer])
 
 
 def _run(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -126,6 +157,6 @@ def _listed(column: pa.ChunkedArray) -> list[object]:
     """Return Python values; whole NumPy arrays at once where nothing is NULL."""
     if pa.types.is_decimal(column.type):
         return [None if value is None else int(value) for value in column.to_pylist()]
-    if column.null_count or not pa.types.is_primitive(column.type):
+    if column.null_count or not pa.types.is_primitive(column.type) or len(column) < _FEW:
         return list(column.to_pylist())
     return list(column.to_numpy().tolist())

@@ -76,5 +76,8 @@ def _joined(schema: Schema, table: str, other: str) -> Iterator[str]:
             yield f"SELECT COUNT(*) {joined}"
             for name in _columns(schema, table, *_NUMBERS):
                 yield f"SELECT SUM(a.{name}) {joined}"
-    if pairs and mine is not None and theirs is not None:
-        yield f"SELECT COUNT(*) FROM {table} a JOIN {other} b ON 1 = 1"  # noqa: S608
+    if mine is not None and theirs is not None:  # nothing in the text says that both rows are one person's
+        ours, others = (_columns(schema, each, *_NUMBERS) for each in (table, other))
+        yield from (
+            f"SELECT COUNT(*) FROM {table} a JOIN {other} b ON a.{x} <= b.{y}" for x in ours for y in others[:1]
+        )  # noqa: S608
