@@ -104,8 +104,8 @@ def test_a_second_tour_through_the_folder_is_free(folder: Path, screen: str) -> 
     again = toured(folder)
     with open(folder / "clinic.toml") as database:
         assert database.budget().spent == spent
-    assert "is there already" in again
-    assert again.count("asked before, so free now") == len(QUESTIONS) - 1
+    assert "is there already" in " ".join(again.split())
+    assert " ".join(again.split()).count("asked before, so free now") == len(QUESTIONS) - 1
 
 
 def test_the_tour_has_no_colours_where_nobody_sees_them(folder: Path, screen: str) -> None:

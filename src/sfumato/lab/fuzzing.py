@@ -17,7 +17,7 @@ from sfumato.lab.alarm import Alarm
 from sfumato.lab.clinic import clinic
 from sfumato.lab.dice import SeededDice
 from sfumato.lab.grammar import Grammar, Schema
-from sfumato.lab.population import CANARY, WANDERER, populate
+from sfumato.lab.population import CANARY, WANDERER, neighbour_of, populate
 from sfumato.lab.questions import questions
 from sfumato.lab.seeded import Seeded
 from sfumato.lab.shrinking import shrunk
@@ -131,11 +131,11 @@ def _hostile(schema: Schema) -> Iterator[str]:
 def neighbours(
     policy: Policy, folder: Path, seed: object, person: int = WANDERER
 ) -> Iterator[tuple[Database, Database]]:
-    """Open two databases over made-up people; in the second one person is missing."""
+    """Open two databases over made-up people; in the second, one person is missing or another."""
     everybody = populate(policy, seed)
     with ExitStack() as stack:
         pair = []
-        for name, population in (("all", everybody), ("less", everybody.without(str(person)))):
+        for name, population in (("all", everybody), ("other", neighbour_of(everybody, policy, seed, person))):
             write_population(population, folder / name)
             pair.append(stack.enter_context(opened(moved_to(policy, folder / name), folder / name, Seeded(seed))))
         yield pair[0], pair[1]

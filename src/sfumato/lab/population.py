@@ -7,6 +7,7 @@ with the smallest, one is in as many groups as rows. Where a bound does not hold
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from fractions import Fraction
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.accounting.event import Neighbours
 from sfumato.lab.dice import SeededDice
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath, fold
 
@@ -21,6 +23,7 @@ CANARY = "canary-7f3a"
 """A text that several rows hold and no message may repeat."""
 HIGH, LOW, WANDERER = 1, 2, 3
 _MOST_ROWS = 50
+_BEYOND = 1000
 _WORDS = ("er", "oslo", "rome", "é", "", "12", CANARY)
 _INT64 = (1 << 63) - 1
 _TYPES = {
@@ -80,6 +83,14 @@ class Population:
 def populate(policy: Policy, seed: object, people: int = 8, likeness: Mapping[int, int] | None = None) -> Population:
     """Return made-up rows for the tables of a policy; `likeness` says who has values like those of another one."""
     return _Making(policy, SeededDice(seed), people, likeness or {}).population()
+
+
+def neighbour_of(population: Population, policy: Policy, seed: object, person: int) -> Population:
+    """Return the neighbour without one person, or, where a policy replaces people, with other rows of theirs."""
+    if policy.neighbours is Neighbours.ADD_REMOVE:
+        return population.without(str(person))
+    other = populate(policy, seed, likeness={person: HIGH if person == LOW else LOW})
+    return population.with_rows_of(str(person), other)
 
 
 @dataclass(slots=True)
@@ -200,14 +211,13 @@ def _reach(column: Column) -> tuple[Any, Any, list[Any]]:
         case ColumnType.BOOLEAN:
             return False, True, [False, True, None]
         case ColumnType.INTEGER:
-            least = -_INT64 - 1 if low is None else max(int(low) - 1000, -_INT64)  # type: ignore[arg-type]
-            most = _INT64 if high is None else min(int(high) + 1000, _INT64)  # type: ignore[arg-type]
-            inner = [0, 5, 7] if low is None or high is None else [int(low), int(high), (int(low) + int(high)) // 2]  # type: ignore[arg-type]
-            return least, most, [*inner, least, most, None]
+            if not isinstance(low, int) or not isinstance(high, int):
+                return -_INT64 - 1, _INT64, [0, 5, 7, -_INT64 - 1, _INT64, None]
+            least, most = max(low - _BEYOND, -_INT64), min(high + _BEYOND, _INT64)
+            return least, most, [low, high, (low + high) // 2, least, most, None]
         case ColumnType.DECIMAL:
-            inside = [0.0, 1.5] if low is None or high is None else [float(low), float(high)]  # type: ignore[arg-type]
-            wild = [-1e300, 1e300, nan, inf, -0.0, None]
-            return (-1e300, 1e300, [*inside, sum(inside) / 2, *wild])
+            inside = [float(end) for end in (low, high) if isinstance(end, int | Fraction)] or [0.0, 1.5]
+            return -1e300, 1e300, [*inside, sum(inside) / 2, -1e300, 1e300, nan, inf, -0.0, None]
         case ColumnType.DATE:
             days = [date(2024, 2, 29), date(1900, 1, 1), date(2100, 12, 31)]
             days += [] if not isinstance(low, date) or not isinstance(high, date) else [low, high]

@@ -77,7 +77,6 @@ def _joined(schema: Schema, table: str, other: str) -> Iterator[str]:
             for name in _columns(schema, table, *_NUMBERS):
                 yield f"SELECT SUM(a.{name}) {joined}"
     if mine is not None and theirs is not None:  # nothing in the text says that both rows are one person's
-        ours, others = (_columns(schema, each, *_NUMBERS) for each in (table, other))
-        yield from (
-            f"SELECT COUNT(*) FROM {table} a JOIN {other} b ON a.{x} <= b.{y}" for x in ours for y in others[:1]
-        )  # noqa: S608
+        for number in _columns(schema, table, *_NUMBERS):
+            for compared in _columns(schema, other, *_NUMBERS)[:1]:
+                yield f"SELECT COUNT(*) FROM {table} a JOIN {other} b ON a.{number} <= b.{compared}"  # noqa: S608

@@ -22,7 +22,7 @@ def shrunk(text: str, fails: Callable[[str], bool], most: int = 400) -> str:
     progress = True
     while progress and tried < most:
         progress = False
-        for shorter in _shorter(tokens):
+        for shorter in filter(_is_balanced, _shorter(tokens)):
             tried += 1
             if fails(_written(shorter)):
                 tokens, progress = shorter, True
@@ -58,6 +58,16 @@ def _parentheses(tokens: list[str]) -> Iterator[tuple[int, int]]:
             begun.append(place)
         elif letter == ")" and begun:
             yield begun.pop(), place
+
+
+def _is_balanced(tokens: list[str]) -> bool:
+    """Whether parentheses meet: a reader expects it, even where a parser does not."""
+    depth = 0
+    for letter in tokens:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 def _written(tokens: list[str]) -> str:

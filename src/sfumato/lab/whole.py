@@ -20,7 +20,7 @@ from sfumato.engines.desk import evaluate
 from sfumato.lab.alarm import FAILURE, Alarm
 from sfumato.lab.clinic import clinic
 from sfumato.lab.empirical import at_most, epsilon_lower_bound
-from sfumato.lab.population import HIGH, WANDERER, populate
+from sfumato.lab.population import HIGH, WANDERER, neighbour_of, populate
 from sfumato.lab.questions import questions
 from sfumato.lab.subject import Subject, schema_of, subject
 from sfumato.planning.plan import Plan
@@ -149,12 +149,14 @@ def _truths(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
 
 
 def audit(policy: Policy, folder: Path, seed: object, asked: tuple[tuple[str, int], ...], times: int) -> list[Alarm]:
-    """Sample questions of a policy, each on everybody and without one person."""
+    """Sample questions of a policy, each on two neighbours that differ in one person."""
     everybody = populate(policy, seed)
     with ExitStack() as stack:
         one = stack.enter_context(subject(policy, everybody, folder / "all"))
         others = {
-            person: stack.enter_context(subject(policy, everybody.without(str(person)), folder / str(person)))
+            person: stack.enter_context(
+                subject(policy, neighbour_of(everybody, policy, seed, person), folder / str(person))
+            )
             for person in dict.fromkeys(person for _, person in asked)
         }
         return [Alarm(NAME, what) for sql, person in asked for what in compare(one, others[person], sql, times)]

@@ -28,11 +28,16 @@ def decode(value: Kept, facts: Facts) -> Value:
 
 
 def _integer(value: Kept, facts: Facts) -> Value:
+    if type(value) is int and facts.step == 1:
+        return value
     return round(Fraction(value or 0) * (facts.step if facts.kind is Kind.INTEGER else 1))
 
 
 def _decimal(value: Kept, facts: Facts) -> Value:
-    return float(value or 0) if facts.kind is Kind.REAL else float(int(value or 0) * facts.step)
+    if facts.kind is Kind.REAL:
+        return float(value or 0)
+    # one rounding, as a fraction would have it, at a fortieth of the time
+    return int(value or 0) * facts.step.numerator / facts.step.denominator
 
 
 def _date(value: Kept, _: Facts) -> Value:
