@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import opendp.prelude as dp
-import pipeline_dp  # type: ignore[import, unused-ignore]
+import pipeline_dp
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -14,6 +14,7 @@ from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.connection import Limits
 from sfumato.engines.duckdb_engine import DuckDB
 from sfumato.engines.registration import register
+from sfumato.errors import Refusal
 from sfumato.lab.grammar import Schema
 from sfumato.lab.population import Population
 from sfumato.ledger.opening import open_ledger
@@ -43,6 +44,14 @@ class Subject:
         budget = self.policy.budget
         cap = PrivacyLoss(budget.epsilon, budget.delta)
         return make_plan(private, read_wish(epsilon, None, None, query.options, budget, cap))
+
+    def answers(self, sql: str) -> bool:
+        """Whether a question has a plan."""
+        try:
+            self.plan(sql)
+        except Refusal:
+            return False
+        return True
 
     def run(self, plan: Plan) -> Aggregates:
         """Return the exact aggregates: only an audit may look at them, and only of made-up people."""

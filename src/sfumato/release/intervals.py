@@ -19,6 +19,7 @@ from sfumato.engines.desk import Values
 from sfumato.planning.plan import Derived, GroupPlan, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
+from sfumato.release.all_draws import DRAW, over_draws
 from sfumato.release.decode import Kept
 from sfumato.release.draws import drawn, middle_part, noise_of, noise_of_cells
 from sfumato.release.estimates import (
@@ -251,7 +252,7 @@ def _bars_of_whole_runs(answered: Answered, level: Fraction) -> list[list[Bar | 
     """
     items = answered.plan.private.outcome.items
     spread = [place for place, item in enumerate(items) if item.scalar.facts.type in _SPREAD]
-    runs = [_tuples(answered.evaluate(answered.plan.private.outcome, table)) for table in _whole_draws(answered)]
+    runs = _runs(answered)
     fixed = [place for place in range(len(items)) if place not in spread]
     rows = len(answered.columns[0]) if answered.columns else 0
     alike = all(len(run[0]) == rows and all(run[place] == answered.columns[place] for place in fixed) for run in runs)
@@ -263,6 +264,28 @@ def _bars_of_whole_runs(answered: Answered, level: Fraction) -> list[list[Bar | 
         else:
             found[place] = [None if value is None else (None, None) for value in answered.columns[place]]
     return found
+
+
+def _runs(answered: Answered) -> list[tuple[tuple[Kept, ...], ...]]:
+    """Return the columns of the outcome for every draw: all in one statement where draws can be kept apart in it."""
+    outcome = answered.plan.private.outcome
+    flow = over_draws(outcome, _RUNS)
+    tables = _whole_draws(answered)
+    if flow is None:
+        return [_tuples(answered.evaluate(outcome, table)) for table in tables]
+    together: dict[str, dict[str, Values]] = {
+        label: {
+            **{name: [value for table in tables for value in table[label][name]] for name in point},
+            DRAW: np.repeat(np.arange(_RUNS), [len(next(iter(table[label].values()), ())) for table in tables]),
+        }
+        for label, point in tables[0].items()
+    }
+    *found, numbers = answered.evaluate(flow, together)
+    runs: list[list[list[Kept]]] = [[[] for _ in found] for _ in range(_RUNS)]
+    for place, number in enumerate(numbers):
+        for kept, values in zip(runs[int(number or 0)], found, strict=True):
+            kept.append(values[place])
+    return [_tuples(run) for run in runs]
 
 
 def _whole_draws(answered: Answered) -> list[dict[str, Table]]:
