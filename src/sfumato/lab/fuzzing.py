@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 from sfumato.database import Database
-from sfumato.errors import EngineFailed, Refusal
+from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.alarm import Alarm
 from sfumato.lab.clinic import clinic
 from sfumato.lab.dice import SeededDice
@@ -62,7 +62,8 @@ class Difference:
 def seen(database: Database, sql: str) -> tuple[str, ...]:
     """Return all that an analyst sees of a question, except what noise decides.
 
-    A failure of the engine, a failure that is no refusal, and a message that repeats a value are faults by themselves.
+    A failure of the engine, a failure that is no refusal, a refusal of what was quoted, and a message that repeats a
+    value are faults by themselves.
     """
     shown: list[object] = []
     try:
@@ -76,6 +77,8 @@ def seen(database: Database, sql: str) -> tuple[str, ...]:
     except EngineFailed:
         shown.append(f"{_FAULT}the engine failed")
     except Refusal as refusal:
+        if shown and not isinstance(refusal, BudgetExhausted):
+            shown.append(f"{_FAULT}{refusal.code} after a quote")
         shown += [refusal.code, str(refusal)]
         if CANARY in str(refusal):
             shown.append(f"{_FAULT}a message repeats a value")
@@ -94,7 +97,7 @@ def difference(one: Database, other: Database, sql: str) -> Difference | None:
 
 def _differs(one: Database, other: Database, sql: str) -> bool:
     here, there = seen(one, sql), seen(other, sql)
-    return here != there or any(part.startswith(_FAULT) for part in here)
+    return here != there or any(part.startswith(_FAULT) for part in (*here, *there))
 
 
 def fuzz(one: Database, other: Database, asked: Iterable[str], seconds: float) -> tuple[Difference | None, int]:
