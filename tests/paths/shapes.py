@@ -43,6 +43,7 @@ SHAPES = (
     "SELECT upper(city) AS c, dept, COUNT(*) FROM visits GROUP BY 1, 2",
     "SELECT score, COUNT(*) FROM visits GROUP BY score",
     "SELECT DISTINCT city FROM visits",
+    "SELECT dept, TRUE AS x, COUNT(*) FROM visits GROUP BY dept ORDER BY 2, 'a', 1 + 1",
     "SELECT COALESCE(dept, 'none') AS d, COUNT(*) FROM visits GROUP BY d",
     "SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) t",
     "SELECT n, COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) t GROUP BY n",

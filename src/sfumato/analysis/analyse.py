@@ -12,6 +12,7 @@ from sfumato.analysis.lineage import Analysed, Owned, State, at, is_owner
 from sfumato.analysis.lowering import lower, narrowed
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.analysis.scalar import Operator, column
+from sfumato.analysis.scalar import columns as columns_read
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql
 from sfumato.query.expression import Position
@@ -212,7 +213,8 @@ def _sort(relation: Sort, source: Analysed) -> Analysed:
     if source.state is State.PRIVATE:
         return source  # nobody sees the order of private rows
     keys = tuple((lower(key.expression, source.scope), key.descending, key.nulls_first) for key in relation.keys)
-    return source.with_flow(Order(source.flow, keys), source.scope)
+    ordering = tuple(key for key in keys if columns_read(key[0]))  # what is the same everywhere puts nothing in order
+    return source.with_flow(Order(source.flow, ordering), source.scope) if ordering else source
 
 
 def _limit(relation: Limit, source: Analysed) -> Analysed:

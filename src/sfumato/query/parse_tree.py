@@ -223,7 +223,26 @@ def _check_tokens(tokens: list[Token], text: str) -> list[Token]:
                 "Brackets, CASE and NOT count.",
                 "Use a WITH clause or fewer brackets.",
             )
+    _check_brackets(tokens, text)
     return tokens
+
+
+def _check_brackets(tokens: list[Token], text: str) -> None:
+    """Refuse brackets that do not pair: the parser would guess where the missing one belongs."""
+    opened: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(token)
+        elif token.token_type is TokenType.R_PAREN:
+            if not opened:
+                raise place(text, token.start, token.end + 1).bad(
+                    "this bracket closes nothing.", "None is open here.", "Remove it, or open one before."
+                )
+            opened.pop()
+    if opened:
+        raise place(text, opened[-1].start, opened[-1].end + 1).bad(
+            "this bracket is never closed.", "The text ends before.", "Close it where it belongs."
+        )
 
 
 def _depth_after(token: Token, depth: int) -> int:
