@@ -229,7 +229,8 @@ def test_at_a_terminal_an_answer_has_bars_colours_and_phases(tmp_path: Path) -> 
     question = ("ask", str(fresh_clinic(tmp_path)), COUNTS, "--epsilon", "0.5")
     status, screen = _at_a_terminal(*question)
     assert status == 0
-    assert "reading visits" in screen
+    # the screen is drawn a few times a second, so on a fast machine not every phase is seen
+    assert re.search(r"(reading|keeping|writing the bounded copy of|copying) \w+", screen)
     assert re.search(r"surgery.*\x1b\[36m█+", screen)
     status, plain = _at_a_terminal(*question, NO_COLOR="1")
     assert status == 0
