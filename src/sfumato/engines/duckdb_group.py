@@ -7,15 +7,19 @@ the person's opaque id and the values themselves, so that nobody's rows push out
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sfumato.analysis.facts import Kind
 from sfumato.analysis.flow import Flow, Read, below
 from sfumato.analysis.private_query import Group
 from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.engines.connection import literal
 from sfumato.engines.duckdb_flow import Tables, projected
 from sfumato.engines.duckdb_fold import clipped
 from sfumato.planning.plan import GroupPlan, Measured
 from sfumato.query.functions import Aggregation
 
 _OWNER = "u"
+_SPELLED = 300_000
+"""So many characters of public texts may stand in a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +50,51 @@ def group_sql(plan: GroupPlan, tables: Tables) -> str | None:
     if needs_owner:
         columns[_OWNER] = group.unit
     rows = projected(group.rows, tables, columns)
+    numbered = _numbered(group) if group.contribution.bound_groups else {}
     if group.contribution.bound_rows or group.contribution.bound_groups:
         rows = _present(rows, used.keys)  # else they would take the place of rows that count
+    if numbered:
+        rows = _with_numbers(rows, list(columns), numbered)
     if group.contribution.bound_rows:
         rows = _first_rows(rows, group, used)
     if group.contribution.bound_groups and group.keys:
         rows = _first_cells(rows, group, used)
     measures = _measures(plan, used)
-    return _grouped(rows, used.keys, measures if group.public_keys else [*measures, _people(group)])
+    grouped = _grouped(rows, used.keys, measures if group.public_keys else [*measures, _people(group)])
+    return _with_keys(grouped, used.keys, len(measures), numbered) if numbered else grouped
+
+
+def _numbered(group: Group) -> dict[str, tuple[str, ...]]:
+    """Return the public texts that keys can be: their numbers are ranked in half the time that the texts take."""
+    if not group.public_keys:
+        return {}
+    texts = {
+        f"k{at}": tuple(cell for cell in key.cells or () if isinstance(cell, str))
+        for at, key in enumerate(group.keys)
+        if key.scalar.facts.kind is Kind.TEXT
+    }
+    spelled = sum(len(cell) + 10 for cells in texts.values() for cell in cells)
+    return texts if spelled < _SPELLED and all(texts.values()) else {}
+
+
+def _with_numbers(rows: str, columns: list[str], numbered: dict[str, tuple[str, ...]]) -> str:
+    """Put the number of its cell in place of a text; a text that is no cell is dropped with its row."""
+    listed = ", ".join(f"{name}_cells.number AS {name}" if name in numbered else f"r.{name}" for name in columns)
+    joins = " ".join(f"JOIN {name}_cells ON r.{name} = {name}_cells.cell" for name in numbered)
+    return f"SELECT {listed} FROM ({rows}) AS r {joins}"  # noqa: S608
+
+
+def _with_keys(grouped: str, keys: list[str], measures: int, numbered: dict[str, tuple[str, ...]]) -> str:
+    """Put the texts back, and say what their numbers are."""
+    cells = ", ".join(f"{name}_cells(cell, number) AS (VALUES {_counted(texts)})" for name, texts in numbered.items())
+    names = [*keys, *(f"m{at}" for at in range(measures))]
+    listed = ", ".join(f"{name}_cells.cell" if name in numbered else f"g.{name}" for name in names)
+    joins = " ".join(f"JOIN {name}_cells ON g.{name} = {name}_cells.number" for name in numbered)
+    return f"WITH {cells} SELECT {listed} FROM ({grouped}) AS g({', '.join(names)}) {joins}"  # noqa: S608
+
+
+def _counted(texts: tuple[str, ...]) -> str:
+    return ", ".join(f"({literal(text)}, {number})" for number, text in enumerate(texts))
 
 
 def _used(group: Group, measured: Sequence[Measured]) -> _Used:
