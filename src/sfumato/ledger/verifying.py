@@ -170,10 +170,13 @@ class _Replay:
             raise ValueError("other sums, or an unknown kind")
 
     def _read_charge(self, row: tuple[Any, ...]) -> None:
-        sequence, account, question, event, policy, version, same = (row[place] for place in (0, 3, 4, 6, 8, 9, 12))
+        sequence, _, _, account, question, _, event, _, policy, version, _, _, same, _, _, _ = row
         if policy != self.policy or same in self.unanswered:
             raise ValueError("not a charge that may follow")
-        if same != sha256(_framed(account, question, policy, version)).hexdigest():
+        named = f"{len(account)}:{account}{len(question)}:{question}{len(policy)}:{policy}{len(version)}:{version}"
+        raw = named.encode()
+        whole = raw if len(raw) == len(named) else _framed(account, question, policy, version)
+        if same != sha256(whole).hexdigest():
             raise ValueError("not the question that it says")
         self.unanswered[same] = sequence
         self.accounts[""].recent[event] += 1
