@@ -11,10 +11,10 @@ import duckdb
 import pytest
 
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Order, Pair, Read, Show, Take
+from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Order, Pair, Read, Show, Take, outputs
 from sfumato.analysis.scalar import Operator, Scalar, column
 from sfumato.engines.connection import quoted
-from sfumato.engines.duckdb_flow import PLACE, flow_sql, outputs
+from sfumato.engines.duckdb_flow import PLACE, flow_sql
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type

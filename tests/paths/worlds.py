@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.lab.clinic import VISITS
 from sfumato.lab.grammar import Schema
 
 Rows = list[dict[str, Any]]
@@ -135,18 +136,7 @@ def policy(folder: Path, **changes: Any) -> dict[str, Any]:
             "visits": {
                 "unit": "patient_id",
                 "rows_per_unit": 3,
-                "columns": {
-                    "patient_id": {"type": "integer"},
-                    "age": {"type": "integer", "bounds": [0, 20]},
-                    "dept": {"type": "text", "values": ["er", "icu", "surgery"]},
-                    "city": {"type": "text"},
-                    "cost": {"type": "decimal", "bounds": [-5, 10], "step": 0.5},
-                    "day": {"type": "date", "bounds": [date(2024, 1, 1), date(2024, 12, 31)]},
-                    "seen": {"type": "timestamp", "bounds": [datetime(2024, 1, 1), datetime(2024, 12, 31)]},
-                    "urgent": {"type": "boolean"},
-                    "weight": {"type": "decimal"},
-                    "score": {"type": "integer"},
-                },
+                "columns": VISITS,
                 **changes.pop("visits", {}),
             },
             "patients": {
@@ -184,6 +174,3 @@ def write(folder: Path, world: World, salt: bytes = bytes(range(32))) -> None:
     secret = folder / "clinic.ledger.copy.salt"
     secret.touch(mode=0o600)
     secret.write_bytes(salt)
-
-
-DAYS = [date(2024, 1, 1) + timedelta(days=days) for days in range(366)]

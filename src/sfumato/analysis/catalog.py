@@ -10,6 +10,9 @@ from sfumato.analysis.flow import Flow
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import Scalar
 
+REMOVED = ".removed"
+"""The ending of the table that says who lost rows, and how many. No declared name of a table holds a dot."""
+
 
 @dataclass(frozen=True, slots=True)
 class Field:

@@ -120,16 +120,19 @@ def below(flow: Flow) -> tuple[Flow, ...]:
             return (flow.source,)
 
 
-def columns_of(flow: Flow) -> frozenset[tuple[str, str]]:
-    """Return the columns that can be used above a flow, by label and name."""
+def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:
+    """Return the columns that can be used above a flow: label, name and facts."""
     match flow:
         case Read(_, label, columns):
-            return frozenset((label, name) for name, _, _ in columns)
+            return [(label, name, facts) for name, _, facts in columns]
         case Given(label, columns):
-            return frozenset((label, name) for name, _ in columns)
+            return [(label, name, facts) for name, facts in columns]
+        case Pair(_, left, right):
+            return outputs(left) + outputs(right)
         case Fold(_, label, keys, measures):
-            return frozenset((label, name) for name in [*(key.name for key in keys), *(one.name for one in measures)])
+            named = [(label, key.name, key.scalar.facts) for key in keys]
+            return named + [(label, measure.name, measure.facts) for measure in measures]
         case Show(_, label, items):
-            return frozenset((label, item.name) for item in items)
+            return [(label, item.name, item.scalar.facts) for item in items]
         case _:
-            return frozenset().union(*(columns_of(source) for source in below(flow)))
+            return outputs(flow.source)

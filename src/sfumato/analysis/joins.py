@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Given, Pair, Take, below, columns_of
+from sfumato.analysis.flow import Flow, Given, Pair, Take, below, outputs
 from sfumato.analysis.keys import MOST_CELLS, Cells, shape
 from sfumato.analysis.lineage import Analysed, Owned, State, at
 from sfumato.analysis.lowering import Scope, lower, narrowed
@@ -76,7 +76,7 @@ def _scope(join: Join, left: Analysed, right: Analysed) -> Scope:
     """Return the columns of both sides; those that an outer join fills with NULL may be NULL."""
     if join.kind is JoinKind.INNER:
         return {**left.scope, **right.scope}
-    real = columns_of(right.flow)
+    real = frozenset((label, name) for label, name, _ in outputs(right.flow))
     return {**left.scope, **{name: _nullable(name, scalar, real) for name, scalar in right.scope.items()}}
 
 

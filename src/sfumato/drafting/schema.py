@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 
-from sfumato.engines.column_sql import Kind, Stored
+from sfumato.engines.column_sql import TYPES, Kind, Stored
 from sfumato.engines.connection import Limits, closed_connection, execute
 from sfumato.engines.source import ENDINGS, SOURCE, SourceTable, attach_source, read_schema
 from sfumato.errors import BadPolicy, BadSource, shown
@@ -17,16 +17,7 @@ from sfumato.policy.entry import Entry, check_name
 from sfumato.policy.policy import ColumnType
 from sfumato.policy.reading import read_policy
 
-_TYPES = {
-    Kind.INTEGER: ColumnType.INTEGER,
-    Kind.DECIMAL: ColumnType.DECIMAL,
-    Kind.FLOATING: ColumnType.DECIMAL,
-    Kind.BOOLEAN: ColumnType.BOOLEAN,
-    Kind.DATE: ColumnType.DATE,
-    Kind.CLOCK: ColumnType.TIMESTAMP,
-    Kind.TEXT: ColumnType.TEXT,
-    Kind.RAW: ColumnType.TEXT,
-}
+_TYPES = {**TYPES, Kind.RAW: ColumnType.TEXT}
 _SCALE = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 _PART = re.compile(r"(part|data|chunk|file)?[-_.]?\d.*|part-.*|[^=]+=.*", re.IGNORECASE)
 """Files and folders that are pieces of one table: part-0001.parquet, year=2024."""

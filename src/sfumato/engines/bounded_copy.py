@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import duckdb
 
+from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.column_sql import Stored, check_type, column_sql, keyed, storage, unit_sql
 from sfumato.engines.connection import COPY, execute, literal, quoted
 from sfumato.engines.source import SourceTable
@@ -25,8 +26,6 @@ LONE = '"row"'
 """The only column of a table that declares none: its rows can still be counted."""
 ID = "UHUGEINT"
 """128 bits. Its text is taken by hex(): the engine's cast to VARCHAR takes 60 microseconds a value."""
-REMOVED = ".removed"
-"""The ending of the table that says who lost rows, and how many. No declared name of a table holds a dot."""
 REMOVED_ROWS = "removed_rows"
 _PART = 1_000_000
 """Rows are ranked for so many at a time, each person in one part, so that a part fits into little memory."""

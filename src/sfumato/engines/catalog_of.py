@@ -10,13 +10,13 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
 
-from sfumato.analysis.catalog import Catalog, Field, Public, Table
+from sfumato.analysis.catalog import REMOVED, Catalog, Field, Public, Table
 from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.analysis.flow import Read
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import column as column_scalar
-from sfumato.engines.bounded_copy import PATH_UNIT, REMOVED, REMOVED_ROWS, CopiedTable, most_removed
+from sfumato.engines.bounded_copy import PATH_UNIT, REMOVED_ROWS, CopiedTable, most_removed
 from sfumato.engines.duckdb_tables import copy_of, key_sql, public_columns, row_name
 from sfumato.engines.registration import Registered
 from sfumato.policy.policy import (

@@ -42,6 +42,16 @@ class Kind(StrEnum):
     OTHER = "values of another kind"
 
 
+TYPES = {
+    Kind.INTEGER: ColumnType.INTEGER,
+    Kind.DECIMAL: ColumnType.DECIMAL,
+    Kind.FLOATING: ColumnType.DECIMAL,
+    Kind.BOOLEAN: ColumnType.BOOLEAN,
+    Kind.DATE: ColumnType.DATE,
+    Kind.CLOCK: ColumnType.TIMESTAMP,
+    Kind.TEXT: ColumnType.TEXT,
+}
+"""What a column is, where nobody declared it."""
 _HOLDS = {
     ColumnType.INTEGER: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING, Kind.RAW},
     ColumnType.DECIMAL: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING, Kind.RAW},

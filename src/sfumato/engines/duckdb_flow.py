@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Given, Keep, Order, Pair, Read, Show, Take
+from sfumato.analysis.flow import Flow, Fold, Given, Keep, Order, Pair, Read, Show, Take, outputs
 from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.connection import quoted
 from sfumato.engines.duckdb_fold import finished, parts
@@ -62,24 +62,6 @@ def projected(flow: Flow, tables: Tables, columns: Mapping[str, Scalar]) -> str:
     """Return one statement for some scalars over the rows of a flow, in no order."""
     frame = replace(_apart(_frame(flow, tables, ordered=False)), order=(), ties=())
     return frame.select([f"{scalar_sql(scalar)} AS {name}" for name, scalar in columns.items()] or ["0 AS none"])
-
-
-def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:
-    """Return the columns that can be used above a flow: label, name and facts."""
-    match flow:
-        case Read(_, label, columns):
-            return [(label, name, facts) for name, _, facts in columns]
-        case Given(label, columns):
-            return [(label, name, facts) for name, facts in columns]
-        case Pair(_, left, right):
-            return outputs(left) + outputs(right)
-        case Fold(_, label, keys, measures):
-            named = [(label, key.name, key.scalar.facts) for key in keys]
-            return named + [(label, measure.name, measure.facts) for measure in measures]
-        case Show(_, label, items):
-            return [(label, item.name, item.scalar.facts) for item in items]
-        case _:
-            return outputs(flow.source)
 
 
 def _frame(flow: Flow, tables: Tables, *, ordered: bool) -> Frame:

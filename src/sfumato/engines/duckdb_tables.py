@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sfumato.engines.bounded_copy import REMOVED, CopiedTable
-from sfumato.engines.column_sql import Kind, Stored, column_sql
+from sfumato.analysis.catalog import REMOVED
+from sfumato.engines.bounded_copy import CopiedTable
+from sfumato.engines.column_sql import TYPES, Kind, Stored, column_sql
 from sfumato.engines.connection import COPY, quoted
 from sfumato.engines.duckdb_flow import PLACE
 from sfumato.engines.grid_sql import NotExact
@@ -23,15 +24,6 @@ ROW = '"row"'
 """What tells rows apart where a column is called rowid."""
 _SCALE = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 _PLAIN = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"})
-_TYPES = {
-    Kind.INTEGER: ColumnType.INTEGER,
-    Kind.DECIMAL: ColumnType.DECIMAL,
-    Kind.FLOATING: ColumnType.DECIMAL,
-    Kind.BOOLEAN: ColumnType.BOOLEAN,
-    Kind.DATE: ColumnType.DATE,
-    Kind.CLOCK: ColumnType.TIMESTAMP,
-    Kind.TEXT: ColumnType.TEXT,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +103,7 @@ def _read(declared: Column | None, stored: Stored) -> tuple[Column, str] | None:
 
 def _own(stored: Stored) -> Column | None:
     """Return the column that the engine's type is."""
-    kind = _TYPES.get(stored.kind)
+    kind = TYPES.get(stored.kind)
     if kind is None:
         return None
     scale = _SCALE.fullmatch(stored.type)

@@ -6,6 +6,20 @@ from typing import Any
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 
+VISITS: dict[str, Any] = {
+    "patient_id": {"type": "integer"},
+    "age": {"type": "integer", "bounds": [0, 20]},
+    "dept": {"type": "text", "values": ["er", "icu", "surgery"]},
+    "city": {"type": "text"},
+    "cost": {"type": "decimal", "bounds": [-5, 10], "step": 0.5},
+    "day": {"type": "date", "bounds": [date(2024, 1, 1), date(2024, 12, 31)]},
+    "seen": {"type": "timestamp", "bounds": [datetime(2024, 1, 1), datetime(2024, 12, 31)]},
+    "urgent": {"type": "boolean"},
+    "weight": {"type": "decimal"},
+    "score": {"type": "integer"},
+}
+"""What is declared of visits: every type, bounded and not, with public keys and without."""
+
 
 def clinic(**changes: Any) -> Policy:
     """Return the policy of a made-up clinic; its delta is large, so that what hides behind delta can be seen."""
@@ -18,18 +32,7 @@ def clinic(**changes: Any) -> Policy:
             "visits": {
                 "unit": "patient_id",
                 "rows_per_unit": 3,
-                "columns": {
-                    "patient_id": {"type": "integer"},
-                    "age": {"type": "integer", "bounds": [0, 20]},
-                    "dept": {"type": "text", "values": ["er", "icu", "surgery"]},
-                    "city": {"type": "text"},
-                    "cost": {"type": "decimal", "bounds": [-5, 10], "step": 0.5},
-                    "day": {"type": "date", "bounds": [date(2024, 1, 1), date(2024, 12, 31)]},
-                    "seen": {"type": "timestamp", "bounds": [datetime(2024, 1, 1), datetime(2024, 12, 31)]},
-                    "urgent": {"type": "boolean"},
-                    "weight": {"type": "decimal"},
-                    "score": {"type": "integer"},
-                },
+                "columns": VISITS,
                 **changes.pop("visits", {}),
             },
             "patients": {

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_up
+from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, shown
 from sfumato.exact import decimal_rational, positive, positive_rational
@@ -14,9 +15,6 @@ from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import epsilons_within
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
-
-MOST_CELLS = 10_000
-"""So many cells may be public because a range is small."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
+from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Read, below
 from sfumato.analysis.private_query import Group
@@ -19,6 +21,8 @@ from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS, Type
 
 Margin = int | float | None
+_SMALL = Fraction(1, 10)
+"""The price at which a note says what a count would buy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +156,11 @@ def _bounding(group: GroupPlan) -> Iterator[str]:
 def _how_many(group: Group) -> str:
     """Say how to find out whom `rows_per_unit` concerns: a count of people, at the price of any other."""
     private = [read.table for read in _reads(group.rows) if any(facts.kind is Kind.UNIT for *_, facts in read.columns)]
-    if not group.identity or not private or private[0].endswith(".removed"):
+    if not group.identity or not private or private[0].endswith(REMOVED):
         return ""
-    query = f'SELECT COUNT(*) FROM "{private[0]}.removed"'  # noqa: S608
-    return f" {query} counts whom that concerns; at ε = 0.1 within ±30."
+    query = f'SELECT COUNT(*) FROM "{private[0]}{REMOVED}"'  # noqa: S608
+    margin = Laplace(1, 1 / _SMALL, Neighbours.ADD_REMOVE).margin(CONFIDENCE)  # one row per person: replaced or removed
+    return f" {query} counts whom that concerns; at ε = {round_up(_SMALL)} within ±{margin}."
 
 
 def _reads(flow: Flow) -> Iterator[Read]:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from sfumato.accounting.loss import round_up
+from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.database import Database
 from sfumato.drafting.accuracy import what_it_buys
-from sfumato.engines.bounded_copy import REMOVED
 from sfumato.engines.connection import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
