@@ -14,6 +14,8 @@ MATHEMATICS = ("errors", "exact", "randomness", "accounting", "sensitivity", "me
 PATH = ("policy", "query", "analysis", "planning", "engines", "ledger", "release", "database")
 WAYS_IN = ("server", "drafting", "terminal", "demo", "cli")
 WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
+LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")
+"""Workshops that people import from: their __init__ may name its public classes, each loaded when it is used."""
 ROOMS = (*MATHEMATICS, *PATH, *WAYS_IN, *WORKSHOPS)
 """From the ground up: a room imports only rooms named before it. Rooms that are not built yet have their place."""
 
@@ -115,11 +117,15 @@ def imports_are_absolute_and_come_first(package: Path) -> list[str]:
             if isinstance(node, ast.ImportFrom) and node.level:
                 broken.append(f"{where} is a relative import")
             if isinstance(node, ast.Import | ast.ImportFrom) and node not in first:
-                lazy = _room(path, package) in LAZY or path.relative_to(package).as_posix() in LAZY_FILES
-                if lazy and node not in tree.body:
+                if _is_lazy(path, package) and node not in tree.body:
                     continue
                 broken.append(f"{where} imports below the top of the file")
     return broken
+
+
+def _is_lazy(path: Path, package: Path) -> bool:
+    room, name = _room(path, package), path.relative_to(package).as_posix()
+    return room in LAZY or name in LAZY_FILES or (room in LIBRARIES and name == f"{room}/__init__.py")
 
 
 def _leading(tree: ast.Module) -> Iterator[tuple[ast.stmt, bool]]:
@@ -142,9 +148,25 @@ def a_room_opens_with_one_sentence(package: Path) -> list[str]:
             continue
         tree = _tree(path)
         text = ast.get_docstring(tree) or ""
-        if len(tree.body) != 1 or "\n" in text or not text.endswith(".") or ". " in text:
+        more = tree.body[1:] if _room(path, package) in LIBRARIES else []
+        if len(tree.body) - len(more) != 1 or "\n" in text or not text.endswith(".") or ". " in text:
             broken.append(f"{_module(path, package)}: its __init__.py is more or less than one sentence")
+        broken += [
+            f"{_module(path, package)}:{node.lineno} is no public name that is loaded when it is used"
+            for node in more
+            if not _names_for_later(node)
+        ]
     return broken
+
+
+def _names_for_later(node: ast.stmt) -> bool:
+    """Whether a statement of a library's __init__ names public classes without importing them."""
+    match node:
+        case ast.ImportFrom(module="typing" | "importlib") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+        case ast.Assign(targets=[ast.Name(id="__all__" | "_HOMES")]) | ast.FunctionDef(name="__getattr__" | "__dir__"):
+            return True
+    return False
 
 
 def the_package_root_holds_public_names(package: Path) -> list[str]:
@@ -252,6 +274,9 @@ PLANTED: tuple[tuple[Law, dict[str, str]], ...] = (
     (a_room_opens_with_one_sentence, {"query/__init__.py": ""}),
     (a_room_opens_with_one_sentence, {"query/__init__.py": '"""One. Two."""\n'}),
     (a_room_opens_with_one_sentence, {"query/__init__.py": '"""One."""\nfrom sfumato.query.a import f\n'}),
+    (a_room_opens_with_one_sentence, {"learn/__init__.py": '"""One."""\nfrom sfumato.learn.a import A\n'}),
+    (a_room_opens_with_one_sentence, {"learn/trees/__init__.py": '"""One. Two."""\n'}),
+    (a_room_opens_with_one_sentence, {"lab/__init__.py": '"""One."""\n__all__ = ["a"]\n'}),
     (the_package_root_holds_public_names, {"__init__.py": "def open() -> None: ...\n"}),
     (the_package_root_holds_public_names, {"__init__.py": "import os\n"}),
     (the_package_root_holds_public_names, {"__init__.py": "from sfumato.errors import Refusal\n__all__ = []\n"}),
@@ -281,7 +306,7 @@ def test_a_planted_violation_is_caught(law: Law, files: dict[str, str], tmp_path
     assert law(package) == []
     for name, text in files.items():
         path = package / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text, encoding="utf-8")
     assert law(package) != []
 
@@ -300,3 +325,17 @@ def test_a_verb_of_the_command_line_may_import_late(tmp_path: Path) -> None:
     package.mkdir()
     (package / "cli.py").write_text("def demo() -> None:\n    from sfumato.demo import tour\n", encoding="utf-8")
     assert imports_are_absolute_and_come_first(package) + imports_go_up(package) == []
+
+
+def test_a_workshop_may_name_its_public_classes_and_load_them_when_used(tmp_path: Path) -> None:
+    room = tmp_path / "sfumato" / "learn"
+    room.mkdir(parents=True)
+    (room / "__init__.py").write_text(
+        '"""Models."""\n\nfrom importlib import import_module\nfrom typing import TYPE_CHECKING\n\n'
+        "if TYPE_CHECKING:\n    from sfumato.learn.linear import LinearRegression\n\n"
+        '__all__ = ["LinearRegression"]\n_HOMES = {"LinearRegression": "sfumato.learn.linear"}\n\n\n'
+        "def __getattr__(name: str) -> object:\n    return getattr(import_module(_HOMES[name]), name)\n",
+        encoding="utf-8",
+    )
+    package = tmp_path / "sfumato"
+    assert a_room_opens_with_one_sentence(package) + imports_are_absolute_and_come_first(package) == []
