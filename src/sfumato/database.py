@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,9 +26,9 @@ from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, fold
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
-from sfumato.randomness.source import Source, system_source
+from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
-from sfumato.release.publish import publish
+from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, exact_release, make_release
 
@@ -76,6 +76,7 @@ class Database:
             aggregates = self._engine.run(asked.job)  # exact integers, clipped, secret
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(request.receipt, asked.plan.loss, charge.sequence, charge.head, noisy.bits)
+            receipt = replace(receipt, needed=needed_bits(asked.plan, noisy))
             release = make_release(asked.plan, noisy, receipt, evaluate)
             charge.settle(_stored(receipt, noisy))  # kept: asking again is free
         return release
@@ -150,7 +151,8 @@ class Database:
     def _receipt(
         self, name: str, loss: PrivacyLoss, sequence: int | None = None, head: str | None = None, bits: int = 0
     ) -> Receipt:
-        return Receipt(name, self._policy_hash, self._engine.version, loss, sequence, head, bits)
+        version, name_of_source, gamma = self._engine.version, self._source.name, declared_gamma(self._source)
+        return Receipt(name, self._policy_hash, version, loss, sequence, head, bits, source=name_of_source, gamma=gamma)
 
     def _kept(self, plan: Plan, kept: str) -> Release:
         stored = json.loads(kept)

@@ -70,6 +70,12 @@ class EntropyFailed(Refusal):
     code = "entropy_failed"
 
 
+class ImperfectSource(Refusal):
+    """The source of random bits is declared to be less than fair, and this noise needs fair bits."""
+
+    code = "imperfect_source"
+
+
 class MalformedEvent(Refusal):
     """A stored event that does not read back as exactly one known event."""
 
@@ -211,6 +217,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     BudgetExhausted,
     EngineFailed,
     EntropyFailed,
+    ImperfectSource,
     KeysNeedDelta,
     LedgerDamaged,
     LedgerUnavailable,
