@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from fractions import Fraction
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,17 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import (
     BadParameter,
     BudgetExhausted,
+    ImperfectSource,
     KeysNeedDelta,
     PolicyWeakened,
     Refusal,
     UnknownName,
     UnreachableMargin,
 )
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.entropy import entropy_bits
+from sfumato.randomness.imperfect import Declared
+from sfumato.randomness.source import system_source
 
 COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
 
@@ -57,6 +63,20 @@ def test_an_answer_has_rows_intervals_columns_loss_event_and_receipt(clinic: sfu
     receipt = release.receipt
     assert (receipt.sequence, receipt.timing) == (2, "none")
     assert all((receipt.head, receipt.policy, receipt.version, receipt.id, receipt.bits))
+
+
+def test_a_receipt_names_the_source_its_bias_and_the_entropy_of_the_noise(clinic: sfumato.Database) -> None:
+    receipt = clinic.ask(COUNT, epsilon="0.5").receipt
+    assert (receipt.source, receipt.gamma, receipt.caution) == ("os-aes-256-ctr", 0, "")
+    assert receipt.needed == ceil(3 * entropy_bits(DiscreteLaplace(Fraction(2) * 3)))
+    assert receipt.needed < receipt.bits
+
+
+def test_a_biased_source_answers_nothing_and_costs_nothing(clinic: sfumato.Database) -> None:
+    clinic._source = Declared(system_source(), Fraction(1, 10), "dice")
+    with pytest.raises(ImperfectSource):
+        clinic.ask(COUNT, epsilon="0.5")
+    assert clinic.budget().spent.epsilon == 0
 
 
 def test_a_wider_level_has_wider_intervals(clinic: sfumato.Database) -> None:
