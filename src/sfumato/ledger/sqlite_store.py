@@ -141,8 +141,13 @@ class SqliteStore:
 
     @contextmanager
     def rows(self) -> Iterator[Iterator[Row]]:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            yield map(Row._make, connection.execute(f"{_SELECT} ORDER BY sequence"))
+        with (
+            _failing_closed(),
+            closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection,
+            # a cursor that is left open keeps the file from being folded as long as somebody holds the exception
+            closing(connection.execute(f"{_SELECT} ORDER BY sequence")) as found,
+        ):
+            yield map(Row._make, found)
 
     def verify(self) -> Verified:
         return verify_file(self._path)

@@ -17,6 +17,8 @@ from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_q
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
 
+NOT_WRITTEN_SO = (Refusal, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a row raises that no ledger has written."""
 _read_event = lru_cache(maxsize=4096)(from_json)
 
 
@@ -52,7 +54,7 @@ def folded(state: State, row: Row) -> State:
         raise damaged(f"Entry {row.sequence} is not where it belongs.")
     try:
         return after(state, row)
-    except (Refusal, ValueError, TypeError, KeyError):
+    except NOT_WRITTEN_SO:
         pass
     raise damaged(f"Entry {row.sequence} cannot have been written after those before.")
 
@@ -94,7 +96,7 @@ def started(row: Row) -> State:
             accounts,
             {str(same): int(place) for same, place in data["unanswered"].items()},
         )
-    except (Refusal, ValueError, TypeError, KeyError):
+    except NOT_WRITTEN_SO:
         pass
     raise damaged(f"Entry {row.sequence} holds no sums.")
 

@@ -12,6 +12,9 @@ from sfumato.query.types import Type
 from sfumato.release.decode import Value
 
 _FITS = 1 << 63
+_WIDE = 10**38
+_CHARTED = 1 << 53
+"""Integers beyond are drawn as doubles: no picture shows the difference."""
 _ARROW = {
     Type.INTEGER: pa.int64(),
     Type.DECIMAL: pa.float64(),
@@ -37,9 +40,13 @@ def optional(module: str, extra: str) -> Any:
 
 
 def arrow_column(values: Sequence[Value], facts: Facts) -> Any:
-    """Return a typed column; integers beyond 64 bits make it a decimal of 38 digits."""
-    wide = facts.type is Type.INTEGER and any(isinstance(value, int) and abs(value) >= _FITS for value in values)
-    return pa.array(values, type=pa.decimal128(38, 0) if wide else _ARROW[facts.type])
+    """Return a typed column; integers beyond 64 bits make it a decimal of 38 digits, and beyond that one of doubles."""
+    largest = max((abs(value) for value in values if isinstance(value, int)), default=0)
+    if facts.type is not Type.INTEGER or largest < _FITS:
+        return pa.array(values, type=_ARROW[facts.type])
+    if largest < _WIDE:
+        return pa.array(values, type=pa.decimal128(38, 0))
+    return pa.array([float(value) if isinstance(value, int) else None for value in values], type=pa.float64())
 
 
 def chart(keys: Sequence[str], number: str, rows: Sequence[dict[str, Value]]) -> Any:

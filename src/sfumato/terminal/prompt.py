@@ -18,7 +18,7 @@ from rich.text import Text
 from sfumato.database import Database
 from sfumato.engines.connection import quoted
 from sfumato.errors import Refusal, UnknownName, shown
-from sfumato.exact import decimal_rational, positive
+from sfumato.exact import positive, typed_rational
 from sfumato.policy.entry import suggestion
 from sfumato.policy.policy import Table, fold
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
@@ -129,7 +129,7 @@ class Session:
         commands[name](rest.strip())
 
     def _epsilon(self, typed: str) -> None:
-        positive(decimal_rational(typed, "epsilon"), "epsilon")
+        positive(typed_rational(typed, "epsilon"), "epsilon")
         self.asked = {"epsilon": typed}
 
     def _within(self, typed: str) -> None:
