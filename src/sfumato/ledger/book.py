@@ -11,9 +11,9 @@ from time import time_ns
 from sfumato.accounting.event import to_json
 from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged
-from sfumato.ledger.chain import STATE_EVERY, Kind, Row, linked, same_question
+from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_question
 from sfumato.ledger.damage import damaged, unavailable
-from sfumato.ledger.recorded_policy import DATASET
+from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
 from sfumato.ledger.state import State, after, folded, to_content
 from sfumato.ledger.store import Store
@@ -96,6 +96,14 @@ class Book:
                 return Wait(place)
             self.add(Row(0, Kind.FAILED.value, 0, same=same, about=place))  # its process is gone, and so is its answer
         return Reserved(self._charged(request, key, same))
+
+    def name(self) -> str:
+        """Return what the dataset is called under the policy in force."""
+        row = self._store.policy(self.state.policy)
+        before = None if row is None else self._store.row(row.sequence - 1)
+        if row is None or row != linked(GENESIS if before is None else before.head, row):
+            raise damaged("The policy in force is not what was written.")
+        return name_of(row)
 
     def settle(self, charge: Row, release: str) -> None:
         """Store the release of a charge."""

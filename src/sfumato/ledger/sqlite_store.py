@@ -122,6 +122,9 @@ class SqliteStore:
     def keyed(self, account: str, key: str) -> Row | None:
         return self._one("key <> '' AND account = ? AND key = ?", account, key)
 
+    def policy(self, hash: str) -> Row | None:
+        return self._one("kind = 'policy' AND policy = ? ORDER BY sequence DESC LIMIT 1", hash)
+
     def _one(self, where: str, *values: str | int) -> Row | None:
         with _failing_closed():
             found = self._connection.execute(f"{_SELECT} WHERE {where}", values).fetchone()

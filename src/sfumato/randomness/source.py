@@ -192,7 +192,7 @@ def _ciphers() -> Any:
         return import_module("cryptography.hazmat.primitives.ciphers")
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # a panic is no Exception
+    except BaseException:  # noqa: S110 - a panic is no Exception
         pass
     raise EntropyFailed(
         "The generator of random bits could not be started.",
