@@ -367,7 +367,8 @@ def history(policy: Path, analyst: str | None, form: str) -> None:
 @main.command()
 @_policy
 @_report
-def verify(policy: Path, form: str) -> None:
+@click.option("--accept-clock", is_flag=True, help="Go on although the clock is behind the last entry: on record.")
+def verify(policy: Path, form: str, accept_clock: bool) -> None:
     """Check the ledger with a second reader.
 
     Every hash and every sum is computed again.
@@ -375,6 +376,9 @@ def verify(policy: Path, form: str) -> None:
     from sfumato.terminal.reports import verified_json, verified_text
 
     with _opened(policy) as database:
+        if accept_clock:
+            behind = database.accept_clock()
+            click.echo(f"The clock was {behind} behind the last entry." if behind else "The clock is right.", err=True)
         verified = database.verify()
         click.echo(verified_json(verified) if form == "json" else verified_text(verified))
 
