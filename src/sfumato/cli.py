@@ -245,13 +245,18 @@ def ask(
             exports.check_apart(path, database.policy)
         before = database.budget()
         release = database.ask(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
-        if output is not None:
-            exports.write_file(exports.encoded(release, kind), output)
-            click.echo(f"Wrote {output}.", err=True)
-        elif kind == "table":
-            _print_table(database, release, before)
-        else:
-            sys.stdout.buffer.write(exports.encoded(release, kind))
+        try:
+            if output is not None:
+                exports.write_file(exports.encoded(release, kind), output)
+                click.echo(f"Wrote {output}.", err=True)
+            elif kind == "table":
+                _print_table(database, release, before)
+            else:
+                sys.stdout.buffer.write(exports.encoded(release, kind))
+        except Refusal:
+            _print_table(database, release, before)  # it was charged: it is shown in any case
+            raise
+        sys.stdout.flush()  # before a picture is drawn by a program that is not ours
         if plot is not None:
             exports.write_plot(release, plot)
             click.echo(f"Drew {plot}.", err=True)
