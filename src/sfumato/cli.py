@@ -43,10 +43,12 @@ class _Refusing(click.Group):
 
 
 def print_refusal(refusal: Refusal) -> None:
-    """Print what, why and what next to stderr, a line each."""
-    click.echo(f"{click.style(f'Refused ({refusal.code}):', fg='red', bold=True)} {refusal.what}", err=True)
-    click.echo(f"  why:  {refusal.why}", err=True)
-    click.echo(f"  next: {refusal.remedy}", err=True)
+    """Print what, why and what next to stderr, a line each; what it quotes may hold anything."""
+    from sfumato.release.harmless import visible
+
+    click.echo(f"{click.style(f'Refused ({refusal.code}):', fg='red', bold=True)} {visible(refusal.what)}", err=True)
+    click.echo(f"  why:  {visible(refusal.why)}", err=True)
+    click.echo(f"  next: {visible(refusal.remedy)}", err=True)
 
 
 @click.group(cls=_Refusing, context_settings={"help_option_names": ["-h", "--help"]})
