@@ -6,7 +6,6 @@ table and charge, which the server lets go of when the connection ends. There is
 restored from a backup is noticed while a ledger is open, and otherwise by the heads in receipts.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,7 +23,11 @@ _NAME = "sfumato_entries"
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
 _CREATING = 0x5FADA70 << 36
 """Whoever creates a ledger holds this advisory lock of the database."""
-_SETTINGS = "-c synchronous_commit=on -c lock_timeout=60s -c default_transaction_isolation=read\\ committed"
+_SETTINGS = (
+    "synchronous_commit = on",
+    "lock_timeout = '60s'",
+    "default_transaction_isolation = 'read committed'",
+)
 _INHERITED: list[object] = []
 """Connections of a parent process: ending one here would end the parent's session, so they are kept for ever."""
 
@@ -202,17 +205,17 @@ def _one(connection: Any, statement: str, *values: object) -> Any:
 
 def _connected(url: str) -> Any:
     try:
-        driver, written = import_module("psycopg"), import_module("psycopg.conninfo")
+        driver = import_module("psycopg")
     except ImportError:
         driver = None
     if driver is None:
         raise unavailable(
             "A ledger on PostgreSQL needs a driver that is not installed.", "Install it: pip install 'psycopg[binary]'."
         )
-    given = written.conninfo_to_dict(url)
-    # what the owner set stays, such as the search path; ours come last and win
-    options = f"{given.pop('options', os.environ.get('PGOPTIONS', ''))} {_SETTINGS}"
-    return driver.connect(**{"connect_timeout": 10, **given}, autocommit=True, options=options)
+    connection = driver.connect(url, autocommit=True, connect_timeout=10)
+    for setting in _SETTINGS:  # after what the URL, the environment or the server set, such as the search path
+        connection.execute(f"SET {setting}")
+    return connection
 
 
 @contextmanager
