@@ -382,10 +382,14 @@ def verify(policy: Path, form: str, accept_clock: bool) -> None:
     """
     from sfumato.terminal.reports import verified_json, verified_text
 
+    if accept_clock:
+        from sfumato.ledger import opening
+        from sfumato.policy.reading import read_policy
+
+        behind = opening.accept_clock(read_policy(policy))
+        said = f"It is on record that the clock is right, {behind} behind the last entry." if behind else ""
+        click.echo(said or "The clock is not behind the last entry: nothing was recorded.", err=True)
     with _opened(policy) as database:
-        if accept_clock:
-            behind = database.accept_clock()
-            click.echo(f"The clock was {behind} behind the last entry." if behind else "The clock is right.", err=True)
         verified = database.verify()
         click.echo(verified_json(verified) if form == "json" else verified_text(verified))
 

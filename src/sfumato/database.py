@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -99,20 +98,6 @@ class Database:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""
         self._check_open()
         return self._ledger.verify()
-
-    def accept_clock(self) -> timedelta:
-        """Go on although the clock is behind the ledger's last entry; the owner's word for it is recorded.
-
-        Returns by how much it was behind; zero means that nothing was recorded.
-        """
-        self._check_open()
-        if self.account:
-            raise BadParameter(
-                "An analyst cannot accept a clock.",
-                "A clock that went back may mean that an old copy of the machine is running.",
-                "Ask the owner to run: sfumato verify POLICY --accept-clock.",
-            )
-        return self._ledger.accept_clock()
 
     def close(self) -> None:
         """Let go of the copy and the ledger. Closing twice is fine."""

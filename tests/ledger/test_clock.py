@@ -12,12 +12,12 @@ from tests.made_up_clinic import fresh_clinic
 
 import sfumato
 from sfumato.cli import main
-from sfumato.errors import BadParameter, LedgerDamaged, LedgerUnavailable
+from sfumato.errors import LedgerDamaged, LedgerUnavailable, OtherLedger
 from sfumato.ledger import book
 from sfumato.ledger.book import Book, Reserved
 from sfumato.ledger.chain import STATE_EVERY, Kind, linked
 from sfumato.ledger.ledger import Ledger
-from sfumato.ledger.opening import open_ledger
+from sfumato.ledger.opening import accept_clock, open_ledger
 from sfumato.ledger.verifying import verify_rows
 from sfumato.policy.policy import Policy
 
@@ -53,11 +53,11 @@ def test_the_owner_gets_out_of_a_clock_that_was_a_week_ahead(tmp_path: Path, set
     ledger.close()
     again = open_ledger(policy)  # it opens, so that its owner can look
     assert len(again.history()) == 1
-    assert WEEK - again.accept_clock() < timedelta(minutes=10)
+    assert WEEK - accept_clock(policy) < timedelta(minutes=10)
     _ask(again, policy, "under the right one")
     before, after = (entry.time for entry in again.history())
     assert after < before  # what was on record stays so
-    assert again.accept_clock() == timedelta(0)  # it is right: there is nothing to put on record
+    assert accept_clock(policy) == timedelta(0)  # it is right: there is nothing to put on record
     assert again.verify().entries == 6
     again.close()
     open_ledger(policy).close()
@@ -76,7 +76,7 @@ def test_a_clock_row_counts_where_the_sums_are_due(tmp_path: Path, set_clock: Se
 
     ledger.record(fill)
     set_clock(timedelta(0))
-    assert ledger.accept_clock() > timedelta(days=6)
+    assert accept_clock(policy) > timedelta(days=6)
     with ledger._reading().rows() as rows:
         kinds = [row.kind for row in rows]
     assert kinds[STATE_EVERY - 1 :] == [Kind.STATE, Kind.CLOCK]
@@ -89,7 +89,7 @@ def test_only_a_clock_row_may_go_back_and_it_says_nothing_else(tmp_path: Path, s
     set_clock(WEEK)
     _ask(ledger, policy_in(tmp_path), "ahead")
     set_clock(timedelta(0))
-    ledger.accept_clock()
+    accept_clock(policy_in(tmp_path))
     with ledger._reading().rows() as found:
         rows = list(found)
     assert rows[-1].time < rows[-2].time
@@ -114,7 +114,24 @@ def test_the_command_of_the_owner(tmp_path: Path, set_clock: SetClock) -> None:
     assert CliRunner().invoke(main, ["ask", str(policy), COUNT, "--epsilon", "0.2"]).exit_code == 0
 
 
-def test_an_analyst_accepts_no_clock(tmp_path: Path) -> None:
-    policy = fresh_clinic(tmp_path)
-    with sfumato.open(policy, analyst="research") as database, pytest.raises(BadParameter, match="analyst"):
-        database.accept_clock()
+def test_a_policy_that_changed_meanwhile_is_no_dead_end(tmp_path: Path, set_clock: SetClock) -> None:
+    policy, changed = policy_in(tmp_path), policy_in(tmp_path, 2)
+    ledger = open_ledger(policy)
+    set_clock(WEEK)
+    _ask(ledger, policy, "ahead")
+    ledger.close()
+    set_clock(timedelta(0))
+    with pytest.raises(LedgerUnavailable, match="--accept-clock"):
+        open_ledger(changed)
+    with pytest.raises(OtherLedger):
+        accept_clock(policy_in(tmp_path, 2, name="another clinic"))
+    assert accept_clock(changed) > timedelta(days=6)
+    again = open_ledger(changed)
+    assert again.budget().total.epsilon == 2
+    again.verify()
+    again.close()
+
+
+def test_there_is_nothing_to_accept_where_there_is_no_ledger(tmp_path: Path) -> None:
+    assert accept_clock(policy_in(tmp_path)) == timedelta(0)
+    assert not list(tmp_path.iterdir())

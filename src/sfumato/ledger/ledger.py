@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
-from datetime import timedelta
 from threading import Event as Signal
 from threading import Lock
 from time import monotonic, sleep
@@ -170,12 +169,6 @@ class Ledger:
     def verify(self) -> Verified:
         """Have the second reader compute every hash and every sum again; what does not hold is refused."""
         return self._reading().verify()
-
-    def accept_clock(self) -> timedelta:
-        """Let entries follow although the clock is behind the last one, and put that on record; zero if it is not."""
-        behind: list[int] = []
-        self._done(lambda book: behind.append(book.accept_clock()))
-        return timedelta(microseconds=behind[0])
 
     def close(self) -> None:
         """Let go of the ledger. Closing twice is fine; a charge that is open then stays charged."""

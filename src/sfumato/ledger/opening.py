@@ -1,6 +1,7 @@
 """Opening a ledger: the account is created where there is none, and the policy in force is recorded."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from time import time_ns
 
@@ -31,6 +32,29 @@ def open_ledger(policy: Policy, confirm: str | None = None) -> Ledger:
         ledger.close()
         raise
     return ledger
+
+
+def accept_clock(policy: Policy) -> timedelta:
+    """Let entries follow in the ledger of a policy although the clock is behind the last one, and put that on record.
+
+    It is for the owner alone, and records nothing of the policy: that may have changed meanwhile. Returns by how much
+    the clock was behind; zero means that nothing was recorded.
+    """
+    place = policy.ledger
+    if place.path is not None and not place.path.exists():
+        return timedelta(0)
+    ledger = Ledger(partial(PostgresStore, place.target) if place.path is None else partial(SqliteStore, place.path))
+    behind: list[int] = []
+
+    def accept(book: Book) -> None:
+        _require_same_dataset(book.name(), policy)
+        behind.append(book.accept_clock())
+
+    try:
+        ledger.record(accept)
+    finally:
+        ledger.close()
+    return timedelta(microseconds=behind[0])
 
 
 def _store_of(place: Location, first: Row) -> Callable[[], Store]:
