@@ -196,6 +196,12 @@ class LedgerUnavailable(Refusal):
     code = "ledger_unavailable"
 
 
+class OtherLedger(Refusal):
+    """The ledger that the policy names is another dataset's. Nothing was changed."""
+
+    code = "other_ledger"
+
+
 class PolicyChanged(Refusal):
     """Another policy was recorded in the ledger since this handle was opened."""
 
@@ -224,6 +230,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     LoosenedPolicy,
     MalformedEvent,
     MixedNeighbours,
+    OtherLedger,
     PolicyChanged,
     PolicyWeakened,
     QueryTooLarge,

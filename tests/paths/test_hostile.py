@@ -300,7 +300,7 @@ def test_a_key_that_is_no_text_is_refused(database: sfumato.Database, key: Any) 
         database.ask("SELECT COUNT(*) FROM visits", epsilon="0.5", key=key)
 
 
-@pytest.mark.parametrize("epsilon", ["1e-19", "1e-60", "1e-300"])
+@pytest.mark.parametrize("epsilon", ["1e-19", "1e-30", "1e-40"])
 def test_noise_beyond_every_number_is_shown_without_a_warning(database: sfumato.Database, epsilon: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

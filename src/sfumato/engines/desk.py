@@ -137,7 +137,7 @@ def _run(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
             for name, table in tables.items():
                 cursor.register(name, table)
             return cursor.sql(statement).to_arrow_table()
-    except (duckdb.Error, pa.ArrowException, MemoryError, OverflowError, RuntimeError):
+    except (duckdb.Error, pa.ArrowException, MemoryError, OSError, OverflowError, RuntimeError):
         pass
     raise EngineFailed()
 

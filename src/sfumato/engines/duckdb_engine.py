@@ -51,6 +51,7 @@ class DuckDB:
 
     def prepare(self, plan: Plan) -> Job:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
+        self._reader.ready()
         return Job(plan, tuple(_checked(group_sql(group, self._tables)) for group in plan.groups))
 
     def run(self, job: Job) -> Aggregates:

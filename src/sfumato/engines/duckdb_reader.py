@@ -7,6 +7,7 @@ from pathlib import Path
 from shutil import rmtree
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import duckdb
 
@@ -27,13 +28,21 @@ class Reader:
     def __init__(self, registered: Registered, limits: Limits) -> None:
         self._registered = registered
         self._limits = limits
+        self._lock = Lock()
         self._open()
+        _READERS.add(self)
+
+    def ready(self) -> None:
+        """Open the copy again in a process that was forked: before a charge, so that a failure costs nothing."""
+        if os.getpid() != self._process:
+            with self._lock:
+                if os.getpid() != self._process:
+                    _INHERITED.append(self._connection)
+                    self._open()
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows; a failure is one fixed sentence."""
-        if os.getpid() != self._process:
-            _INHERITED.append(self._connection)
-            self._open()
+        self.ready()
         with closing(self._cursor()) as cursor:
             return execute(cursor, statement)
 
@@ -44,10 +53,19 @@ class Reader:
             rmtree(self._spill, ignore_errors=True)
 
     def _open(self) -> None:
+        """Open the copy. The reader is this process's when that has succeeded, not before."""
+        spill = spill_folder(self._registered.path)
+        try:
+            connection = open_copy(self._registered.path, self._limits, spill)
+        except BaseException:
+            rmtree(spill, ignore_errors=True)
+            raise
+        self._spill, self._connection = spill, connection
         self._process = os.getpid()
-        self._lock = Lock()  # another thread of the parent may have held the old one
-        self._spill = spill_folder(self._registered.path)
-        self._connection = open_copy(self._registered.path, self._limits, self._spill)
+
+    def after_fork(self) -> None:
+        """Forget the parent's lock: a thread that does not exist here may have held it."""
+        self._lock = Lock()
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         try:
@@ -85,3 +103,14 @@ def _alive(process: int) -> bool:
     except OSError:
         return True  # it is somebody else's
     return True
+
+
+_READERS: WeakSet[Reader] = WeakSet()
+
+
+def _after_fork() -> None:
+    for reader in list(_READERS):
+        reader.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

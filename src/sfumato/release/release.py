@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from html import escape
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
 from sfumato.release.decode import Kept, Value, decode
 from sfumato.release.export import arrow_column, chart, optional
+from sfumato.release.harmless import for_html, visible
 from sfumato.release.intervals import Answered, Bar, Evaluate, answer, bars
 from sfumato.release.noisy import Noisy
 from sfumato.release.receipt import Receipt, receipt_to_json
@@ -136,21 +136,21 @@ class Release:
         columns, numbers = self._cells()
         lines = [text_table(self.columns, columns, numbers)]
         lines += [f"({len(self):,} rows)"] if len(self) > _SHOWN else []
-        return "\n".join([*lines, f"cost: {self.loss}; ± at 95 %", *(f"note: {note}" for note in self.notes)])
+        return "\n".join([*lines, f"cost: {self.loss}; ± at 95 %", *(f"note: {visible(note)}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         columns, numbers = self._cells()
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        head = "".join(f"<th>{for_html(name)}</th>" for name in self.columns)
         aligned = ["right" if number else "left" for number in numbers]
         body = "".join(
             "<tr>"
             + "".join(
-                f'<td style="text-align:{side}">{escape(cell)}</td>' for cell, side in zip(row, aligned, strict=True)
+                f'<td style="text-align:{side}">{for_html(cell)}</td>' for cell, side in zip(row, aligned, strict=True)
             )
             + "</tr>"
             for row in zip(*columns, strict=True)
         )
-        foot = "<br>".join(escape(line) for line in (f"cost: {self.loss}; ± at 95 %", *self.notes))
+        foot = "<br>".join(for_html(line) for line in (f"cost: {self.loss}; ± at 95 %", *self.notes))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{foot}</p>"
 
     def _cells(self) -> tuple[list[list[str]], list[bool]]:

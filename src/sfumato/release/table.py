@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import floor, log10
 
 from sfumato.release.decode import Value
+from sfumato.release.harmless import visible
 
 Ends = tuple[Value, Value]
 _DIGITS = 2
@@ -19,7 +20,7 @@ def text_table(names: Sequence[str], columns: Sequence[Sequence[str]], numbers: 
     er    12 ± 3
     icu    7 ± 3
     """
-    clean = [[_line(cell) for cell in (name, *cells)] for name, cells in zip(names, columns, strict=True)]
+    clean = [[visible(cell) for cell in (name, *cells)] for name, cells in zip(names, columns, strict=True)]
     widths = [max(map(len, cells)) for cells in clean]
     rows = [list(row) for row in zip(*clean, strict=True)]
     rows.insert(1, ["-" * width for width in widths])
@@ -69,8 +70,3 @@ def _number(value: int | float, places: int | None) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.6g}" if places is None else f"{value:,.{min(places, 12)}f}"
-
-
-def _line(text: str) -> str:
-    """Keep a text on its line: a key may hold anything, also what moves a terminal's cursor."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
