@@ -54,16 +54,6 @@ def delta(pair: Pair, epsilon: float) -> float:
     return max(math.fsum(np.maximum(p - x * q, 0.0)), math.fsum(np.maximum(q - x * p, 0.0)))
 
 
-def delta_at_least(event: Event, epsilon: float) -> float:
-    """Return what some release costs that the event allows."""
-    return max(delta(member.least, epsilon) for member in members(event))
-
-
-def delta_at_most(event: Event, epsilon: float) -> float:
-    """Return what the releases that the lower bounds speak of do not exceed."""
-    return max(delta(member.most, epsilon) for member in members(event))
-
-
 def members(event: Event) -> list[Member]:
     """Return releases that the event allows."""
     match event:
@@ -81,7 +71,7 @@ def members(event: Event) -> list[Member]:
             return [_exactly(np.array([1.0, 0.0]), np.array([0.0, 1.0]))]
         case BoundedRange(width, _):
             dominating = _cut(*_range(float(width)))[1]
-            return [Member(_two_points(share * float(width), float(width)), dominating) for share in (0.5, 0.3, 0.8)]
+            return [Member(_two_points(share * float(width), float(width)), dominating) for share in (0.5, 0.8)]
         case Concentrated(rho, _):  # real Gaussian noise is one such release, and the one of the lower bounds
             return [Member(*_cut(*_gaussian(math.sqrt(2 * rho))))]
         case RealGaussianNoise(squared, variance, _):

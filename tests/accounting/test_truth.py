@@ -30,6 +30,7 @@ from sfumato.errors import UnsupportedEvent
 from sfumato.mechanisms.gaussian import Gaussian
 
 F = Fraction
+ASKED = 1.1e-6  # relative width of the engines' own bounds up to which no other accountant is asked
 ROUNDING = 1e-8  # of the oracle's floats, and of the tenth digit that is rounded outwards
 
 
@@ -47,8 +48,8 @@ def the_truth_lies_between(event: Event, epsilon: float, target: Fraction) -> No
     assert upper >= at_least(epsilon) * (1 - ROUNDING) - 1e-13
     lower, upper = pld.bounds(event, target)
     assert 0 <= lower <= upper
-    assert lower <= oracle.crossing(at_most, target) * (1 + ROUNDING) + 1e-13
-    assert upper >= oracle.crossing(at_least, target) * (1 - ROUNDING) - 1e-13
+    assert lower == 0 or at_most(min(lower, 500.0) * (1 - ROUNDING)) >= target * (1 - F(ROUNDING))
+    assert upper > 500 or at_least(upper * (1 + ROUNDING) + 1e-13) <= target * (1 + F(ROUNDING))
 
 
 @pytest.mark.parametrize("event", FOUND, ids=str)
@@ -57,7 +58,7 @@ def test_the_truth_lies_between_the_bounds(event: Event, epsilon: float, target:
     the_truth_lies_between(event, epsilon, target)
 
 
-@settings(max_examples=30)
+@settings(max_examples=25)
 @given(COMPOSITIONS, st.sampled_from([0.0, 0.1, 0.7, 2.0]), DELTAS)
 def test_the_truth_lies_between_the_bounds_of_random_compositions(
     event: Event, epsilon: float, target: Fraction
@@ -68,8 +69,7 @@ def test_the_truth_lies_between_the_bounds_of_random_compositions(
 def test_where_adding_decides_a_failure_in_the_sample_is_not_a_failure_of_the_whole() -> None:
     """The case that was certified wrongly: a lower bound of 0.4164 where the truth is 0.4045."""
     both = pld.bounds(FOUND[0], F(1, 20))
-    members = oracle.members(FOUND[0])
-    (member,) = members
+    (member,) = oracle.members(FOUND[0])
     truth = oracle.crossing(lambda loss: oracle.delta(member.least, loss), F(1, 20))
     assert both[0] <= truth <= both[1] <= both[0] * 1.0001
 
@@ -93,7 +93,7 @@ def no_accountant_says_less(event: Event, delta: Fraction) -> None:
     lower, upper = pld.bounds(event, delta)
     assert 0 <= lower <= upper
     for accountant in ACCOUNTANTS:
-        assert upper <= known(accountant, event, delta) * (1 + 2e-9)
+        assert upper <= known(accountant, event, delta) * (1 + ASKED)
 
 
 LONGER: list[Event] = [
@@ -120,11 +120,11 @@ def test_no_accountant_says_less_of_random_compositions(event: Event, delta: Fra
     no_accountant_says_less(event, delta)
 
 
-@pytest.mark.parametrize("event", [event for event in LONGER if not isinstance(event, Approximate)], ids=str)
+@pytest.mark.parametrize("event", LONGER, ids=str)
 def test_delta_is_bounded_by_what_the_renyi_accountant_knows(event: Event) -> None:
     for epsilon in (F(1), F(8)):
         lower, upper = pld.delta_bounds(event, epsilon)
-        assert 0 <= lower <= upper <= known(lambda one, at: rdp.delta(one, at), event, epsilon) * (1 + 2e-9)
+        assert 0 <= lower <= upper <= known(rdp.delta, event, epsilon) * (1 + ASKED)
 
 
 @pytest.mark.parametrize("delta", [F(1, 10**9), F(1, 10**12)])

@@ -158,18 +158,18 @@ def _whole(event: Event) -> Event:
     core, failures = strip(event)
     if failures.most == 0:
         return rebuilt(core)
-    if failures.kept is None:
-        return event
-    return Approximate(rebuilt(core), 1 - failures.kept) if failures.kept else NonPrivate(Neighbours.ADD_REMOVE)
+    if failures.least == math.inf:
+        return NonPrivate(Neighbours.ADD_REMOVE)
+    return event if failures.kept is None else Approximate(rebuilt(core), 1 - failures.kept)
 
 
 def _failure(delta: Fraction) -> Failures:
-    size = _exponent(float(delta))
-    return Failures(size * (1 - _OUTWARD), size * (1 + _OUTWARD) + _SUBNORMAL, 1 - delta)
-
-
-def _exponent(delta: float) -> float:
-    return -math.log1p(-delta) if delta < 1 else math.inf
+    """Return -ln(1 - delta) between two floats, from whichever of delta and 1 - delta is the smaller."""
+    kept = 1 - delta
+    if kept < _SUBNORMAL:
+        return Failures(600.0, math.inf, kept)
+    size = -math.log1p(-float(delta)) if delta < kept else -math.log(float(kept))
+    return Failures(size * (1 - _OUTWARD), size * (1 + _OUTWARD) + _SUBNORMAL, kept)
 
 
 def elementary(parts: Mapping[Event, int]) -> float:
