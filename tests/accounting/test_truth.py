@@ -53,7 +53,7 @@ def the_truth_lies_between(event: Event, epsilon: float, target: Fraction) -> No
 
 
 @pytest.mark.parametrize("event", FOUND, ids=str)
-@pytest.mark.parametrize(("epsilon", "target"), [(0.0, F(1, 20)), (0.3, F(1, 1000)), (0.6, F(1, 100))])
+@pytest.mark.parametrize(("epsilon", "target"), [(0.0, F(1, 20)), (0.3, F(1, 1000))])
 def test_the_truth_lies_between_the_bounds(event: Event, epsilon: float, target: Fraction) -> None:
     the_truth_lies_between(event, epsilon, target)
 
