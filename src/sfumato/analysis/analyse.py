@@ -13,6 +13,7 @@ from sfumato.analysis.lowering import lower, narrowed
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.analysis.scalar import Operator, column
 from sfumato.analysis.scalar import columns as columns_read
+from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql
 from sfumato.query.expression import Position
@@ -41,13 +42,14 @@ class _Reading:
     catalog: Catalog
     public: Public
     options: Options
+    used: Used
     groups: list[Group] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
-    reading = _Reading(catalog, public, query.options)
+    reading = _Reading(catalog, public, query.options, used_columns(query.relation))
     below = _analyse(query.relation.source, reading)
     outcome = Show(below.flow, query.relation.label, _items(query.relation, below))
     if below.state is State.PRIVATE:
@@ -85,7 +87,8 @@ def _analyse(relation: Relation, reading: _Reading) -> Analysed:
         case Values():
             return _values(relation)
         case Join(_, left, right):
-            pair, note = joined(relation, _analyse(left, reading), _analyse(right, reading), reading.public)
+            sides = _analyse(left, reading), _analyse(right, reading)
+            pair, note = joined(relation, *sides, reading.used, reading.public)
             reading.notes += [] if note is None else [note]
             return pair
         case Filter(source):
@@ -117,7 +120,10 @@ def _scan(scan: Scan, reading: _Reading) -> Analysed:
     unique = frozenset((scan.label, field.name) for field in table.fields if field.unique)
     _check_unit(reading.options, table, scan.at)
     owned = Owned(unit, table.identity, table.rows_per_unit, table.groups_per_unit, unique, (_owner_name(table),))
-    return Analysed(Read(scan.table, scan.label, columns), scope, State.PRIVATE, owned, cells)
+    # where each row is a person, the number of a row tells rows apart, so that nobody can have two
+    most = table.rows_per_unit if table.identity else None
+    once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
+    return Analysed(Read(scan.table, scan.label, columns, most, once), scope, State.PRIVATE, owned, cells)
 
 
 def _owner_name(table: Table) -> str:

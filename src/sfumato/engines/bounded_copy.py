@@ -13,7 +13,7 @@ import duckdb
 
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.column_sql import Stored, check_type, column_sql, keyed, storage, unit_sql
-from sfumato.engines.connection import COPY, execute, literal, quoted
+from sfumato.engines.connection import COPY, RANK, execute, literal, once_name, quoted
 from sfumato.engines.source import SourceTable
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
@@ -264,20 +264,35 @@ def _hash(purpose: str, text: str) -> str:
 
 
 def _write(build: Build, table: Table, columns: list[Column]) -> None:
+    """Write the rows in the order of all their columns, so that their order tells nothing but what they hold.
+
+    Where people have rows, hidden columns number them within a person, so that a statement can keep to the bound that
+    it was priced for without counting: RANK, and for each unique column the rows that hold the same value.
+    """
     unit = unit_column(table)
     names = [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
+    order = [f"c{at}" for at in _sort_keys(columns)]
     if unit is not None:
         names.insert(0, f"id AS {quoted(unit)}")
+        names.append(f"row_number() OVER (PARTITION BY id)::UINTEGER AS {quoted(RANK)}")
+        names += [f"{_once(f'c{at}')} AS {quoted(once_name(one.name))}" for at, one in enumerate(columns) if one.unique]
+        order.append("id")
         source = (
             f"(FROM {STAGE}.rows AS r ANTI JOIN {STAGE}.crowded AS c USING (id)) UNION ALL "
             f"(FROM {STAGE}.rows AS r SEMI JOIN {STAGE}.chosen AS c ON r.rowid = c.place)"
         )
     else:
         source = f"FROM {STAGE}.rows"
-    order = [f"c{at}" for at in _sort_keys(columns)] + (["id"] if unit is not None else [])
+    order += [f"c{at}" for at in range(len(columns)) if f"c{at}" not in order]
     selected = ", ".join(names or [f"c0 AS {quoted(LONE)}"])
     ordered = f"ORDER BY {', '.join(order)}" if order else ""
     build.run(f"CREATE TABLE {COPY}.main.{quoted(table.name)} AS SELECT {selected} FROM ({source}) {ordered}")  # noqa: S608
+
+
+def _once(column: str) -> str:
+    """Return the number of a row among those of one person that hold the same value; a NULL is nobody's like."""
+    number = f"row_number() OVER (PARTITION BY id, {column})"
+    return f"(CASE WHEN {column} IS NULL THEN 1 ELSE {number} END)::UINTEGER"
 
 
 def most_removed(table: Table) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.analysis.catalog import Catalog, Public
+from sfumato.analysis.catalog import Catalog
 from sfumato.analysis.flow import Show
 from sfumato.analysis.private_query import Cell
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
@@ -38,7 +38,7 @@ class DuckDB:
 
     catalog: Catalog
     version: str
-    public: Public
+    public: DuckDBPublic
 
     def __init__(self, policy: Policy, registered: Registered, limits: Limits | None = None) -> None:
         self._reader = Reader(registered, limits or Limits())
@@ -60,7 +60,8 @@ class DuckDB:
 
     def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
-        rows = self._reader.rows(_checked(flow_sql(show, self._public_tables)) or "")
+        self.public.check(show)
+        rows = self._reader.free_rows(_checked(flow_sql(show, self._public_tables)) or "")
         return [[row[at] for row in rows] for at in range(len(show.items))]
 
     def close(self) -> None:
