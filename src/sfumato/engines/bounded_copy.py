@@ -267,15 +267,18 @@ def _write(build: Build, table: Table, columns: list[Column]) -> None:
     """Write the rows in the order of all their columns, so that their order tells nothing but what they hold.
 
     Where people have rows, hidden columns number them within a person, so that a statement can keep to the bound that
-    it was priced for without counting: RANK, and for each unique column the rows that hold the same value.
+    it was priced for without counting: RANK, and for each unique column the rows that hold the same value. A row's
+    numbers depend on the same person's rows alone.
     """
     unit = unit_column(table)
     names = [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
     order = [f"c{at}" for at in _sort_keys(columns)]
     if unit is not None:
         names.insert(0, f"id AS {quoted(unit)}")
-        names.append(f"row_number() OVER (PARTITION BY id)::UINTEGER AS {quoted(RANK)}")
-        names += [f"{_once(f'c{at}')} AS {quoted(once_name(one.name))}" for at, one in enumerate(columns) if one.unique]
+        within = f" ORDER BY {', '.join(f'c{at}' for at in range(len(columns)))}" if columns else ""
+        names.append(f"row_number() OVER (PARTITION BY id{within})::UINTEGER AS {quoted(RANK)}")
+        unique = [(f"c{at}", column.name) for at, column in enumerate(columns) if column.unique]
+        names += [f"{_once(value, within)} AS {quoted(once_name(name))}" for value, name in unique]
         order.append("id")
         source = (
             f"(FROM {STAGE}.rows AS r ANTI JOIN {STAGE}.crowded AS c USING (id)) UNION ALL "
@@ -289,9 +292,9 @@ def _write(build: Build, table: Table, columns: list[Column]) -> None:
     build.run(f"CREATE TABLE {COPY}.main.{quoted(table.name)} AS SELECT {selected} FROM ({source}) {ordered}")  # noqa: S608
 
 
-def _once(column: str) -> str:
+def _once(column: str, within: str) -> str:
     """Return the number of a row among those of one person that hold the same value; a NULL is nobody's like."""
-    number = f"row_number() OVER (PARTITION BY id, {column})"
+    number = f"row_number() OVER (PARTITION BY id, {column}{within})"
     return f"(CASE WHEN {column} IS NULL THEN 1 ELSE {number} END)::UINTEGER"
 
 

@@ -201,8 +201,8 @@ class DuckDBPublic:
             self.check(flow)
             return answer()
 
-        if isinstance(flow, Kept) and isinstance(flow.rows, _KeptTable):
-            return self._once((kind, more), checked, flow.rows.facts)
+        if isinstance(flow, Kept):
+            return self._once((kind, more), checked, flow.rows.facts if isinstance(flow.rows, _KeptTable) else {})
         return self._once((kind, flow, more), checked)
 
     def _once(self, question: Hashable, answer: Callable[[], Fact], known: dict[Hashable, Any] | None = None) -> Fact:
