@@ -206,7 +206,5 @@ def test_an_aggregate_of_doubles_meets_nobody(clinic: tuple[Opened, list[Opened]
 
 def test_exact_aggregates_of_public_rows_may_meet_people(clinic: tuple[Opened, list[Opened]]) -> None:
     public = "SELECT dept, COUNT(*) AS n, SUM(floor) AS s, AVG(floor) AS a, MAX(name) AS m FROM staff GROUP BY dept"
-    _check(
-        *clinic,
-        f"SELECT COUNT(*), SUM(LEAST(p.n, 5)), SUM(LEAST(p.s, 5)) FROM visits v JOIN ({public}) p ON v.dept = p.dept WHERE p.a > 1",
-    )
+    sums = "COUNT(*), SUM(LEAST(p.n, 5)), SUM(LEAST(p.s, 5))"
+    _check(*clinic, f"SELECT {sums} FROM visits v JOIN ({public}) p ON v.dept = p.dept WHERE p.a > 1")
