@@ -17,9 +17,9 @@ MOST_CHARACTERS = 100_000_000
 class Clock:
     """One allowance of seconds, from now on: for all the statements of one question together."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
-        self._seconds = seconds
-        self._end = time.monotonic() + seconds
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = SECONDS if seconds is None else seconds
+        self._end = time.monotonic() + self._seconds
 
     @contextmanager
     def running(self, stop: Callable[[], None]) -> Iterator[None]:

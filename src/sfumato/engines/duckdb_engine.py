@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.analysis.catalog import Catalog
-from sfumato.analysis.flow import Show
+from sfumato.analysis.flow import Given, Kept, Read, Show
 from sfumato.analysis.private_query import Cell
+from sfumato.analysis.work import check_work
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.catalog_of import catalog_of
 from sfumato.engines.connection import Limits
@@ -23,6 +24,8 @@ from sfumato.policy.policy import Policy
 
 LONGEST = 1_000_000
 """The most characters of one statement."""
+SELECTED = 1_000
+"""For so many cells, and their pairs, there is time where keys are selected; nobody knows how many there will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class DuckDB:
 
     def prepare(self, plan: Plan) -> Job:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
+        if plan.groups:
+            _check_outcome(plan)
         return Job(plan, tuple(_checked(group_sql(group, self._tables)) for group in plan.groups))
 
     def run(self, job: Job) -> Aggregates:
@@ -78,6 +83,16 @@ class DuckDB:
         found = tuple(row[:width] for row in rows)
         units = integer_answers([row[-1] for row in rows])
         return GroupAggregates(found, _columns(names, rows, width), units)
+
+
+def _check_outcome(plan: Plan) -> None:
+    """Refuse what would compute for ever with the noisy groups: that is free, too."""
+    cells = {one.group.label: one.group.cells if one.group.public_keys else SELECTED for one in plan.groups}
+
+    def size(node: Read | Given | Kept) -> int:
+        return len(node.rows) if isinstance(node, Given) and node.rows is not None else cells.get(node.label, 0)
+
+    check_work(plan.private.outcome, size)
 
 
 def _checked(statement: str | None) -> str | None:
