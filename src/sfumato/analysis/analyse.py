@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field, replace
 
 from sfumato.analysis.catalog import Catalog, Public, Table
+from sfumato.analysis.characters import check_characters
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
-from sfumato.analysis.groups import Limits, owned_fold, release_point
+from sfumato.analysis.groups import Limits, measure_parts, owned_fold, release_point
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, shape
 from sfumato.analysis.lineage import Analysed, Owned, State, at, is_owner
@@ -155,6 +156,7 @@ def _filter(relation: Filter, source: Analysed, reading: _Reading) -> Analysed:
     scope = source.scope if source.state is State.RELEASED else narrowed(source.scope, relation.condition)
     cells = source.cells
     if source.state is State.PRIVATE:
+        check_characters(source.flow, _rows(source), (condition,))
         for part in condition.arguments if condition.operator is Operator.AND else (condition,):
             cells = chosen_cells(part, cells, reading.public)
     flow = Keep(source.flow, condition)
@@ -166,12 +168,18 @@ def _aggregate(relation: Aggregate, source: Analysed, reading: _Reading) -> Anal
     keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
     if source.state is not State.PRIVATE:
         return _plain_fold(relation, keys, source)
+    measured = (part for measure in relation.measures for part in measure_parts(measure, source.scope) if part)
+    check_characters(source.flow, _rows(source), (*(key.scalar for key in keys), *measured), relation.at)
     if any(is_owner(key.scalar) for key in keys):
         return owned_fold(relation, keys, source, reading.public)
     limits = Limits(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
     group, noisy = release_point(relation, keys, source, limits, reading.public)
     reading.groups.append(group)
     return noisy
+
+
+def _rows(source: Analysed) -> int:
+    return 1 if source.owned is None else source.owned.rows
 
 
 def _plain_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed) -> Analysed:
@@ -198,6 +206,7 @@ def _private_project(relation: Project, items: tuple[Item, ...], source: Analyse
     """Compute columns of private rows one row at a time; the owner goes with them, whether it was selected or not."""
     if source.owned is None:
         raise AssertionError("a private flow has an owner")
+    check_characters(source.flow, source.owned.rows, (item.scalar for item in items))
     shown = (*items, Item(_OWNER, source.owned.unit))
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
     cells: Cells = {

@@ -6,6 +6,7 @@ Proof: proofs/lineage.md §3
 from dataclasses import replace
 
 from sfumato.analysis.catalog import Public
+from sfumato.analysis.characters import check_characters
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Fold, Folded, Given, Kept, Pair, Read, below, outputs
 from sfumato.analysis.keys import MOST_CELLS, Cells, shape
@@ -122,6 +123,7 @@ def _with_public(join: Join, private: Analysed, other: Analysed, used: Used, pub
     most = other.flow.most if isinstance(other.flow, Kept) else 0
     _check_pairs(owned.rows * most, owned.rows, join.at)
     flow = Pair(join.kind, private.flow, other.flow, condition)
+    check_characters(flow, owned.rows * most, _tests(condition), join.at)
     inner = join.kind is JoinKind.INNER
     return replace(
         private,
@@ -219,8 +221,10 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
     )
     limits = [groups for groups in (first.groups, second.groups) if groups is not None]
     owned = Owned(first.unit, True, rows, min(limits, default=None), unique, first.names + second.names)
+    flow = Pair(join.kind, left.flow, right.flow, condition)
+    check_characters(flow, rows, _tests(condition), join.at)
     analysed = Analysed(
-        Pair(join.kind, left.flow, right.flow, condition),
+        flow,
         _after(join, scope),
         State.PRIVATE,
         owned,
@@ -228,6 +232,14 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
         {**left.origins, **right.origins},
     )
     return analysed, None if _says_so(join.condition, scope) else _note(first, second)
+
+
+def _tests(condition: Scalar | None) -> tuple[Scalar, ...]:
+    """Return what is looked at for each pair; equalities are looked up, each side by itself."""
+    if condition is None:
+        return ()
+    parts = condition.arguments if condition.operator is Operator.AND else (condition,)
+    return tuple(part for part in parts if part.operator is not Operator.EQUAL)
 
 
 def _check_pairs(rows: int, before: int, position: Position) -> None:
