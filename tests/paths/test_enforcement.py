@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - statements are written by hand here, never from anybody's input
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.paths.test_sensitivity import Opened, _check
 from tests.paths.worlds import World, a_world, policy, write
 
 from sfumato.analysis.catalog import PublicRows
-from sfumato.analysis.flow import Flow
+from sfumato.analysis.flow import Flow, Item
 from sfumato.analysis.scalar import Scalar
 from sfumato.engines.connection import RANK, Limits, once_name, quoted
 from sfumato.engines.duckdb_engine import DuckDB
@@ -133,7 +133,7 @@ class Lying:
     def __init__(self, engine: DuckDB) -> None:
         self._public = engine.public
 
-    def kept(self, flow: Flow, columns: Mapping[str, Scalar], keys: tuple[Scalar, ...]) -> Understated:
+    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> Understated:
         return Understated(self._public.kept(flow, columns, keys))
 
     def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
@@ -142,6 +142,9 @@ class Lying:
     def distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Any, ...] | None:
         found = self._public.distinct(flow, scalar, most)
         return found if found is None else found[:1]
+
+    def at_home(self, flow: Flow) -> Flow:
+        return flow
 
     def rows(self, flow: Flow, scalars: tuple[Scalar, ...], most: int) -> tuple[tuple[Any, ...], ...] | None:
         found = self._public.rows(flow, scalars, most)
@@ -208,3 +211,11 @@ def test_exact_aggregates_of_public_rows_may_meet_people(clinic: tuple[Opened, l
     public = "SELECT dept, COUNT(*) AS n, SUM(floor) AS s, AVG(floor) AS a, MAX(name) AS m FROM staff GROUP BY dept"
     sums = "COUNT(*), SUM(LEAST(p.n, 5)), SUM(LEAST(p.s, 5))"
     _check(*clinic, f"SELECT {sums} FROM visits v JOIN ({public}) p ON v.dept = p.dept WHERE p.a > 1")
+
+
+def test_a_plan_of_another_engine_is_cut_at_what_was_accounted_for_there(clinic: tuple[Opened, list[Opened]]) -> None:
+    first, (other, *_) = clinic
+    for sql in JOINS:
+        plan = first.plan(sql)
+        (mine,), (theirs,) = (other.engine.run(other.engine.prepare(one)).groups for one in (plan, other.plan(sql)))
+        assert [list(one) for one in mine.columns.values()] == [list(one) for one in theirs.columns.values()]

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.facts import Facts
-from sfumato.analysis.flow import Flow
+from sfumato.analysis.flow import Flow, Item
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import Scalar
 
@@ -72,7 +72,7 @@ class PublicRows(Protocol):
 class Public(Protocol):
     """What an engine can compute before any private row is read: from public tables and from the text alone."""
 
-    def kept(self, flow: Flow, columns: Mapping[str, Scalar], keys: tuple[Scalar, ...]) -> PublicRows:
+    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
         """Return the rows of a public flow, computed once, with these columns."""
 
     def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:

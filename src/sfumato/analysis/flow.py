@@ -50,13 +50,14 @@ class Given:
 class Kept:
     """The rows of a public flow, computed once: what was accounted for and what the statement reads are the same.
 
-    `most` is how many rows were taken to agree in all `keys`; the statement keeps to it. `rows` is the engine's hold
-    on the rows, which live as long as somebody has it. Two are equal if they are the same rows of the same question.
+    `columns` are scalars over the source, by the names that they have above. `most` is how many rows were taken to
+    agree in all `keys`; the statement keeps to it. `rows` is the engine's hold on the rows, which live as long as
+    somebody has it; another engine computes them for itself. Two are equal if the same was asked for.
     """
 
     source: "Flow"
     label: str
-    columns: tuple[tuple[str, Facts], ...]
+    columns: tuple[Item, ...]
     keys: tuple[Scalar, ...]
     most: int
     rows: object = field(compare=False, repr=False)
@@ -147,8 +148,10 @@ def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:
     match flow:
         case Read(_, label, columns):
             return [(label, name, facts) for name, _, facts in columns]
-        case Given(label, columns) | Kept(_, label, columns):
+        case Given(label, columns):
             return [(label, name, facts) for name, facts in columns]
+        case Kept(_, label, items):
+            return [(label, item.name, item.scalar.facts) for item in items]
         case Pair(_, left, right):
             return outputs(left) + outputs(right)
         case Fold(_, label, keys, measures):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.characters import check_characters
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Folded, Given, Kept, Pair, Read, below, outputs
+from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Kept, Pair, Read, below, outputs
 from sfumato.analysis.keys import MOST_CELLS, Cells, shape
 from sfumato.analysis.lineage import Analysed, Owned, State, at
 from sfumato.analysis.lowering import Scope, lower, narrowed
@@ -138,15 +138,11 @@ def _with_public(join: Join, private: Analysed, other: Analysed, used: Used, pub
 def _kept(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: Public) -> Analysed:
     """Return public rows as they are once computed: what is known of them and what is read are the same rows."""
     label = f'"kept" {_first_label(other.flow)}'
-    columns = {f"{name[0]}.{name[1]}": scalar for name, scalar in other.scope.items() if name in used}
-    rows = public.kept(other.flow, columns, keys)
-    facts = tuple((name, scalar.facts) for name, scalar in columns.items())
-    flow = Kept(other.flow, label, facts, keys, max(1, rows.most), rows)
-    scope = {
-        name: column(label, f"{name[0]}.{name[1]}", scalar.facts)
-        for name, scalar in other.scope.items()
-        if name in used
-    }
+    known = {name: Item(f"{name[0]}.{name[1]}", scalar) for name, scalar in other.scope.items() if name in used}
+    items = tuple(known.values())
+    rows = public.kept(other.flow, items, keys)
+    flow = Kept(other.flow, label, items, keys, max(1, rows.most), rows)
+    scope = {name: column(label, item.name, item.scalar.facts) for name, item in known.items()}
     return Analysed(flow, scope, State.PUBLIC, origins={label: flow})
 
 

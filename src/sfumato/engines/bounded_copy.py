@@ -219,13 +219,13 @@ def _choose(build: Build, table: Table, columns: list[Column]) -> None:
         f"CREATE TABLE {STAGE}.draws AS SELECT {', '.join(['rows.rowid AS place', 'id', *unique])}, {first} AS first, "  # noqa: S608
         f"(hash(id) % {parts})::UINTEGER AS part FROM {STAGE}.rows AS rows SEMI JOIN {STAGE}.crowded AS c USING (id)"
     )
-    build.run(f"CREATE TABLE {STAGE}.chosen (place BIGINT)")
+    build.run(f"CREATE TABLE {STAGE}.chosen (place BIGINT, nth UINTEGER)")
     for part in range(parts):
         build.run_salted(f"INSERT INTO {STAGE}.chosen {_chosen(unique, most, part)}")
 
 
 def _chosen(unique: list[str], most: int, part: int) -> str:
-    """Return the query for the places of the rows that are kept, among the people of one part."""
+    """Return the query for the places of the rows that are kept and their ranks, among the people of one part."""
     names = ", ".join(["place", "id", *unique])
     # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
     # does not matter, because they are equal.
@@ -239,7 +239,7 @@ def _chosen(unique: list[str], most: int, part: int) -> str:
         once = f"row_number() OVER (PARTITION BY id, {key} ORDER BY draw) = 1"
         chosen = f"SELECT * FROM ({chosen}) QUALIFY {key} IS NULL OR {once}"  # noqa: S608
     rank = "row_number() OVER (PARTITION BY id ORDER BY draw)"
-    return f"SELECT place FROM ({chosen}) QUALIFY {rank} <= {most}"  # noqa: S608
+    return f"SELECT place, {rank} AS nth FROM ({chosen}) QUALIFY nth <= {most}"  # noqa: S608
 
 
 def _most(table: Table) -> int:
@@ -271,22 +271,23 @@ def _write(build: Build, table: Table, columns: list[Column]) -> None:
     numbers depend on the same person's rows alone.
     """
     unit = unit_column(table)
+    values = [f"c{at}" for at in range(len(columns))]
     names = [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
     order = [f"c{at}" for at in _sort_keys(columns)]
+    source = f"FROM {STAGE}.rows"
     if unit is not None:
-        names.insert(0, f"id AS {quoted(unit)}")
-        within = f" ORDER BY {', '.join(f'c{at}' for at in range(len(columns)))}" if columns else ""
-        names.append(f"row_number() OVER (PARTITION BY id{within})::UINTEGER AS {quoted(RANK)}")
+        within = f" ORDER BY {', '.join(values)}" if values else ""
         unique = [(f"c{at}", column.name) for at, column in enumerate(columns) if column.unique]
+        names = [f"id AS {quoted(unit)}", *names, f"nth AS {quoted(RANK)}"]
         names += [f"{_once(value, within)} AS {quoted(once_name(name))}" for value, name in unique]
         order.append("id")
-        source = (
-            f"(FROM {STAGE}.rows AS r ANTI JOIN {STAGE}.crowded AS c USING (id)) UNION ALL "
-            f"(FROM {STAGE}.rows AS r SEMI JOIN {STAGE}.chosen AS c ON r.rowid = c.place)"
+        listed = ", ".join(["id", *values])
+        source = (  # those who had too many rows were ranked when they were chosen
+            f"(SELECT {listed}, row_number() OVER (PARTITION BY id{within})::UINTEGER AS nth FROM {STAGE}.rows "  # noqa: S608
+            f"ANTI JOIN {STAGE}.crowded USING (id)) UNION ALL "
+            f"(SELECT {listed}, c.nth FROM {STAGE}.rows AS r JOIN {STAGE}.chosen AS c ON r.rowid = c.place)"
         )
-    else:
-        source = f"FROM {STAGE}.rows"
-    order += [f"c{at}" for at in range(len(columns)) if f"c{at}" not in order]
+    order += [value for value in values if value not in order]
     selected = ", ".join(names or [f"c0 AS {quoted(LONE)}"])
     ordered = f"ORDER BY {', '.join(order)}" if order else ""
     build.run(f"CREATE TABLE {COPY}.main.{quoted(table.name)} AS SELECT {selected} FROM ({source}) {ordered}")  # noqa: S608

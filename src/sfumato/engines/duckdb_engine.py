@@ -1,7 +1,7 @@
 """The DuckDB engine: plans become statements before anything is charged, and exact, secret integers after."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.analysis.catalog import Catalog
@@ -56,7 +56,11 @@ class DuckDB:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
         if plan.groups:
             _check_outcome(plan)
-        return Job(plan, tuple(_checked(group_sql(group, self._tables)) for group in plan.groups))
+        groups = tuple(
+            replace(one, group=replace(one.group, rows=self.public.at_home(one.group.rows))) for one in plan.groups
+        )
+        plan = replace(plan, groups=groups)
+        return Job(plan, tuple(_checked(group_sql(group, self._tables)) for group in groups))
 
     def run(self, job: Job) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged."""

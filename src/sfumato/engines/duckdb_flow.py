@@ -130,7 +130,7 @@ def _where(tests: Sequence[str]) -> str:
 def _kept(kept: Kept, ordered: bool) -> Frame:
     if ordered or not isinstance(kept.rows, KeptRows):
         raise AssertionError("kept rows meet people's rows, which have no order, in the engine that keeps them")
-    listed = [f"c{at} AS {quoted(name)}" for at, (name, _) in enumerate(kept.columns)] or ["0 AS none"]
+    listed = [f"c{at} AS {quoted(item.name)}" for at, item in enumerate(kept.columns)] or ["0 AS none"]
     cut = f"SELECT {', '.join(listed)} FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}"  # noqa: S608
     return Frame(f"({cut}) AS {quoted(kept.label)}", (kept.label,))
 

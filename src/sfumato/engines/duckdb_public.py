@@ -6,23 +6,23 @@ so that rows, bytes and seconds are limited.
 
 import os
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Lock, local
 from typing import Any, Protocol, TypeVar
 from weakref import finalize
 
 from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Given, Kept, Read
+from sfumato.analysis.flow import Flow, Given, Item, Kept, Pair, Read
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import Scalar
 from sfumato.analysis.work import check_work
 from sfumato.engines.clock import Clock
 from sfumato.engines.connection import RANK, quoted
 from sfumato.engines.duckdb_flow import Tables, projected
-from sfumato.errors import EngineFailed, FreeLimit
+from sfumato.errors import FreeLimit
 
 Rows = list[tuple[Any, ...]]
 Fact = TypeVar("Fact")
@@ -52,15 +52,14 @@ class _KeptTable:
     size: int
     """Bytes, about."""
     most: int
-    process: int
+    home: object
+    """Whose they are: this process's, and this engine's."""
     facts: dict[Hashable, Any] = field(default_factory=dict)
     """What is known of them so far."""
 
     @property
     def relation(self) -> str:
-        """The table's name, in the process that made it."""
-        if self.process != os.getpid():
-            raise EngineFailed()  # its memory was the parent's
+        """The table's name."""
         return f"memory.main.{quoted(self.name)}"
 
 
@@ -81,6 +80,7 @@ class DuckDBPublic:
         self._held: OrderedDict[Hashable, _KeptTable] = OrderedDict()
         self._unused: deque[str] = deque()
         self._names = count(1)
+        self._home = object()
 
     @contextmanager
     def one_question(self) -> Iterator[None]:
@@ -91,18 +91,18 @@ class DuckDBPublic:
         finally:
             del self._clocks.clock
 
-    def kept(self, flow: Flow, columns: Mapping[str, Scalar], keys: tuple[Scalar, ...]) -> _KeptTable:
+    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> _KeptTable:
         """Return the rows of a public flow, computed once: the columns by their places, and their rank among equals."""
         self._here()
         self._drop_unused()
-        question = (flow, tuple(columns.items()), keys)
+        question = (flow, columns, keys)
         with self._lock:
             held = self._held.get(question)
             if held is not None:
                 self._held.move_to_end(question)
                 return held
         check_work(flow, self._size)
-        made = self._make(flow, tuple(columns.values()), keys)
+        made = self._make(flow, tuple(item.scalar for item in columns), keys)
         with self._lock:
             self._held[question] = made
             while len(self._held) > _KEPT_TABLES or sum(table.size for table in self._held.values()) > _KEPT_BYTES:
@@ -130,10 +130,28 @@ class DuckDBPublic:
                 f"There may be {MOST_ROWS:,} of them, and {MOST_BYTES >> 20:,} MB.",
                 "Choose them with WHERE, use fewer of their columns, or join by an equality.",
             )
-        made = _KeptTable(name, int(rows), size, int(most or 0), os.getpid())
+        made = _KeptTable(name, int(rows), size, int(most or 0), self._home)
         self._unused.remove(name)
         finalize(made, self._unused.append, name).atexit = False
         return made
+
+    def at_home(self, flow: Flow) -> Flow:
+        """Return a flow whose kept rows are this engine's.
+
+        They are, unless a plan was made in another process or by another engine: then they are computed here, and cut
+        at what was accounted for there.
+        """
+        self._here()
+        match flow:
+            case Kept(source, _, columns, keys, _, rows):
+                foreign = isinstance(rows, _KeptTable) and rows.home is not self._home
+                return replace(flow, rows=self.kept(source, columns, keys)) if foreign else flow
+            case Read() | Given():
+                return flow
+            case Pair(_, left, right):
+                return replace(flow, left=self.at_home(left), right=self.at_home(right))
+            case _:
+                return replace(flow, source=self.at_home(flow.source))
 
     def _drop_unused(self) -> None:
         """Drop the tables that nobody has any more. It is done here: a finalizer may run at any moment."""
