@@ -122,7 +122,8 @@ class Database:
         """Do all that needs no charge: text, policy and public tables decide it."""
         self._check_open()
         query = parse(sql, self._engine.catalog)  # text -> our own algebra; nothing else goes further
-        private = analyse(query, self._engine.catalog, self._engine.public)  # who is protected, how far they reach
+        with self._engine.public.one_question():  # what is free has limits
+            private = analyse(query, self._engine.catalog, self._engine.public)  # who is protected, how far they reach
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         return Prepared(sql, plan, self._engine.prepare(plan), question(query, plan))

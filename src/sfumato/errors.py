@@ -118,6 +118,12 @@ class BadSql(Refusal):
     code = "bad_sql"
 
 
+class FreeLimit(Refusal):
+    """What costs nothing (public tables, VALUES, quotes) would take too many rows, bytes or seconds."""
+
+    code = "free_limit"
+
+
 class QueryTooLarge(Refusal):
     """The text is longer, deeper or wider than a query may be."""
 
@@ -223,6 +229,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     BudgetExhausted,
     EngineFailed,
     EntropyFailed,
+    FreeLimit,
     ImperfectSource,
     KeysNeedDelta,
     LedgerDamaged,

@@ -11,7 +11,8 @@ from weakref import WeakSet
 
 import duckdb
 
-from sfumato.engines.connection import Limits, execute, open_copy
+from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
+from sfumato.engines.connection import Limits, execute, execute_in_parts, open_copy
 from sfumato.engines.registration import Registered
 from sfumato.engines.versions import fresh_id
 from sfumato.errors import EngineFailed
@@ -40,11 +41,25 @@ class Reader:
                     _INHERITED.append(self._connection)
                     self._open()
 
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows; a failure is one fixed sentence."""
-        self.ready()
+    def rows(self, statement: str, clock: Clock | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows; a failure is one fixed sentence. The clock may stop it."""
         with closing(self._cursor()) as cursor:
-            return execute(cursor, statement)
+            if clock is None:
+                return execute(cursor, statement)
+            with clock.running(cursor.interrupt):
+                return execute(cursor, statement)
+
+    def free_rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement that costs nothing and return its rows: not too many, not too long, not for too long."""
+        found: list[tuple[Any, ...]] = []
+        with closing(self._cursor()) as cursor, Clock().running(cursor.interrupt):
+            size = 0
+            for part in execute_in_parts(cursor, statement):
+                found += part
+                size += sum(len(value) for row in part for value in row if isinstance(value, str))
+                if len(found) > MOST_ROWS or size > MOST_CHARACTERS:
+                    raise too_long_an_answer()
+        return found
 
     def close(self) -> None:
         """Let go of the copy; in a child, of nothing that is the parent's."""
@@ -68,6 +83,7 @@ class Reader:
         self._lock = Lock()
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
+        self.ready()
         try:
             with self._lock:
                 return self._connection.cursor()

@@ -16,7 +16,7 @@ from pathlib import Path
 from sfumato.engines.private_file import write_whole
 from sfumato.randomness.source import Source, read_exactly
 
-FORMAT = 2
+FORMAT = 3
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
 _ID_BYTES = 16
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Given, Item, Keep, Order, Pair, Read, Show, Take
+from sfumato.analysis.flow import Flow, Fold, Given, Item, Keep, Kept, Order, Pair, Read, Show, Take
 from sfumato.analysis.scalar import Operator, Scalar, column
 from sfumato.query.types import Type
 
@@ -22,7 +22,7 @@ def over_draws(outcome: Show, draws: int) -> Show | None:
 def _drawn(flow: Flow, draws: int) -> tuple[Flow, Scalar | None] | None:
     """Return the flow and the number of each row's draw; no number for rows that the text spells out."""
     match flow:
-        case Take() | Read():
+        case Take() | Read() | Kept():
             return None
         case Given(label, columns, rows):
             if rows is not None:
