@@ -1,15 +1,18 @@
 """Opening a source: its bounded copy is found, or built by exactly one process while the others wait."""
 
 import shutil
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfumato.engines.bounded_copy import STAGE, Build, CopiedColumn, CopiedTable, Progress, build_table
-from sfumato.engines.connection import COPY, Limits, closed_connection, execute, literal, open_copy
+from sfumato.engines.bounded_copy import Build, CopiedColumn, CopiedTable, Progress, build_table
+from sfumato.engines.connection import COPY, STAGE, Limits, closed_connection, execute, literal, open_copy
+from sfumato.engines.loading import load_tables
+from sfumato.engines.parquet_mending import mended
 from sfumato.engines.private_file import publish
 from sfumato.engines.salt import read_or_draw_salt
-from sfumato.engines.source import attach_source, read_schema, source_files
+from sfumato.engines.source import Files, attach_source, read_schema, source_files
 from sfumato.engines.versions import (
     FORMAT,
     Manifest,
@@ -149,21 +152,33 @@ def _build(policy: Policy, folder: Path, salt: bytes, progress: Progress, limits
         shutil.rmtree(left)
     folder.mkdir(mode=0o700)
     try:
-        copy = folder / COPY
-        sources = [policy.source.path] if policy.source.path is not None else []
-        connection = closed_connection([folder, *sources], limits, folder / "spill")
-        with closing(connection):
-            for name in (COPY, STAGE):
-                execute(connection, f"ATTACH {literal(str(folder / name))} AS {name}")
-            attach_source(connection, policy.source)
-            build = Build(connection, policy, read_schema(connection, policy), salt)
-            shapes = [build_table(build, table, progress) for table in policy.tables]
-            _write_shape(build, shapes)
-            execute(connection, f"DETACH {COPY}")  # writes everything into the file
-        return copy
+        try:
+            return _built(policy, folder, salt, progress, limits, {})
+        except EngineFailed:
+            if policy.source.scheme != "parquet":
+                raise
+        for name in (COPY, STAGE):
+            (folder / name).unlink(missing_ok=True)
+        return _built(policy, folder, salt, progress, limits, mended(policy, folder / "mended"))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _built(
+    policy: Policy, folder: Path, salt: bytes, progress: Progress, limits: Limits, instead: Mapping[str, Files]
+) -> Path:
+    copy = folder / COPY
+    sources = [policy.source.path] if policy.source.path is not None else []
+    with closing(closed_connection([folder, *sources], limits, folder / "spill")) as connection:
+        for name in (COPY, STAGE):
+            execute(connection, f"ATTACH {literal(str(folder / name))} AS {name}")
+        attach_source(connection, policy.source)
+        found = read_schema(connection, policy, instead)
+        build = Build(connection, policy, found, salt, load_tables(connection, policy, found))
+        _write_shape(build, [build_table(build, table, progress) for table in policy.tables])
+        execute(connection, f"DETACH {COPY}")  # writes everything into the file
+    return copy
 
 
 def _write_shape(build: Build, tables: list[CopiedTable]) -> None:
