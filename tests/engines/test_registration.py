@@ -55,19 +55,20 @@ def rows_of(registered: Registered, table: str = "visits") -> list[tuple[Any, ..
         return sorted(connection.execute(f'SELECT * FROM "{table}"').fetchall(), key=repr)  # noqa: S608
 
 
-def test_a_second_opening_finds_the_copy_and_a_changed_source_builds_a_new_one(tmp_path: Path) -> None:
+def test_a_second_opening_finds_the_copy_and_only_taking_it_again_builds_another(tmp_path: Path) -> None:
     phases: list[tuple[str, str]] = []
     policy = _source(tmp_path)
     first = register(policy, lambda phase, table: phases.append((phase, table)))
     assert phases == [("read", "visits"), ("bound", "visits"), ("sort", "visits")]
     assert register(policy, quiet) == first
+    assert register(_source(tmp_path, 100), quiet) == first
     assert len(phases) == 3
-    held = open_copy(first.path, Limits())
-    second = register(_source(tmp_path, 100), quiet)
+    second = register(policy, quiet, again=True)
     assert second.version != first.version
-    assert not first.path.exists()
-    assert execute(held, "SELECT count(*) FROM visits") == [(80,)]  # who still reads the old one keeps it
-    held.close()
+    assert first.path.exists()  # who still uses the old one keeps it
+    first.use.close()
+    third = register(policy, quiet, again=True)
+    assert (first.path.exists(), second.path.exists(), third.path.exists()) == (False, True, True)
 
 
 def test_another_policy_on_the_same_data_is_another_copy_of_the_same_version(tmp_path: Path) -> None:
@@ -93,11 +94,12 @@ def test_two_openings_give_the_same_rows_because_the_salt_stays(tmp_path: Path) 
     first = register(_source(tmp_path), quiet)
     rows = rows_of(first)
     first.path.unlink()
-    assert rows_of(register(policy_for(tmp_path), quiet)) == rows
+    second = register(policy_for(tmp_path), quiet)
+    assert (second.version, rows_of(second)) == (first.version, rows)
     salt = next(tmp_path.glob("*.salt"))
     assert salt.stat().st_size == 32
     salt.unlink()
-    assert rows_of(register(policy_for(tmp_path), quiet)) != rows
+    assert rows_of(register(policy_for(tmp_path), quiet, again=True)) != rows
 
 
 @pytest.mark.parametrize("damage", ["short", "readable"])
@@ -127,13 +129,14 @@ from pathlib import Path
 from sfumato.engines.registration import register
 from tests.engines.test_registration import policy_for
 print("ready", flush=True)
-registered = register(policy_for(Path(sys.argv[1])), lambda phase, table: print(phase, flush=True))
+again = len(sys.argv) > 2
+registered = register(policy_for(Path(sys.argv[1])), lambda phase, table: print(phase, flush=True), again=again)
 print(registered.version)
 """
 
 
-def _child(root: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", CHILD, str(root)], stdout=subprocess.PIPE, text=True)
+def _child(root: Path, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", CHILD, str(root), *more], stdout=subprocess.PIPE, text=True)
 
 
 def test_two_processes_that_open_at_once_build_once(tmp_path: Path) -> None:
@@ -149,16 +152,16 @@ def test_a_killed_build_leaves_the_old_copy_or_none_and_the_next_one_cleans_up(t
     kept = rows_of(old)
     _source(tmp_path, 60_000)
     for delay in (0.0, 0.01, 0.03, 0.06, 0.12):
-        child = _child(tmp_path)
+        child = _child(tmp_path, "again")
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         time.sleep(delay)
         child.send_signal(signal.SIGKILL)
         child.wait()
         child.stdout.close()
-        if old.path.exists():
-            assert rows_of(old) == kept
-    new = register(policy_for(tmp_path), quiet)
+        assert rows_of(old) == kept
+    old.use.close()
+    new = register(policy_for(tmp_path), quiet, again=True)
     assert len(rows_of(new)) == 80
     assert sorted(path.name.rpartition(".")[2].partition("-")[0] for path in tmp_path.iterdir()) == sorted(
         ["copy", "data", "lock", "manifest", "salt"]
@@ -250,7 +253,7 @@ def test_a_file_a_folder_partitions_and_a_database_give_the_same_copy(tmp_path: 
 def test_csv_text_that_is_not_of_its_type_is_absent_and_never_an_error(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "visits.csv").write_text(
-        "patient_id,cost,dept\n1,12.345,er\n2,abc,icu\n3,1e400,er\n4,nan,zz\nfive,1,er\n6,,\n9,0.015,icu\n",
+        "patient_id,cost,dept\n1,12.345,er\n2,abc,icu\n3,1e400,er\n4,nan,zz\nfive,1,er\n6,,\n7,1,2\n9,0.015,icu\n",
         encoding="utf-8",
     )
     rows = sorted(row[1:] for row in rows_of(register(policy_for(tmp_path, "csv"), quiet)) if row[1] is not None)

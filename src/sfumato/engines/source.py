@@ -74,6 +74,17 @@ class Files:
         }
 
 
+def check_place(location: Location) -> None:
+    """Refuse a source that is not there."""
+    _place(location)
+
+
+def source_root(location: Location) -> Path:
+    """Return the folder in which the files of the source have their names."""
+    path = _place(location)
+    return path if path.is_dir() else path.parent
+
+
 def source_files(location: Location) -> list[Path]:
     """Return every file of the source, sorted; what another process does meanwhile is seen by their stamps."""
     path = _place(location)
@@ -145,7 +156,7 @@ def _place(location: Location) -> Path:
             "Write parquet:, csv: or duckdb: with a path.",
         )
     if not location.path.exists() or (location.scheme == "duckdb" and not location.path.is_file()):
-        raise BadSource("source names nothing that exists.", "There is no data to protect.", "Check the path.")
+        raise BadSource("The source path does not exist.", "There is no data to protect.", "Check the path in source.")
     return location.path
 
 
