@@ -11,9 +11,11 @@ import sfumato
 from sfumato.errors import BadPolicy
 from sfumato.policy.reading import read_policy
 
-INSIDE = tuple(
-    ["id", "u", "k", "n", "c0", "c1", "c2", "k0", "k1", "v0", "p0_0", "p1_0", "o", "p", "f", "h", "place", "part", "first", "nth", "draw", "rank", "row", "rowid", "unit", "rows", "units", "owners", "found", "pairs", "lost", "chosen", "crowded", "folded", "copy", "stage", "source", "main", "csv0", "records", "keys0", "removed", "file_name", "filename"]
-)
+_WORDS = """
+id u k n c0 c1 c2 k0 k1 v0 p0_0 p1_0 o p f h place part first nth draw rank row rowid unit rows units owners found pairs
+lost chosen crowded folded copy stage source main csv0 records keys0 removed file_name filename
+"""
+INSIDE = tuple(_WORDS.split())
 """What statements call things while a copy is built or read, and what the engine itself has names for."""
 
 
