@@ -11,6 +11,8 @@ from sfumato.errors import EngineFailed
 
 COPY = "copy"
 """The name under which the bounded copy is attached."""
+STAGE = "stage"
+"""The name under which the database of intermediate results is attached; it is thrown away."""
 
 RANK = '"rank"'
 """The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys.

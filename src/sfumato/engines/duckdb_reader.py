@@ -66,6 +66,7 @@ class Reader:
         if os.getpid() == self._process:
             self._connection.close()
             rmtree(self._spill, ignore_errors=True)
+        self._registered.use.close()
 
     def _open(self) -> None:
         """Open the copy. The reader is this process's when that has succeeded, not before."""
