@@ -30,7 +30,8 @@ from sfumato.query.types import Type
 from sfumato.release import export
 from sfumato.release.decode import decode
 from sfumato.release.noisy import Noisy, NoisyGroup
-from sfumato.release.release import SELECTED, Release, exact_release, make_release
+from sfumato.release.notes import SELECTED
+from sfumato.release.release import Release, exact_release, make_release
 
 COUNT, SUM, AVG, VARIANCE = Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG, Aggregation.VAR_POP
 NOISE = {"N": laplace(10), "T": laplace(1000)}
@@ -81,13 +82,16 @@ def test_what_is_computed_from_noisy_numbers_has_the_interval_that_follows() -> 
         assert [end / 2 for end in twice] == pytest.approx(list(plain), abs=2)
 
 
-def test_a_ratio_whose_denominator_may_be_nothing_is_unbounded() -> None:
-    ratio = Scalar(Operator.DIVIDE, (reference(SUM), reference(COUNT)), SUMMED, (100, 1))
-    plan = make_plan([COUNT, SUM], NOISE, show(noisy_table([COUNT, SUM]), [], Item("ratio", ratio)))
-    release = make_release(plan, noisy([1000, 5], [10**6, 10**6]), RECEIPT, evaluate)
-    sure, unsure = (row["ratio"] for row in release.intervals())
-    assert sure[0] < 1000 < sure[1]
-    assert unsure == (None, None)
+def test_a_ratio_whose_denominator_may_be_nothing_is_bounded_by_what_it_can_be_and_by_nothing_else() -> None:
+    average = Scalar(Operator.DIVIDE, (reference(SUM), reference(COUNT)), SUMMED, (100, 1))
+    inverse = Scalar(Operator.DIVIDE, (reference(COUNT), reference(SUM)), SUMMED, (10**9, 1))
+    shown = show(noisy_table([COUNT, SUM]), [], Item("average", average), Item("inverse", inverse))
+    plan = make_plan([COUNT, SUM], {"N": laplace(10), "T": laplace(10**6)}, shown)
+    release = make_release(plan, noisy([1000, 5], [10**6, 10**5]), RECEIPT, evaluate)
+    sure, unsure = release.intervals()
+    assert 0 <= sure["average"][0] < 1000 < sure["average"][1] < 500_000
+    assert unsure["average"] == (0, 500_000)  # every cost lies in [0, 5000], on a grid of hundredths
+    assert unsure["inverse"] == (0, None)
 
 
 def chosen(count: int) -> Show:
