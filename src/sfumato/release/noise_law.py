@@ -130,7 +130,7 @@ def _safer(tail: float) -> float:
     It errs by 2.5 % at most near the middle. Far out a single Laplace part weighs more than two moments tell: by 1.2 at
     a thousandth, by 12 at 10^-8 (`tests/release/test_noise_law.py` looks for the worst).
     """
-    return tail / max(1.03, 1.4 * (1e-3 / tail) ** 0.3)
+    return float(tail / max(1.04, 1.6 * (1e-3 / tail) ** 0.3))
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ from sfumato.analysis.facts import Facts
 from sfumato.errors import UnknownName, shown
 from sfumato.exact import decimal_rational, probability
 from sfumato.planning.plan import Plan
-from sfumato.planning.quote import bounding_notes
+from sfumato.planning.truncation import bounding_notes
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
 from sfumato.release.decode import Kept, Value, decode
