@@ -52,25 +52,27 @@ class Rows:
 
 def folded(measure: Folded, rows: Rows, argument: Form | None, cells: MeasuredCells) -> Form:
     """Return an aggregate, a row per group."""
-    if isinstance(argument, Truth | Opaque) and measure.aggregation is not Aggregation.COUNT:
-        return unknown(measure.facts, rows.size)
-    number = argument if not isinstance(argument, Truth | Opaque) else None
-    known = all(is_exact(condition) for condition in rows.conditions)
-    if known and not measure.distinct:
+    counts = measure.aggregation is Aggregation.COUNT
+    if isinstance(argument, Truth | Opaque):
+        if not counts:
+            return unknown(measure.facts, rows.size)
+        argument = _countable(argument)
+    if all(is_exact(condition) for condition in rows.conditions):
         found = _certain(measure, rows, argument, cells)
         if found is not None:
             return found
     events = [condition.events for condition in rows.conditions]
-    events += [number.null_events] if number is not None else []
-    present = _presence(rows, number)
+    events += [argument.null_events] if argument is not None else []
+    present = _presence(rows, argument)
     open = any(condition.open for condition in rows.conditions) or (argument is not None and argument.open)
-    if measure.aggregation is Aggregation.COUNT:
+    if counts:
         always = np.zeros(rows.size, dtype=bool)
         return Boxed(
             rows.events(events), {}, _count_ends(rows, present, measure.distinct), lambda _: (always, always), open
         )
-    if number is None or (measure.distinct and measure.aggregation is Aggregation.SUM):
+    if argument is None or (measure.distinct and measure.aggregation is Aggregation.SUM):
         return unknown(measure.facts, rows.size)
+    number = argument
     scale, find = _scale(measure), _ENDS[measure.aggregation]
 
     def ends(tail: Fraction) -> Ends:
@@ -126,6 +128,36 @@ def _presence(rows: Rows, number: Number | None) -> Callable[[Fraction], tuple[F
     return present
 
 
+def _countable(form: Truth | Opaque) -> Exact | Boxed:
+    """Return truth values or texts as numbers that are NULL where they are: only that is counted."""
+    if isinstance(form, Opaque) and form.codes is not None:
+        return Exact(form.codes)
+    if isinstance(form, Truth):
+
+        def nulls(tail: Fraction) -> Nulls:
+            states = form.states(tail)
+            return states.null, states.null & ~states.true & ~states.false
+
+        def ends(tail: Fraction) -> Ends:
+            size = len(form.states(tail).null)
+            return np.zeros(size), np.ones(size)
+
+        return Boxed(form.events, form.events, ends, nulls, form.open)
+    sure, maybe = np.zeros(form.rows, dtype=bool), np.ones(form.rows, dtype=bool)
+    return Boxed({}, {}, lambda _: (np.zeros(form.rows), np.ones(form.rows)), lambda _: (maybe, sure), open=True)
+
+
+def _first_of_equals(values: Floats, groups: Places, there: Flags) -> Flags:
+    """Return for each different value of a group one of the rows that have it."""
+    found = np.zeros(len(values), dtype=bool)
+    order = np.lexsort((values, groups))[there[np.lexsort((values, groups))]]
+    if len(order):
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (groups[order][1:] != groups[order][:-1]) | (values[order][1:] != values[order][:-1])
+        found[order[new]] = True
+    return found
+
+
 def _certain(measure: Folded, rows: Rows, argument: Form | None, cells: MeasuredCells) -> Form | None:
     """Return an aggregate whose rows are known, where it is a weighted sum of noise or has none."""
     there, _ = _presence(rows, None)(Fraction(1))
@@ -134,6 +166,10 @@ def _certain(measure: Folded, rows: Rows, argument: Form | None, cells: Measured
     if isinstance(argument, Exact):
         there = there & ~np.isnan(argument.values)
         argument = Exact(np.nan_to_num(argument.values, nan=0.0))
+        if measure.distinct:
+            there = _first_of_equals(argument.values, rows.groups, there)
+    elif measure.distinct:
+        return None
     affine = as_affine(argument, cells)
     if affine is None:
         return None

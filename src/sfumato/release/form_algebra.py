@@ -138,7 +138,7 @@ def chosen(forms: list[Form], choices: Places, cells: MeasuredCells | None) -> A
     known = [one for one in sums if one is not None]
     if not known or len(known) < len(sums):
         return None
-    constant = np.choose(choices, [one.constant for one in known])
+    constant = np.stack([one.constant for one in known])[choices, np.arange(len(choices))]
     kept = [choices[one.rows] == place for place, one in enumerate(known)]
     parts = [
         np.concatenate([getattr(one, name)[keep] for one, keep in zip(known, kept, strict=True)])

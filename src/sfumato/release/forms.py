@@ -280,10 +280,11 @@ class Truth:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opaque:
-    """A column that is neither: a text, a moment's name. Exact, unless it was made of noisy numbers."""
+    """A column that is neither: a text. Without noise it has a number for each different one, NaN for NULL."""
 
     rows: int
     open: bool = False
+    codes: Floats | None = None
 
 
 Form = Exact | Affine | Ratio | Boxed | Truth | Opaque

@@ -60,11 +60,13 @@ class Joined:
     def forms(self, scalars: Sequence[Scalar]) -> list[Form]:
         """Return the form of each scalar."""
         exact = {id(part): part for scalar in scalars for part in self._exact_parts(scalar)}
-        known = dict(zip(exact, self._computed(list(exact.values())), strict=True))
+        known: dict[int, Form] = dict(zip(exact, self._computed(list(exact.values())), strict=True))
         return [self._form(scalar, known) for scalar in scalars]
 
     def leaf(self, label: str, name: str) -> Form:
         """Return a noisy column of a table, for these rows."""
+        if self.tables[label].rows == 0:  # nothing but rows that a left join met none of
+            return Exact(np.full(self.rows, np.nan))
         if (label, name) not in self._known:
             self._known[label, name] = gathered(self.tables[label].forms[name], self.places[label], label)
         return self._known[label, name]
@@ -127,9 +129,12 @@ class Joined:
         values = self.tables[label].exact[name]
         return [None if place < 0 else values[place] for place in self.places[label].tolist()]
 
-    def _form(self, scalar: Scalar, known: Mapping[int, Form]) -> Form:
-        if id(scalar) in known:
-            return known[id(scalar)]
+    def _form(self, scalar: Scalar, known: dict[int, Form]) -> Form:
+        if id(scalar) not in known:  # the same part has the same form, and so the same events
+            known[id(scalar)] = self._made(scalar, known)
+        return known[id(scalar)]
+
+    def _made(self, scalar: Scalar, known: dict[int, Form]) -> Form:
         if scalar.operator is Operator.COLUMN:
             return self.leaf(*next(iter(columns(scalar))))
         arguments = [self._form(argument, known) for argument in scalar.arguments]
@@ -137,13 +142,13 @@ class Joined:
         if linear is not None:
             return linear
         if scalar.operator in _DIVISIONS:
-            ratio = divided(arguments[0], _divisor(scalar.arguments[1], arguments[1], known, self))
+            divisor = scalar.arguments[1]
+            if divisor.operator is Operator.NULLIF and divisor.arguments[1].constant == 0:
+                divisor = divisor.arguments[0]  # a quotient by 0 is NULL anyway
+            ratio = divided(arguments[0], self._form(divisor, known))
             if ratio is not None:
-                return (
-                    ratio
-                    if scalar.facts.kind is Kind.REAL and scalar.operator is Operator.DIVIDE
-                    else _finished(scalar, ratio)
-                )
+                plain = scalar.facts.kind is Kind.REAL and scalar.operator is Operator.DIVIDE
+                return ratio if plain else _finished(scalar, ratio)
         return boxed(scalar, arguments, self.rows)
 
     def _linear(self, scalar: Scalar, arguments: list[Form]) -> Form | None:
@@ -183,7 +188,8 @@ def _exact_form(values: Sequence[Kept], facts: Facts, rows: int) -> Form:
         return decided([value if isinstance(value, bool) else None for value in values])
     if facts.kind in _NUMBERS:
         return Exact(np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64))
-    return Opaque(rows)
+    codes: dict[Kept, float] = {None: np.nan}
+    return Opaque(rows, codes=np.array([codes.setdefault(value, len(codes)) for value in values], dtype=np.float64))
 
 
 def _columns_of(scalar: Scalar) -> Iterator[Scalar]:
@@ -191,13 +197,6 @@ def _columns_of(scalar: Scalar) -> Iterator[Scalar]:
         yield scalar
     for argument in scalar.arguments:
         yield from _columns_of(argument)
-
-
-def _divisor(scalar: Scalar, form: Form, known: Mapping[int, Form], joined: Joined) -> Form:
-    """Return what is divided by: NULLIF(…, 0) changes nothing, for a quotient by 0 is NULL anyway."""
-    if scalar.operator is Operator.NULLIF and scalar.arguments[1].constant == 0:
-        return joined._form(scalar.arguments[0], known)
-    return form
 
 
 def _finished(scalar: Scalar, ratio: Exact | Affine | Ratio) -> Boxed:
