@@ -175,6 +175,22 @@ def gathered(form: Form, places: Places, leaf: str) -> Form:
     )
 
 
+def missed(form: Form, absent: Flags) -> Form:
+    """Return a form that can be anything where noise may have kept a left join from meeting its row."""
+    if isinstance(form, Truth | Opaque):
+        return Opaque(len(absent), open=True)
+
+    def ends(tail: Fraction) -> Ends:
+        low, high = form.ends(tail)
+        return np.where(absent, -np.inf, low), np.where(absent, np.inf, high)
+
+    def nulls(tail: Fraction) -> Nulls:
+        maybe, surely = form.nulls(tail)
+        return maybe | absent, surely & ~absent
+
+    return Boxed(form.events, form.null_events, ends, nulls, open=True)
+
+
 def _gathered_events(events: Events, at: Places, leaf: str) -> Events:
     return {(leaf, key): counts[at] for key, counts in events.items() if len(counts)}
 

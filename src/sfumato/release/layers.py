@@ -49,7 +49,7 @@ class Layers:
                 moved[given.label] = moved[given.label] if at is None else _through(at, moved[given.label])
             tables[given.label] = table
         rows = len(next(iter(moved.values()))) if moved else 0
-        joined = Joined(tables, moved, rows, self.evaluate, self.cells)
+        joined = Joined(tables, moved, rows, self.evaluate, self.cells, self._shaky(traced, tables))
         measured = self._measured(traced.folds)
         measured |= {(label, name) for label, table in tables.items() if table.open for name in table.forms}
         wanted = [
@@ -73,6 +73,24 @@ class Layers:
         found = {(group.group.label, one.name) for group in self.plan.groups for one in group.derived}
         return found | {(fold.label, measure.name) for fold in folds for measure in fold.measures}
 
+    def _shaky(self, traced: Traced, tables: Mapping[str, Table]) -> frozenset[str]:
+        """Return the tables of which noise, or a selection of keys, decides whether a left join meets a row."""
+
+        def noisy(scalar: Scalar | None) -> bool:
+            return scalar is None or any(name not in tables[label].exact for label, name in columns(scalar))
+
+        partial = self._partial(traced.folds)
+        return frozenset(
+            label
+            for label, conditions in traced.met.items()
+            if label in partial or tables[label].present or any(map(noisy, conditions))
+        )
+
+    def _partial(self, folds: Sequence[Fold]) -> frozenset[str]:
+        """Return the tables that lack what was not selected."""
+        selected = {group.group.label for group in self.plan.groups if group.selection is not None}
+        return frozenset(selected | ({fold.label for fold in folds} if selected else set()))
+
     def _table(self, given: Given, folds: Sequence[Fold]) -> Table:
         if given.rows is not None:
             names = [name for name, _ in given.columns]
@@ -95,7 +113,8 @@ class Layers:
             return scalar is None or any(name not in tables[label].exact for label, name in columns(scalar))
 
         doubtful = frozenset(label for label, table in tables.items() if table.present)
-        loose = loosen(fold, Noise(noisy, {label: table.rows for label, table in tables.items()}, doubtful))
+        sizes = {label: table.rows for label, table in tables.items()}
+        loose = loosen(fold, Noise(noisy, sizes, doubtful, self._partial(folds)))
         if loose is None or any(table.open for table in tables.values()):
             return _lost(fold, 0)
         keys = [written_out(key.scalar, loose.origins) for key in fold.keys]

@@ -14,7 +14,7 @@ from sfumato.engines.desk import Values
 from sfumato.query.types import Type
 from sfumato.release.decode import Kept
 from sfumato.release.extension import boxed, decided, finished_quotient, is_exact, sides, within
-from sfumato.release.form_algebra import added, chosen, divided, gathered, multiplied
+from sfumato.release.form_algebra import added, chosen, divided, gathered, missed, multiplied
 from sfumato.release.forms import Affine, Boxed, Ends, Exact, Form, Opaque, Ratio, Truth
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.tracing import Origins, written_out
@@ -51,6 +51,8 @@ class Joined:
     rows: int
     evaluate: Evaluate
     cells: MeasuredCells
+    shaky: frozenset[str] = frozenset()
+    """The tables of which a left join met a row, or none, because of noise."""
     _known: dict[tuple[str, str], Form] = field(default_factory=dict)
 
     def noisy(self, scalar: Scalar) -> bool:
@@ -65,10 +67,13 @@ class Joined:
 
     def leaf(self, label: str, name: str) -> Form:
         """Return a noisy column of a table, for these rows."""
-        if self.tables[label].rows == 0:  # nothing but rows that a left join met none of
-            return Exact(np.full(self.rows, np.nan))
         if (label, name) not in self._known:
-            self._known[label, name] = gathered(self.tables[label].forms[name], self.places[label], label)
+            if self.tables[label].rows == 0:  # nothing but rows that a left join met none of
+                found: Form = Exact(np.full(self.rows, np.nan))
+            else:
+                found = gathered(self.tables[label].forms[name], self.places[label], label)
+            absent = self.places[label] < 0
+            self._known[label, name] = missed(found, absent) if label in self.shaky and absent.any() else found
         return self._known[label, name]
 
     def present(self) -> tuple[Truth, ...]:

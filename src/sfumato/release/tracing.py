@@ -6,7 +6,7 @@ aggregates themselves. `trace` follows the rows of the answer; `loosen` finds al
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from sfumato.analysis.facts import Facts, Kind
@@ -37,6 +37,8 @@ class Traced:
     """The aggregates that some of the tables are, by their labels."""
     conditions: tuple[Scalar | None, ...]
     """What decided which rows there are: conditions, and the keys of an order of which only a part was taken."""
+    met: Mapping[str, tuple[Scalar | None, ...]]
+    """For each table on the right of a left join: what decided whether a row of it was met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Noise:
     sizes: Mapping[str, int]
     doubtful: frozenset[str]
     """The tables whose rows are not surely there."""
+    partial: frozenset[str] = frozenset()
+    """The tables that do not surely have all rows: those of selected keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class _Step:
     doubts: tuple[Scalar | None, ...] = ()
     lost: bool = False
     """Whether nobody can say which rows there are."""
+    met: Mapping[str, tuple[Scalar | None, ...]] = field(default_factory=dict)
 
 
 def trace(outcome: Show) -> Traced:
@@ -89,7 +94,7 @@ def trace(outcome: Show) -> Traced:
     marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
     flow = Show(step.flow, outcome.label, (*outcome.items, *marks))
     items = tuple(written_out(item.scalar, step.origins) for item in outcome.items)
-    return Traced(flow, items, step.tables, folds, step.conditions)
+    return Traced(flow, items, step.tables, folds, step.conditions, step.met)
 
 
 def tables_below(fold: Fold) -> tuple[tuple[Given, ...], tuple[Fold, ...]]:
@@ -190,7 +195,8 @@ def _paired(pair: Pair, left: _Step, right: _Step, noise: Noise | None) -> _Step
     doubts = tuple(one for one, doubtful in zip(written, noisy, strict=True) if doubtful)
     lost = left.lost or right.lost
     if noise is not None:
-        shaky = bool(doubts or right.doubts) or any(table.label in noise.doubtful for table in right.tables)
+        unsure = noise.doubtful | noise.partial
+        shaky = bool(doubts or right.doubts) or any(table.label in unsure for table in right.tables)
         rows = prod(noise.sizes[table.label] for table in (*left.tables, *right.tables))
         # a left row that may have met none would be there twice; and nobody waits for all pairs of large tables
         lost = lost or (pair.kind is JoinKind.LEFT and shaky) or (bool(doubts) and rows > _MOST_PAIRS)
@@ -203,7 +209,14 @@ def _paired(pair: Pair, left: _Step, right: _Step, noise: Noise | None) -> _Step
         (),
         (*left.doubts, *right.doubts, *doubts),
         lost,
+        {**left.met, **right.met, **_met(pair, right, written)},
     )
+
+
+def _met(pair: Pair, right: _Step, condition: list[Scalar | None]) -> dict[str, tuple[Scalar | None, ...]]:
+    if pair.kind is not JoinKind.LEFT:
+        return {}
+    return {table.label: (*right.met.get(table.label, ()), *right.conditions, *condition) for table in right.tables}
 
 
 def _taken(take: Take, step: _Step, noise: Noise | None) -> _Step:
