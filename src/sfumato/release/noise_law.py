@@ -28,7 +28,7 @@ _FEW = 3.0
 """A normal law narrower than this is summed up integer by integer."""
 _SHARP = 3.0
 """The excess of a Laplace law; no sum of Laplace and normal laws has more."""
-_GRIDS = (25, 0.1, 1000.0, 0.1, 20.0)
+_GRIDS = (25, 0.1, 300.0, 0.1, 16.0)
 """Laws of this many excesses, integrated in these steps so far, at deviations in these steps so far."""
 
 
@@ -139,7 +139,7 @@ def _quantiles(tail: float) -> tuple[Floats, Floats]:
     excesses, places, logarithms = _tails()
     found = []
     for row in logarithms:
-        last = int(np.argmax(row < np.log(1e-9))) or len(row) - 1  # below, the integral is all rounding
+        last = int(np.argmax(row < np.log(1e-7))) or len(row) - 1  # below, the integral is all rounding
         if np.log(tail) < row[last - 1]:  # logarithms of tails are concave: a line only overestimates them
             slope = (row[last - 1] - row[last - 11]) / (places[last - 1] - places[last - 11])
             found.append(places[last - 1] + (np.log(tail) - row[last - 1]) / slope)

@@ -68,14 +68,14 @@ def of_few(
 
     `moments` are their variances and fourth cumulants.
     """
+    # a row for each integer: adding up rows is several times as fast as adding up along them
+    first, second, variances, fourths = (np.ascontiguousarray(part.T) for part in (*weights, *moments))
 
     def possible(p: Floats, q: Floats) -> Flags:
-        sizes = np.abs(p[:, None] * weights[0] - q[:, None] * weights[1])
+        sizes = np.abs(p * first - q * second)
         squares = sizes**2
-        reach = quantile_of_sum(
-            (squares * moments[0]).sum(axis=1), (squares**2 * moments[1]).sum(axis=1), sizes.max(axis=1), tail
-        )
-        return np.asarray(np.abs(p * over - q * under) <= reach)
+        variance, fourth = (squares * variances).sum(axis=0), (squares**2 * fourths).sum(axis=0)
+        return np.asarray(np.abs(p * over - q * under) <= quantile_of_sum(variance, fourth, sizes.max(axis=0), tail))
 
     return possible
 
