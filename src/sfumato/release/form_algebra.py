@@ -24,7 +24,7 @@ from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noise_law import Floats
 from sfumato.release.ratio import Flags
 
-_MOST_ENTRIES = 4_000_000
+_MOST_ENTRIES = 1_000_000
 """A sum of more entries than this is only taken for what its ends are."""
 
 Linear = Exact | Affine | Ratio

@@ -125,12 +125,10 @@ class Affine:
     def _margin(self, tail: Fraction) -> Floats:
         counts = np.bincount(self.rows, minlength=len(self.constant))
         squares = self.weights**2
-        found = quantile_of_sum(
-            self.total(squares * self.cells.variances[self.places]),
-            self.total(squares**2 * self.cells.fourths[self.places]),
-            self.largest(),
-            float(tail),
-        )
+        with np.errstate(over="ignore"):
+            variance = self.total(squares * self.cells.variances[self.places])
+            fourth = self.total(squares**2 * self.cells.fourths[self.places])
+        found = quantile_of_sum(variance, fourth, self.largest(), float(tail))
         alone = counts[self.rows] == 1
         found[counts == 0] = 0
         kinds = self.cells.kinds[self.places[alone]]

@@ -119,8 +119,10 @@ def quantile_of_sum(variance: Floats, fourth: Floats, largest: Floats, tail: flo
     lies. Blurred by a uniform law of that width the sum has a density, and its tail is read off the law of the same
     variance and excess between Laplace and normal (symmetric variance-gamma).  Proof: proofs/intervals.md
     """
-    blurred = variance + largest**2 / 12
-    excess = np.clip((fourth - largest**4 / 120) / np.maximum(blurred, _TINY) ** 2, 0, _SHARP)
+    with np.errstate(over="ignore", invalid="ignore"):  # noise beyond every number: its excess does not matter
+        blurred = variance + largest**2 / 12
+        excess = np.clip((fourth - largest**4 / 120) / np.maximum(blurred, _TINY) ** 2, 0, _SHARP)
+    excess = np.nan_to_num(excess, nan=_SHARP)
     return np.asarray(largest / 2 + np.sqrt(blurred) * np.interp(excess, *_quantiles(_safer(tail))))
 
 
