@@ -122,3 +122,12 @@ def test_a_join_that_noise_decides_counts_from_sure_pairs_to_possible_ones(clini
     pairs = f"SELECT COUNT(*) AS x FROM ({CELLS}) t JOIN ({OVER_50}) u ON t.n < u.n"  # noqa: S608
     ((low, high),) = bars(clinic, pairs, "5", SURE)
     assert 0 <= low <= 4 <= high <= 16  # the ward and the hospice have fewer than two departments have over 50
+
+
+def test_a_join_of_millions_of_rows_has_an_open_bar_and_takes_no_memory(clinic: sfumato.Database) -> None:
+    cells = "SELECT age, cost / 20 AS c, COUNT(*) AS n FROM visits WHERE age < 80 GROUP BY 1, 2"
+    sql = f"SELECT COUNT(*) AS x, SUM(a.n) AS s FROM ({cells}) a CROSS JOIN ({cells}) b"  # noqa: S608
+    release = clinic.ask(sql, epsilon="1")
+    assert release.rows()[0]["x"] > 4_000_000
+    assert release.intervals()[0] == {"x": (0, None), "s": (None, None)}
+    assert any("open sides" in note for note in release.notes)

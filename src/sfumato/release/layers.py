@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Fold, Folded, Given, outputs
-from sfumato.analysis.scalar import Scalar, columns
+from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Show, outputs
+from sfumato.analysis.scalar import Scalar, column, columns
 from sfumato.engines.desk import Values
 from sfumato.planning.plan import Plan
+from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 from sfumato.release.decode import Kept
 from sfumato.release.extension import undecided, unknown
@@ -21,6 +22,8 @@ from sfumato.release.noisy import Noisy
 from sfumato.release.row_forms import Evaluate, Joined, Table
 from sfumato.release.tracing import Loose, Noise, Traced, loosen, place_name, tables_below, written_out
 
+_MOST_ROWS = 250_000
+"""Below an aggregate so many rows are looked at, one by one."""
 _SPREAD = frozenset({Type.INTEGER, Type.DECIMAL, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
 
 
@@ -122,6 +125,8 @@ class Layers:
         if any(map(noisy, keys)) or len(exact_keys) < len(keys):
             return _lost(fold, 0)
         joined = self._joined(loose, tables)
+        if joined is None:
+            return _lost(fold, 0)
         places: dict[tuple[Kept, ...], int] = {}
         listed = list(zip(*joined.exact_columns(exact_keys), strict=True)) if keys else [()] * joined.rows
         groups = np.array([places.setdefault(key, len(places)) for key in listed], dtype=np.int64)
@@ -161,8 +166,8 @@ class Layers:
             rows = replace(rows, conditions=(*rows.conditions, condition))
         return folded(measure, rows, argument, self.cells)
 
-    def _joined(self, loose: Loose, tables: Mapping[str, Table]) -> Joined:
-        """Find the rows: those of the one table, or what the engine makes of exact columns."""
+    def _joined(self, loose: Loose, tables: Mapping[str, Table]) -> Joined | None:
+        """Find the rows: those of the one table, or what the engine makes of exact columns; None if too many."""
         if len(tables) == 1 and isinstance(loose.flow.source, Given):
             ((label, table),) = tables.items()
             return Joined(tables, {label: np.arange(table.rows)}, table.rows, self.evaluate, self.cells)
@@ -172,12 +177,21 @@ class Layers:
                 table = tables[one.label]
                 given[one.label] = {name: table.exact[name] for name, _ in one.columns[:-1]}
                 given[one.label][place_name(one)] = range(table.rows)
+        if self._count(loose.flow.source, given) > _MOST_ROWS:
+            return None
         found = self.evaluate(loose.flow, given)
         places = {
             one.label: np.array([-1 if place is None else int(place) for place in at], dtype=np.int64)
             for one, at in zip(loose.tables, found, strict=True)
         }
         return Joined(tables, places, len(found[0]), self.evaluate, self.cells)
+
+    def _count(self, flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> int:
+        """Count rows before they are listed: a join of large tables may have more than fit into memory."""
+        facts = Facts(Type.INTEGER, Kind.INTEGER, False, high=1 << 62)
+        fold = Fold(flow, "counted", (), (Folded("n", Aggregation.COUNT, None, False, None, facts),))
+        ((count,),) = self.evaluate(Show(fold, "count", (Item("n", column("counted", "n", facts)),)), given)
+        return int(count)
 
 
 def _condition(doubt: Scalar | None, joined: Joined) -> Truth:
