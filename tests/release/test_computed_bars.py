@@ -95,6 +95,13 @@ def test_counts_above_having_reach_from_the_sure_cells_to_the_possible_ones(clin
     assert bars(clinic, unsure, "0.5", SURE) == [(2, 4)]
 
 
+def test_rows_that_a_condition_kept_lie_on_its_side(clinic: sfumato.Database) -> None:
+    for column in ("MAX(n)", "MIN(n)", "AVG(n)"):
+        sql = f"SELECT {column} AS x FROM ({CELLS} HAVING COUNT(*) > 2 AND COUNT(*) < 1000) t"  # noqa: S608
+        ((low, high),) = bars(clinic, sql, "0.5", SURE)
+        assert 2 <= low <= high <= 1000
+
+
 def test_a_left_join_that_noise_decides_is_open_where_it_met_nothing(clinic: sfumato.Database) -> None:
     joined = f"({CELLS}) t LEFT JOIN ({OVER_50} HAVING COUNT(*) > 20) u ON t.dept = u.dept"
     release = clinic.ask(f"SELECT t.dept, COALESCE(u.n, 0) AS x FROM {joined}", epsilon="5")  # noqa: S608

@@ -175,6 +175,18 @@ def gathered(form: Form, places: Places, leaf: str) -> Form:
     )
 
 
+def limited(form: Exact | Affine | Ratio | Boxed, least: Floats, most: Floats) -> Form:
+    """Return a form of which it is known that it lies between these; the form itself where that says nothing."""
+    if np.isneginf(least).all() and np.isposinf(most).all():
+        return form
+
+    def ends(tail: Fraction) -> Ends:
+        low, high = form.ends(tail)
+        return np.minimum(np.maximum(low, least), most), np.maximum(np.minimum(high, most), least)
+
+    return Boxed(form.events, form.null_events, ends, form.nulls, form.open)
+
+
 def missed(form: Form, absent: Flags) -> Form:
     """Return a form that can be anything where noise may have kept a left join from meeting its row."""
     if isinstance(form, Truth | Opaque):

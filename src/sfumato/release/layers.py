@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Show, outputs
-from sfumato.analysis.scalar import Scalar, column, columns
+from sfumato.analysis.scalar import Operator, Scalar, column, columns
 from sfumato.engines.desk import Values
 from sfumato.planning.plan import Plan
 from sfumato.query.functions import Aggregation
@@ -15,12 +15,13 @@ from sfumato.query.types import Type
 from sfumato.release.decode import Kept
 from sfumato.release.extension import undecided, unknown
 from sfumato.release.folding import Rows, doubtful_rows, folded
+from sfumato.release.form_algebra import limited
 from sfumato.release.forms import Exact, Form, Opaque, Truth
 from sfumato.release.leaf_forms import leaf_forms
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noisy import Noisy
 from sfumato.release.row_forms import Evaluate, Joined, Table
-from sfumato.release.tracing import Loose, Noise, Traced, loosen, place_name, tables_below, written_out
+from sfumato.release.tracing import Loose, Noise, Traced, conjuncts, loosen, place_name, tables_below, written_out
 
 _MOST_ROWS = 250_000
 """Below an aggregate so many rows are looked at, one by one."""
@@ -161,6 +162,8 @@ class Layers:
         if any(lost):
             return unknown(measure.facts, rows.size)
         argument, where = (None if scalar is None else joined.forms([scalar])[0] for scalar in scalars)
+        if argument is not None and scalars[0] is not None:
+            argument = _narrowed(argument, scalars[0], loose.doubts, joined)
         if where is not None:
             condition = where if isinstance(where, Truth) else undecided(joined.rows)
             rows = replace(rows, conditions=(*rows.conditions, condition))
@@ -192,6 +195,28 @@ class Layers:
         fold = Fold(flow, "counted", (), (Folded("n", Aggregation.COUNT, None, False, None, facts),))
         ((count,),) = self.evaluate(Show(fold, "count", (Item("n", column("counted", "n", facts)),)), given)
         return int(count)
+
+
+def _narrowed(form: Form, scalar: Scalar, doubts: Sequence[Scalar | None], joined: Joined) -> Form:
+    """Return an argument between the exact numbers that conditions compare it with: they hold where a row is there."""
+    if isinstance(form, Truth | Opaque):
+        return form
+    plain, factor = scalar, 1.0
+    match scalar.operator, scalar.constant:
+        case Operator.REAL, (int(numerator), int(denominator)):
+            plain, factor = scalar.arguments[0], numerator / denominator
+    least, most = np.full(joined.rows, -np.inf), np.full(joined.rows, np.inf)
+    for part in (part for doubt in doubts if doubt is not None for part in conjuncts(doubt)):
+        if part.operator not in {Operator.LESS, Operator.AT_MOST} or plain not in part.arguments:
+            continue
+        other = part.arguments[1 - part.arguments.index(plain)]
+        (bound,) = joined.forms([other])
+        if isinstance(bound, Exact) and not np.isnan(bound.values).any():
+            if other is part.arguments[0]:
+                least = np.maximum(least, bound.values * factor)
+            else:
+                most = np.minimum(most, bound.values * factor)
+    return limited(form, least, most)
 
 
 def _condition(doubt: Scalar | None, joined: Joined) -> Truth:

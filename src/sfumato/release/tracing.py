@@ -188,7 +188,7 @@ def _numbered(given: Given, number: str, noise: Noise | None) -> _Step:
 
 def _paired(pair: Pair, left: _Step, right: _Step, noise: Noise | None) -> _Step:
     origins = {**left.origins, **right.origins}
-    parts = () if pair.condition is None else (pair.condition,) if noise is None else tuple(_conjuncts(pair.condition))
+    parts = () if pair.condition is None else (pair.condition,) if noise is None else tuple(conjuncts(pair.condition))
     written = [written_out(part, origins) for part in parts]
     noisy = [noise is not None and noise.noisy(one) for one in written]
     kept = [part for part, doubtful in zip(parts, noisy, strict=True) if not doubtful]
@@ -228,10 +228,11 @@ def _taken(take: Take, step: _Step, noise: Noise | None) -> _Step:
     return replace(step, flow=replace(take, source=flow), conditions=step.conditions + step.order)
 
 
-def _conjuncts(condition: Scalar) -> Iterator[Scalar]:
+def conjuncts(condition: Scalar) -> Iterator[Scalar]:
+    """Give the conditions that all have to hold."""
     if condition.operator is Operator.AND:
         for argument in condition.arguments:
-            yield from _conjuncts(argument)
+            yield from conjuncts(argument)
     else:
         yield condition
 
