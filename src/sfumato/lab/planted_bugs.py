@@ -237,8 +237,8 @@ BUGS: tuple[Bug, ...] = (
         "database",
         (
             "release/intervals.py",
-            "ends: list[Bar | None] = [(int(value) - margin, int(value) + margin)",
-            "margin //= 2\n        ends: list[Bar | None] = [(int(value) - margin, int(value) + margin)",
+            "return [None if value is None else (int(value) - margin, int(value) + margin)",
+            "margin //= 2\n    return [None if value is None else (int(value) - margin, int(value) + margin)",
         ),
     ),
     _bug(
@@ -246,8 +246,8 @@ BUGS: tuple[Bug, ...] = (
         "database",
         (
             "release/ratio.py",
-            "return tail_of_two(distance, *laws, weight) >= 1 - level",
-            "return tail_of_two(2 * distance, *laws, weight) >= 1 - level",
+            "return np.asarray(tail_of_two(distance, *laws,",
+            "return np.asarray(tail_of_two(2 * distance, *laws,",
         ),
     ),
     _bug(

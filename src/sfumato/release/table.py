@@ -36,8 +36,12 @@ def text_table(names: Sequence[str], columns: Sequence[Sequence[str]], numbers: 
 def shown_value(value: Value, ends: Ends | None) -> str:
     """Return a value with its margin: `±` where both sides are alike, else each side by itself.
 
+    A noisy number may be one that the true one cannot be; then its interval lies beside it and is written out.
+
     >>> shown_value(1234, (1204, 1264)), shown_value(41.237, (38.1, 46.2)), shown_value(None, None)
     ('1,234 ± 30', '41.2 -3.1 +5.0', 'NULL')
+    >>> shown_value(660, (0, 100))
+    '660 [0, 100]'
     """
     if value is None:
         return "NULL"
@@ -47,6 +51,9 @@ def shown_value(value: Value, ends: Ends | None) -> str:
         return str(value)
     if ends is None or ends[0] == ends[1] == value:
         return _number(value, None)
+    if any(isinstance(end, int | float) and (end - value) * side < 0 for end, side in zip(ends, (-1, 1), strict=True)):
+        low, high = ("∞" if end is None else _number(end, None) if isinstance(end, int | float) else "" for end in ends)
+        return f"{_number(value, None)} [{'-' * (ends[0] is None)}{low}, {high}]"
     below, above = (_distance(value, end) for end in ends)
     known = [distance for distance in (below, above) if distance]
     places = None if isinstance(value, int) or not known else _places(min(known))
