@@ -146,7 +146,7 @@ BUGS: tuple[Bug, ...] = (
         (
             "engines/duckdb_flow.py",
             "tests = [] if read.most is None else",
-            "tests = [] if read.most is not None else",
+            "tests = [] if read.most is None or read.most else",
         ),
     ),
     _bug(
