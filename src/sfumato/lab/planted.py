@@ -16,9 +16,10 @@ from time import monotonic
 
 from sfumato.lab import books, enumeration, fuzzing, replay, sampling, whole
 from sfumato.lab.alarm import Alarm
-from sfumato.lab.audit import AUDITS, scratch
+from sfumato.lab.audit import AUDITS
 from sfumato.lab.clinic import clinic
 from sfumato.lab.planted_bugs import BUGS, Bug
+from sfumato.lab.scratch import scratch
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _PATIENCE = 900.0
