@@ -14,7 +14,7 @@ _MEASURES = (
     *("SUM(DISTINCT", "AVG(DISTINCT"),
 )
 _INSIDE = (*("COUNT(*)", "COUNT", "SUM", "AVG", "AVG", "MIN", "MAX", "MAX"), "SUM(DISTINCT", "AVG(DISTINCT", "VAR_SAMP")
-_LOW_BITS = ("1e3", "1e9", "1e12", "1e15")
+_LOW_BITS = ("1e2", "1e3", "1e5", "1e7", "1e9", "1e12")
 """What brings the last digits of a double before the point: where its value hangs on an order, these show it."""
 
 
@@ -158,19 +158,31 @@ class Grammar:
         if self.random.random() < 0.25:
             rows = f"{rows} CROSS JOIN (VALUES (1), (2), (3)) AS i (c)"
             scalars = Scalars({**scalars.columns, "c": "integer"}, self.random)
-        folds = [self._measure(scalars, ("AVG", "VAR_SAMP", "STDDEV_POP", "SUM", "COUNT(*)", "MAX")) for _ in range(2)]
+        folds = [self._public_fold(scalars) for _ in range(2)]
         by = self._one([*scalars.named(*_KEYS)] or ["1"]) if self.random.random() < 0.6 else None
         inner = (
             f"SELECT {', '.join([*([f'{by} AS b'] if by else []), f'{folds[0]} AS a', f'{folds[1]} AS e'])} FROM {rows}"  # noqa: S608
         )
         inner += self._where(scalars) + (" GROUP BY 1" if by else "")
         folded = Scalars({"s.a": "decimal", "s.e": "decimal"}, self.random)
-        key = self._one([self._digits(folded), f"CASE WHEN {folded.condition(1)} THEN 0 ELSE i.c END", "s.a", "i.c"])
+        some = f"CASE WHEN {folded.condition(1)} THEN 0 ELSE i.c END"
+        many = f"{self._one(['FLOOR', 'ROUND'])}(s.a * {self._one(_LOW_BITS)}) % 2 * i.c"
+        key = self._one([self._digits(folded), some, many, many, "s.a", "i.c"])
         shown = f"SELECT {key} AS k, i.c AS c FROM ({inner}) s CROSS JOIN (VALUES (1), (2), (3), (4)) i(c)"  # noqa: S608
         on = self._one([f"{mine.of('integer', 1)} = p.k", self._zero(mine)])
         keys = [self._one(["p.c", "p.k"])] if self.random.random() < 0.3 else []
         kind = self._one(["JOIN", "LEFT JOIN"])
         return self._keyed(keys, self._measures(mine, 2), f"{table} v {kind} ({shown}) p ON {on}")
+
+    def _public_fold(self, scalars: Scalars) -> str:
+        """Return an aggregate of public rows, most often of a column as it is."""
+        numbers, names = (
+            scalars.named("integer", "decimal"),
+            ("AVG", "VAR_SAMP", "STDDEV_POP", "SUM", "COUNT(*)", "MAX"),
+        )
+        if not numbers or self.random.random() < 0.3:
+            return self._measure(scalars, names)
+        return f"{self._one(['AVG', 'VAR_SAMP', 'STDDEV_POP', 'SUM'])}({self._one(numbers)})"
 
     def _zero(self, scalars: Scalars) -> str:
         """Return a comparison that every row with a value meets where the key is 0."""

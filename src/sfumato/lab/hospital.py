@@ -26,6 +26,7 @@ def hospital(**changes: Any) -> Policy:
                 "columns": {
                     **VISITS,
                     "wide": {"type": "integer", "bounds": [-_WIDEST, _WIDEST]},
+                    "long": {"type": "integer", "bounds": [0, 10**10]},
                     "fine": {"type": "decimal", "bounds": [0, 1], "step": 1e-6},
                 },
             },

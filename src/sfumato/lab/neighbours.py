@@ -52,7 +52,7 @@ _CROWDED = 20
 """One in so many questions is asked of a crowd, whose rows several threads share."""
 _SHOWN = 3
 """One answer in so many is computed to its end, from equal coins."""
-_CROWD, _READINGS = 3_000, 20_000
+_CROWD, _READINGS = 3_000, 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,9 @@ class Tally:
 
 
 @contextmanager
-def world(policy: Policy, seed: object, folder: Path, people: int = 8, public: int = 8) -> Iterator[World]:
+def world(policy: Policy, seed: object, folder: Path, people: int = 8, readings: int = 8) -> Iterator[World]:
     """Open a population, the same in another order, and its neighbours."""
+    public = {"readings": readings}
     everybody = populate(policy, seed, people, public=public)
     populations: list[tuple[str, Population, int]] = [("in another order", everybody.shuffled(SeededDice(seed)), 0)]
     replaced = policy.neighbours is Neighbours.REPLACE
@@ -212,9 +213,9 @@ def _chunk(folder: Path, seed: object, numbers: Sequence[int], tally: Tally, mos
     replaced = [number for number in numbers if number % _CROWDED in (1, 2, 3)]
     few = [number for number in numbers if number % _CROWDED > 3]
     for name, policy, some, size in (
-        ("few", hospital(), few, (8, 8)),
-        ("replaced", hospital(neighbours="replace"), replaced, (8, 8)),
-        ("crowd", hospital(), crowd, (_CROWD, _READINGS)),
+        ("few", hospital(), few, (8, _READINGS)),
+        ("replaced", hospital(neighbours="replace"), replaced, (8, _READINGS)),
+        ("crowd", hospital(), crowd, (_CROWD, 4 * _READINGS)),
     ):
         if some and len(tally.found) < most:
             with world(policy, (seed, numbers[0]), folder / name, *size) as place:

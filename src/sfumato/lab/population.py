@@ -87,14 +87,22 @@ def populate(
     seed: object,
     people: int = 8,
     likeness: Mapping[int, int] | None = None,
-    public: int = _PUBLIC_ROWS,
+    public: Mapping[str, int] | None = None,
 ) -> Population:
-    """Return made-up rows for the tables of a policy; `likeness` says who has values like those of another one."""
-    return _Making(policy, SeededDice(seed), people, likeness or {}, public).population()
+    """Return made-up rows for the tables of a policy.
+
+    `likeness` says who has values like those of another one, `public` how many rows a public table has.
+    """
+    return _Making(policy, SeededDice(seed), people, likeness or {}, public or {}).population()
 
 
 def neighbour_of(
-    population: Population, policy: Policy, seed: object, person: int, people: int = 8, public: int = _PUBLIC_ROWS
+    population: Population,
+    policy: Policy,
+    seed: object,
+    person: int,
+    people: int = 8,
+    public: Mapping[str, int] | None = None,
 ) -> Population:
     """Return the neighbour without one person, or, where a policy replaces people, with other rows of theirs."""
     if policy.neighbours is Neighbours.ADD_REMOVE:
@@ -109,7 +117,7 @@ class _Making:
     dice: SeededDice
     people: int
     likeness: Mapping[int, int]
-    public: int
+    public: Mapping[str, int]
 
     def population(self) -> Population:
         types, lines = {}, {}
@@ -133,7 +141,7 @@ class _Making:
 
     def _lines(self, table: Table, columns: tuple[Column, ...]) -> list[Line]:
         if table.public:
-            return [Line("", self._public(columns, row)) for row in range(self.public)]
+            return [Line("", self._public(columns, row)) for row in range(self.public.get(table.name, _PUBLIC_ROWS))]
         if isinstance(table.unit, EachRow):
             return [Line(f"{table.name}/{row}", self._row(table, columns, row + 1, row)) for row in range(self.people)]
         return [

@@ -65,19 +65,24 @@ class Subject:
         return self.engine.run(self.engine.prepare(plan))
 
 
-def moved_to(policy: Policy, folder: Path, ample: bool = True) -> Policy:
+def moved_to(policy: Policy, folder: Path, ample: bool = True, scheme: str = "parquet") -> Policy:
     """Return the policy over the data in `folder`, with a ledger there; `ample`: with more budget than is needed."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
     whole = policy.budget
     if ample:
         whole = replace(whole, epsilon=AMPLE, delta=Fraction(999, 1000) if whole.delta else Fraction(0))
-    source = Location("parquet", str(folder / "data"), folder / "data")
+    source = Location(scheme, str(folder / "data"), folder / "data")
     return replace(policy, source=source, ledger=file_ledger(folder / "audit.ledger"), budget=whole)
 
 
 def write_population(population: Population, folder: Path) -> None:
     """Write the data and the shared salt."""
     population.write(folder / "data")
+    write_salt(folder)
+
+
+def write_salt(folder: Path) -> None:
+    """Write the shared salt beside the ledger."""
     secret = folder / "audit.ledger.copy.salt"
     secret.touch(mode=0o600)
     secret.write_bytes(SALT)
