@@ -33,7 +33,7 @@ NAME = "files"
 UNCUT = 50
 """More rows than anybody has."""
 ASKED = (
-    "SELECT COUNT(*) AS a, COUNT(n) AS b, SUM(n) AS c, COUNT(amount) AS d, SUM(amount) AS e, COUNT(day) AS f FROM visits",
+    "SELECT COUNT(*), COUNT(n), SUM(n), COUNT(amount), SUM(amount), COUNT(day) FROM visits",
     "SELECT city, COUNT(*) FROM visits GROUP BY city",
     "SELECT flag, COUNT(DISTINCT person), AVG(amount) FROM visits WHERE weight IS NULL OR weight > -1e9 GROUP BY flag",
     "SELECT SUM(LENGTH(LEFT(city, 9))) FROM visits WHERE city LIKE '%o%' AND seen >= DATE '2020-01-01'",
@@ -78,8 +78,8 @@ def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Map
         if most == UNCUT:
             yield from _truth(houses, variants)
         for name in ("without", "hostile"):
-            for sql, one, other in zip(ASKED, shown["all"], shown[name], strict=True):
-                if one != other or any(part.startswith("fault") for part in other):
+            for sql, here, there in zip(ASKED, shown["all"], shown[name], strict=True):
+                if here != there or any(part.startswith("fault") for part in there):
                     yield f"{sql} shows something else {name}"
         for number, sql in enumerate(ASKED):
             other = Other("without", houses["without"], 1)

@@ -138,12 +138,11 @@ class Sheets:
 
     def with_hard(self, owner: int, dice: Dice) -> "Sheets":
         """Return the files in which every row of one person is as hostile as its format allows."""
-        changed = self._changed(
+        return self._changed(
             lambda sheet: tuple(
                 _hard(self.scheme, sheet, owner, dice) if row.owner == owner else row for row in sheet.rows
             )
         )
-        return changed
 
     def _changed(self, rows: Callable[[Sheet], tuple[Row, ...]]) -> "Sheets":
         return replace(self, sheets=tuple(replace(sheet, rows=rows(sheet)) for sheet in self.sheets))
@@ -203,7 +202,9 @@ def _hard(scheme: str, sheet: Sheet, owner: int, dice: Dice) -> Row:
     if scheme == "csv":
         values = {name: dice.choice(HARD[name]) for name in NAMES if name != "person"}
         return Row(owner, {"person": dice.choice([str(owner), str(owner), *HARD["person"]]), **values}, hard=True)
-    values = {name: dice.choice(dict(TYPED[name])[sheet.types[name]]) for name in NAMES if name != "person"}
+    values: dict[str, Any] = {
+        name: dice.choice(dict(TYPED[name])[sheet.types[name]]) for name in NAMES if name != "person"
+    }
     if dice.random() < 0.3 and not pa.types.is_binary(sheet.types["city"]):
         values["city"] = dice.choice(INVALID)
     hard = dice.choice(dict(TYPED["person"])[sheet.types["person"]])
@@ -216,7 +217,7 @@ def _hard(scheme: str, sheet: Sheet, owner: int, dice: Dice) -> Row:
 
 def write_csv(path: Path, sheet: Sheet, manner: int) -> None:
     """Write with Python's csv: quoting where needed, everywhere or around texts; lines end in LF or CRLF."""
-    quoting = (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC)[manner % 3]
+    quoting: Any = (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC)[manner % 3]
     with path.open("w", encoding="utf-8-sig" if manner % 7 == 0 else "utf-8", newline="") as stream:
         writer = csv.writer(stream, quoting=quoting, lineterminator=("\n", "\r\n")[manner % 2])
         writer.writerow(NAMES)
@@ -291,4 +292,5 @@ def _meant(scheme: str, name: str, value: Any) -> int | None:
     if name == "day":
         return 1
     low, high, step = {"n": (0, 100, 1), "amount": (-1000, 1000, 100), "flag": (0, 1, 1)}[name]
-    return round(min(max(Fraction(value), low), high) * step)
+    clipped = min(max(Fraction(value), Fraction(low)), Fraction(high))
+    return round(clipped * step)  # half to even
