@@ -8,18 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 
 from sfumato.lab.files import main
-from sfumato.lab.sheets import NAMES, WRITERS, Sheet, Writer, arrow_table
+from sfumato.lab.sheets import NAMES, WRITERS, Sheet, Writer, arrow_table, line_end
 
 
 def write_pandas_csv(path: Path, sheet: Sheet, manner: int) -> None:
     """Write with pandas, as people do, with an explicit end of lines or its own."""
     frame = pd.DataFrame({name: pd.Series(sheet.column(name), dtype="str") for name in NAMES})
     quoting: Any = (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC)[manner % 3]
-    frame.to_csv(path, index=False, quoting=quoting, lineterminator=("\n", "\r\n")[manner % 2])
+    frame.to_csv(path, index=False, quoting=quoting, lineterminator=line_end(manner))
 
 
 def write_polars_csv(path: Path, sheet: Sheet, manner: int) -> None:

@@ -215,11 +215,16 @@ def _hard(scheme: str, sheet: Sheet, owner: int, dice: Dice) -> Row:
 # ── writers that need no further library ──
 
 
+def line_end(manner: int) -> str:
+    """Return the end of lines; before Python 3.13, csv leaves a carriage return bare that is no part of it."""
+    return "\r\n" if manner % 3 == 0 else ("\n", "\r\n")[manner % 2]
+
+
 def write_csv(path: Path, sheet: Sheet, manner: int) -> None:
     """Write with Python's csv: quoting where needed, everywhere or around texts; lines end in LF or CRLF."""
     quoting: Any = (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC)[manner % 3]
     with path.open("w", encoding="utf-8-sig" if manner % 7 == 0 else "utf-8", newline="") as stream:
-        writer = csv.writer(stream, quoting=quoting, lineterminator=("\n", "\r\n")[manner % 2])
+        writer = csv.writer(stream, quoting=quoting, lineterminator=line_end(manner))
         writer.writerow(NAMES)
         writer.writerows([row.values[name] for name in NAMES] for row in sheet.rows)
 
