@@ -30,9 +30,14 @@ def write_polars_csv(path: Path, sheet: Sheet, manner: int) -> None:
 
 
 def write_pandas_parquet(path: Path, sheet: Sheet, manner: int) -> None:
-    """Write with pandas what it can hold; text that is not UTF-8 never gets into a frame, so Arrow writes that."""
+    """Write with pandas what it can hold; text that is not UTF-8 never gets into a frame, so Arrow writes that.
+
+    Integers among which one is absent become doubles; truth values would, too, and no policy reads those as such.
+    """
+    table = arrow_table(sheet)
     try:
-        frame = arrow_table(sheet).to_pandas(timestamp_as_object=False, date_as_object=False)
+        frame = table.to_pandas(date_as_object=False)
+        frame["flag"] = table["flag"].to_pandas(types_mapper=pd.ArrowDtype)
     except (ValueError, UnicodeDecodeError):  # far dates, too: pandas counts nanoseconds
         WRITERS["parquet"]["arrow"](path, sheet, manner)
         return
