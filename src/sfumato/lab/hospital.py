@@ -3,6 +3,7 @@
 The clinic is small, so that every audit can look at all of it; the hospital is what random questions are asked of.
 """
 
+from datetime import date
 from typing import Any
 
 from sfumato.lab.clinic import VISITS
@@ -42,13 +43,16 @@ def hospital(**changes: Any) -> Policy:
                 },
             },
             "claims": {
-                "unit": "removed_rows",
+                "unit": "u",
                 "rows_per_unit": 2,
                 "columns": {
-                    "removed_rows": {"type": "integer"},
+                    "u": {"type": "integer"},
                     "number": {"type": "integer", "unique": True},
                     "rowid": {"type": "integer", "bounds": [0, 9]},
+                    "removed_rows": {"type": "integer", "bounds": [0, 9]},
                     "place": {"type": "text", "values": "staff.dept"},
+                    "k0": {"type": "boolean"},
+                    "v0": {"type": "date", "bounds": [date(2024, 1, 1), date(2024, 1, 9)]},
                 },
             },
             "survey": {
