@@ -113,7 +113,7 @@ class Scalars:
             lambda: f"{self.one(['LEAST', 'GREATEST'])}({n()}, {n()})",
             lambda: f"POWER({n()}, {self.random.randint(0, 9)})",
             lambda: f"CAST({self.of(self.one(['text', *NUMERIC]), depth)} AS {self._numeric()})",
-            lambda: f"width_bucket({self.of('integer', depth)}, 0, 10, 5)",
+            lambda: f"width_bucket({n()}, 0, 10, 5)",
         ]
 
     def _numeric(self) -> str:
