@@ -17,14 +17,14 @@ from sfumato.lab.sheets import NAMES, WRITERS, Sheet, Writer, arrow_table, line_
 
 def write_pandas_csv(path: Path, sheet: Sheet, manner: int) -> None:
     """Write with pandas, as people do, with an explicit end of lines or its own."""
-    frame = pd.DataFrame({name: pd.Series(sheet.column(name), dtype="str") for name in NAMES})
+    frame = pd.DataFrame({name: pd.Series(sheet.texts(name), dtype="str") for name in NAMES})
     quoting: Any = (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC)[manner % 3]
     frame.to_csv(path, index=False, quoting=quoting, lineterminator=line_end(manner))
 
 
 def write_polars_csv(path: Path, sheet: Sheet, manner: int) -> None:
     """Write with polars, in each of its styles that quotes what must be."""
-    frame = pl.DataFrame({name: pl.Series(name, sheet.column(name), dtype=pl.String) for name in NAMES})
+    frame = pl.DataFrame({name: pl.Series(name, sheet.texts(name), dtype=pl.String) for name in NAMES})
     styles: Any = ("necessary", "always", "non_numeric")
     frame.write_csv(path, quote_style=styles[manner % 3], line_terminator=("\n", "\r\n")[manner % 2])
 

@@ -39,14 +39,14 @@ HARD: dict[str, tuple[str, ...]] = {
     "person": ("1.4", "1,4", "-", "NaN", '"1"', "x" * 2_000),
     "n": ("abc", "9" * 400, "1e999", "NaN", "inf", "-inf", str(2**63), str(2**53 + 1), "1;2", "0x1p3", "\n5", "--5"),
     "amount": ("NaN", "-inf", "1e400", "1" * 300 + ".5", "12,34", "0.1.2", "\u0661\u0662", "1e-400", "-0.0", '1"2'),
-    "city": _HARD_TEXTS,
+    "city": (*_HARD_TEXTS, "a\x00b", "caf\udce9"),
     "day": ("05/01/2024", "2024-02-30", "290000-01-01", "-0044-03-15", "infinity", "today", "2024-1", "9999-12-31"),
     "seen": ("05/01/2024 10:00", "2024-01-01T25:00:00", "290000-01-01 00:00:00", "epoch", "2024-06-30 23:59:60"),
     "flag": ("yes", "2", "truee", "\n", "-1"),
     "weight": ("NaN", "-inf", "1e400", "-0.0", "0x10", "1e-400"),
     "note": _HARD_TEXTS,
 }
-"""Texts that stand in a CSV file where something else was expected. None of them concerns anybody else."""
+"""Texts that stand in a CSV file where something else was expected; one byte is not UTF-8. None concerns anybody else."""
 PLAIN: dict[str, tuple[tuple[str, Any], ...]] = {
     "n": (("5", 5), ("100", 100), ("250", 100), ("-3", 0), ("007", 7), ("", None), ("abc", None)),
     "amount": (("12.34", 1234), ("0.005", 0), ("0.015", 2), ("-1e2", -10000), ("5000", 100000), ("", None)),
@@ -66,7 +66,12 @@ PLAIN: dict[str, tuple[tuple[str, Any], ...]] = {
 
 TYPED: dict[str, tuple[tuple[Any, tuple[Any, ...]], ...]] = {
     "person": ((pa.int64(), (None,)), (pa.float64(), (1.4, nan, inf, 2.0**60)), (pa.int32(), (None,))),
-    "n": ((pa.int64(), (2**63 - 1, -(2**63), 2**53 + 1)), (pa.float64(), (nan, inf, -inf, 2.0**63, 1e300, -0.0, 2.5))),
+    "n": (
+        (pa.int64(), (2**63 - 1, -(2**63), 2**53 + 1)),
+        (pa.float64(), (nan, inf, -inf, 2.0**63, 1e300, -0.0, 2.5)),
+        (pa.int16(), (-(2**15), 2**15 - 1)),
+        (pa.decimal128(20, 0), (10**19, -(10**19))),
+    ),
     "amount": (
         (pa.float64(), (nan, inf, -inf, 1e308, 5e-324, -0.0, 0.005, 2.0**53 + 2)),
         (pa.decimal128(38, 10), (10**27, -(10**27))),
@@ -77,6 +82,9 @@ TYPED: dict[str, tuple[tuple[Any, tuple[Any, ...]], ...]] = {
     "seen": (
         (pa.timestamp("us"), (2**62, -(2**62), 2**63 - 1, -(2**63) + 1)),
         (pa.timestamp("ns"), (2**62,)),
+        (pa.timestamp("ms"), (2**62, -(2**62), 2**63 - 1)),
+        (pa.timestamp("s"), (2**62, -(2**62), 2**63 - 1)),
+        (pa.timestamp("us", tz="UTC"), (2**62, 2**63 - 1)),
         (pa.date32(), (10**8, 2**31 - 1)),
     ),
     "flag": ((pa.bool_(), (True,)), (pa.int64(), (2, -1, 2**62))),
@@ -84,6 +92,7 @@ TYPED: dict[str, tuple[tuple[Any, tuple[Any, ...]], ...]] = {
     "note": ((pa.string(), ("\x00",)), (pa.binary(), (b"\xff\xfe\x00", b"\x80")), (pa.int64(), (1,))),
 }
 """The types in which Parquet files store a column, and what is hard in each of them."""
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 INVALID = (b"\xff\xfe", b"caf\xe9", b"\xed\xa0\x80", b"\x80" * 40)
 """Bytes that are not UTF-8, which a Parquet file may hold as text."""
 
@@ -112,6 +121,10 @@ class Sheet:
     def column(self, name: str) -> list[Any]:
         """Return the values of a column."""
         return [row.values[name] for row in self.rows]
+
+    def texts(self, name: str) -> list[str]:
+        """Return the texts of a column as UTF-8 can have them."""
+        return [value.encode("utf-8", "replace").decode() for value in self.column(name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +202,7 @@ def _ordinary(name: str, type: Any, dice: Dice) -> Any:
         return dice.choice([12, -3, 250])
     if pa.types.is_temporal(type):
         days = dice.choice([19_000, 18_500, 10_000])
-        return days if pa.types.is_date(type) else days * 86_400 * 10**6 * (1000 if type.unit == "ns" else 1)
+        return days if pa.types.is_date(type) else days * 86_400 * _PER_SECOND[type.unit]
     if pa.types.is_binary(type):
         return b"plain"
     if pa.types.is_integer(type):
@@ -223,7 +236,8 @@ def line_end(manner: int) -> str:
 def write_csv(path: Path, sheet: Sheet, manner: int) -> None:
     """Write with Python's csv: quoting where needed, everywhere or around texts; lines end in LF or CRLF."""
     quoting: Any = (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC)[manner % 3]
-    with path.open("w", encoding="utf-8-sig" if manner % 7 == 0 else "utf-8", newline="") as stream:
+    encoding = "utf-8-sig" if manner % 7 == 0 else "utf-8"
+    with path.open("w", encoding=encoding, errors="surrogateescape", newline="") as stream:
         writer = csv.writer(stream, quoting=quoting, lineterminator=line_end(manner))
         writer.writerow(NAMES)
         writer.writerows([row.values[name] for name in NAMES] for row in sheet.rows)
@@ -231,7 +245,7 @@ def write_csv(path: Path, sheet: Sheet, manner: int) -> None:
 
 def write_arrow_csv(path: Path, sheet: Sheet, manner: int) -> None:
     """Write with Arrow, which quotes every text."""
-    table = pa.table({name: pa.array(sheet.column(name), pa.string()) for name in NAMES})
+    table = pa.table({name: pa.array(sheet.texts(name), pa.string()) for name in NAMES})
     options = arrow_csv.WriteOptions(quoting_style=("needed", "all_valid")[manner % 2])
     arrow_csv.write_csv(table, path, options)
 
