@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
-from sfumato.lab import books, enumeration, fuzzing, neighbours, replay, sampling, whole
+from sfumato.lab import books, enumeration, files, fuzzing, neighbours, replay, sampling, whole
 from sfumato.lab.alarm import Alarm, listed
 from sfumato.lab.scratch import scratch
 from sfumato.policy.reading import read_policy
@@ -25,6 +25,7 @@ AUDITS: dict[str, Audit] = {
     whole.NAME: whole.run,
     fuzzing.NAME: fuzzing.run,
     neighbours.NAME: neighbours.run,
+    files.NAME: files.run,
 }
 _COUNTS = 3
 

@@ -1,29 +1,7 @@
 """Bugs to plant: each is a small change that somebody could make, and that takes away a promise."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """One text of one file, which occurs there exactly once, and what takes its place."""
-
-    file: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bug:
-    """A planted bug, and the audit that is tried first because it should notice."""
-
-    name: str
-    first: str
-    edits: tuple[Edit, ...]
-
-
-def _bug(name: str, first: str, *edits: tuple[str, str, str]) -> Bug:
-    return Bug(name, first, tuple(Edit(*edit) for edit in edits))
-
+from sfumato.lab.planted_bug import Bug, planned
+from sfumato.lab.planted_findings import FINDINGS
 
 _REAL_NOISE = """import numpy as np
 
@@ -32,12 +10,12 @@ _REAL_NOISE = """import numpy as np
         noise = np.rint(-float(self.scale) * np.sign(share) * np.log1p(-2 * np.abs(share))).astype(np.int64)"""
 
 BUGS: tuple[Bug, ...] = (
-    _bug(
+    planned(
         "Laplace noise × 0.8",
         "samples",
         ("mechanisms/laplace.py", "noise = DiscreteLaplace(self.scale)", "noise = DiscreteLaplace(self.scale * 4 / 5)"),
     ),
-    _bug(
+    planned(
         "Gaussian noise × 0.8",
         "samples",
         (
@@ -46,12 +24,12 @@ BUGS: tuple[Bug, ...] = (
             "noise = DiscreteGaussian(self.sigma_squared * 16 / 25)",
         ),
     ),
-    _bug(
+    planned(
         "floating-point noise, rounded",
         "samples",
         ("mechanisms/laplace.py", "noise = DiscreteLaplace(self.scale).draw(exact.size, source)", _REAL_NOISE),
     ),
-    _bug(
+    planned(
         "noise from a generator of its own",
         "samples",
         (
@@ -61,13 +39,13 @@ BUGS: tuple[Bug, ...] = (
             "        noise = DiscreteLaplace(self.scale).draw(exact.size, system_source())",
         ),
     ),
-    _bug(
+    planned(
         "the same seed after a fork",
         "books",
         ("randomness/source.py", "return self._owner != os.getpid()", "return False"),
         ("randomness/source.py", "os.register_at_fork(after_in_child=_SYSTEM.forget)", "pass"),
     ),
-    _bug(
+    planned(
         "sensitivity of a sum halved",
         "replay",
         (
@@ -76,7 +54,7 @@ BUGS: tuple[Bug, ...] = (
             "return norms.total(low, high, 1, max(1, contribution.rows // 2), neighbours)",
         ),
     ),
-    _bug(
+    planned(
         "noise for half the sensitivity",
         "replay",
         (
@@ -85,7 +63,7 @@ BUGS: tuple[Bug, ...] = (
             "Laplace(one.sensitivity.l1, Fraction(one.sensitivity.l1, 2) / epsilon, one.sensitivity.neighbours)",
         ),
     ),
-    _bug(
+    planned(
         "numbers are not clipped",
         "replay",
         (
@@ -94,7 +72,7 @@ BUGS: tuple[Bug, ...] = (
             "return unbounded(grid.step)",
         ),
     ),
-    _bug(
+    planned(
         "clipping after summing",
         "replay",
         (
@@ -111,7 +89,7 @@ BUGS: tuple[Bug, ...] = (
     return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}\"""",
         ),
     ),
-    _bug(
+    planned(
         "clipping a copy: LEAST and GREATEST are computed and not used",
         "replay",
         (
@@ -126,7 +104,7 @@ BUGS: tuple[Bug, ...] = (
         ),
         ("engines/duckdb_group.py", "value = clipped(value, one.argument.facts)", "clipped(value, one.argument.facts)"),
     ),
-    _bug(
+    planned(
         "no cap on groups",
         "replay",
         (
@@ -135,7 +113,7 @@ BUGS: tuple[Bug, ...] = (
             "if group.contribution.bound_groups and not group.keys:",
         ),
     ),
-    _bug(
+    planned(
         "rows per person off by one",
         "replay",
         (
@@ -144,7 +122,7 @@ BUGS: tuple[Bug, ...] = (
             'return f"SELECT place FROM ({chosen}) QUALIFY {rank} <= {most} + 1"',
         ),
     ),
-    _bug(
+    planned(
         "rows chosen by their position",
         "replay",
         (
@@ -153,7 +131,7 @@ BUGS: tuple[Bug, ...] = (
             'first = _hash("row", "rows.rowid::VARCHAR")',
         ),
     ),
-    _bug(
+    planned(
         "rows chosen among everybody's",
         "replay",
         (
@@ -162,7 +140,7 @@ BUGS: tuple[Bug, ...] = (
             'rank = "row_number() OVER (ORDER BY draw)"',
         ),
     ),
-    _bug(
+    planned(
         "people of a key counted by their rows",
         "replay",
         (
@@ -171,7 +149,7 @@ BUGS: tuple[Bug, ...] = (
             'return "count(*)"',
         ),
     ),
-    _bug(
+    planned(
         "threshold of keys off by one",
         "samples",
         (
@@ -180,7 +158,7 @@ BUGS: tuple[Bug, ...] = (
             "units = np.maximum(key_counts(values) - (self.min_units - 1), 0) + (key_counts(values) > 0)",
         ),
     ),
-    _bug(
+    planned(
         "threshold of counts off by one",
         "exact",
         (
@@ -189,12 +167,12 @@ BUGS: tuple[Bug, ...] = (
             "reach = self.threshold - self.min_count + 2 - self.sensitivity\n",
         ),
     ),
-    _bug(
+    planned(
         "keys that nobody declared are shown",
         "database",
         ("release/publish.py", "if plan.selection is None:", "if plan.selection is None or exact.units is not None:"),
     ),
-    _bug(
+    planned(
         "AVG with the exact number of rows",
         "replay",
         (
@@ -204,7 +182,7 @@ BUGS: tuple[Bug, ...] = (
             "measured.mechanism.release(values, source)",
         ),
     ),
-    _bug(
+    planned(
         "a measurement drawn twice and averaged",
         "replay",
         (
@@ -213,7 +191,7 @@ BUGS: tuple[Bug, ...] = (
             "noisy = (measured.mechanism.release(values, source) + measured.mechanism.release(values, source)) // 2",
         ),
     ),
-    _bug(
+    planned(
         "the receipt tells the bits of the real draw",
         "database",
         (
@@ -227,7 +205,7 @@ BUGS: tuple[Bug, ...] = (
             "return Noisy(groups, source.bits)",
         ),
     ),
-    _bug(
+    planned(
         "error bars too narrow",
         "database",
         (
@@ -236,7 +214,7 @@ BUGS: tuple[Bug, ...] = (
             "margin //= 2\n        ends: list[Bar | None] = [(int(value) - margin, int(value) + margin)",
         ),
     ),
-    _bug(
+    planned(
         "error bars of averages too narrow",
         "database",
         (
@@ -245,7 +223,7 @@ BUGS: tuple[Bug, ...] = (
             "return tail_of_two(2 * distance, *laws, weight) >= 1 - level",
         ),
     ),
-    _bug(
+    planned(
         "delta of key selection not quoted",
         "replay",
         (
@@ -254,12 +232,12 @@ BUGS: tuple[Bug, ...] = (
             "loss = PrivacyLoss(sum(epsilons, Fraction(0)), Fraction(0))",
         ),
     ),
-    _bug(
+    planned(
         "delta dropped by the accountant",
         "exact",
         ("accounting/approximate.py", "return core, within + delta", "return core, within"),
     ),
-    _bug(
+    planned(
         "a vector is charged as one count",
         "replay",
         (
@@ -268,17 +246,17 @@ BUGS: tuple[Bug, ...] = (
             "return Laplace(1, mechanism.scale, mechanism.neighbours).event",
         ),
     ),
-    _bug(
+    planned(
         "shares of the budget sum to more than 1",
         "replay",
         ("planning/split.py", "Fraction(part, sum(parts))", "Fraction(part, max(parts))"),
     ),
-    _bug(
+    planned(
         "Gaussian noise planned at twice the loss",
         "exact",
         ("planning/noise.py", "    exact = Fraction(bound)\n", "    exact = 2 * Fraction(bound)\n"),
     ),
-    _bug(
+    planned(
         "replace counted as add-remove",
         "replay",
         (
@@ -287,7 +265,7 @@ BUGS: tuple[Bug, ...] = (
             "sides = 1",
         ),
     ),
-    _bug(
+    planned(
         "keys of a replaced person counted once",
         "exact",
         (
@@ -296,7 +274,7 @@ BUGS: tuple[Bug, ...] = (
             "return groups_per_unit",
         ),
     ),
-    _bug(
+    planned(
         "refund on error",
         "books",
         (
@@ -308,7 +286,7 @@ BUGS: tuple[Bug, ...] = (
             "                changed = replace(changed, accounts=empty)",
         ),
     ),
-    _bug(
+    planned(
         "charge after the answer",
         "books",
         (
@@ -317,32 +295,32 @@ BUGS: tuple[Bug, ...] = (
             "        self._engine.run(asked.job)\n        with self._ledger.charge(request, key) as charge:",
         ),
     ),
-    _bug(
+    planned(
         "answers kept across analysts",
         "books",
         ("ledger/chain.py", "framed(account, question, policy, version)", 'framed("", question, policy, version)'),
     ),
-    _bug(
+    planned(
         "answers kept across versions of the data",
         "books",
         ("database.py", "            version=self._engine.version,\n", '            version="1",\n'),
     ),
-    _bug(
+    planned(
         "an analyst's own budget is not charged",
         "books",
         ("ledger/state.py", "for name in {DATASET, row.account}}", "for name in {DATASET}}"),
     ),
-    _bug(
+    planned(
         "the dataset is not charged for analysts",
         "books",
         ("ledger/state.py", "for name in {DATASET, row.account}}", "for name in {row.account}}"),
     ),
-    _bug(
+    planned(
         "the cap of the budget is ignored",
         "books",
         ("accounting/filter.py", "        if after._holds():\n", "        if after is not None:\n"),
     ),
-    _bug(
+    planned(
         "the version of the data is a digest of it",
         "books",
         (
@@ -352,7 +330,7 @@ BUGS: tuple[Bug, ...] = (
             "source_files(policy.source))).hexdigest()",
         ),
     ),
-    _bug(
+    planned(
         "the price depends on the data",
         "fuzzing",
         (
@@ -367,12 +345,12 @@ BUGS: tuple[Bug, ...] = (
             "            plan = make_plan(private, wish)\n",
         ),
     ),
-    _bug(
+    planned(
         "a NULL raises",
         "fuzzing",
         ("engines/duckdb_engine.py", "[(row[at] or 0) if at < len(row) else 0", "[row[at] if at < len(row) else 0"),
     ),
-    _bug(
+    planned(
         "a division by zero raises",
         "fuzzing",
         (
@@ -382,7 +360,7 @@ BUGS: tuple[Bug, ...] = (
             '        return _result(f"({first} {symbol} {raising})", scalar, type)',
         ),
     ),
-    _bug(
+    planned(
         "a cast of text raises",
         "fuzzing",
         (
@@ -391,7 +369,7 @@ BUGS: tuple[Bug, ...] = (
             'return f"CAST({arguments[0]} AS BIGINT)"',
         ),
     ),
-    _bug(
+    planned(
         "too many groups are refused by name",
         "fuzzing",
         (
@@ -402,7 +380,7 @@ BUGS: tuple[Bug, ...] = (
             "        units = integer_answers([row[-1] for row in rows])\n",
         ),
     ),
-    _bug(
+    planned(
         "a join lets different people meet",
         "replay",
         (
@@ -411,17 +389,17 @@ BUGS: tuple[Bug, ...] = (
             "condition = same if written is None else written",
         ),
     ),
-    _bug(
+    planned(
         "a join with a public table is taken to multiply nothing",
         "replay",
         ("analysis/joins.py", "most = max(1, public.most_alike(other.flow, keys))", "most = 1"),
     ),
-    _bug(
+    planned(
         "a join of one person's rows is taken to multiply nothing",
         "replay",
         ("analysis/joins.py", "rows = first.rows if once else first.rows * second.rows", "rows = first.rows"),
     ),
-    _bug(
+    planned(
         "an unbounded sum is accepted",
         "books",
         (
@@ -430,9 +408,10 @@ BUGS: tuple[Bug, ...] = (
             "return self.kind is Kind.INTEGER",
         ),
     ),
-    _bug(
+    planned(
         "a query may loosen the policy",
         "books",
         ("analysis/groups.py", "    if wanted > most:\n", "    if wanted > most * 1000:\n"),
     ),
+    *FINDINGS,
 )
