@@ -14,7 +14,7 @@ _MEASURES = (
     *("SUM(DISTINCT", "AVG(DISTINCT"),
 )
 _INSIDE = (*("COUNT(*)", "COUNT", "SUM", "AVG", "AVG", "MIN", "MAX", "MAX"), "SUM(DISTINCT", "AVG(DISTINCT", "VAR_SAMP")
-_LOW_BITS = ("1e2", "1e3", "1e5", "1e7", "1e9", "1e12")
+LOW_BITS = ("1e2", "1e3", "1e5", "1e7", "1e9", "1e12")
 """What brings the last digits of a double before the point: where its value hangs on an order, these show it."""
 
 
@@ -124,7 +124,7 @@ class Grammar:
     def _digits(self, scalars: Scalars) -> str:
         """Return a small number that hangs on the last digits of another."""
         number = self._one([*scalars.columns, scalars.number(1)])
-        number += self._one(["", "", *(f" * {power}" for power in _LOW_BITS)])
+        number += self._one(["", "", *(f" * {power}" for power in LOW_BITS)])
         rounded = self._one(["FLOOR", "ROUND", "TRUNC", "ABS"])
         return f"{self._one([f'{rounded}({number})', f'CAST({number} AS integer)'])} % {self._one(['2', '7', '1000'])}"
 
@@ -166,7 +166,7 @@ class Grammar:
         inner += self._where(scalars) + (" GROUP BY 1" if by else "")
         folded = Scalars({"s.a": "decimal", "s.e": "decimal"}, self.random)
         some = f"CASE WHEN {folded.condition(1)} THEN 0 ELSE i.c END"
-        many = f"{self._one(['FLOOR', 'ROUND'])}(s.a * {self._one(_LOW_BITS)}) % 2 * i.c"
+        many = f"{self._one(['FLOOR', 'ROUND'])}(s.a * {self._one(LOW_BITS)}) % 2 * i.c"
         key = self._one([self._digits(folded), some, many, many, "s.a", "i.c"])
         shown = f"SELECT {key} AS k, i.c AS c FROM ({inner}) s CROSS JOIN (VALUES (1), (2), (3), (4)) i(c)"  # noqa: S608
         on = self._one([f"{mine.of('integer', 1)} = p.k", self._zero(mine)])

@@ -27,7 +27,7 @@ from sfumato.engines.desk import evaluate
 from sfumato.errors import Refusal
 from sfumato.lab.alarm import Alarm
 from sfumato.lab.dice import SeededDice
-from sfumato.lab.grammar import Grammar, Schema
+from sfumato.lab.grammar import LOW_BITS, Grammar, Schema
 from sfumato.lab.hospital import hospital
 from sfumato.lab.population import CANARY, HIGH, LOW, WANDERER, Population, neighbour_of, populate
 from sfumato.lab.replay import Recording, compare, record
@@ -201,11 +201,30 @@ def _seen(place: World, other: Other, sql: str, number: int) -> list[str]:
     return differences(place.house, other, sql, number) if found and found[0].endswith(_SLOW) else found
 
 
-def run(seed: object, folder: Path, number: int = 900) -> list[Alarm]:
-    """Ask the hospital and a crowd some questions."""
+def run(seed: object, folder: Path, number: int = 400) -> list[Alarm]:
+    """Ask a crowd what once told something, then the hospital and another crowd some questions."""
+    with world(hospital(), seed, folder / "once", _CROWD, 4 * _READINGS) as place:
+        for other in place.others[:2]:
+            for sql in once_told():
+                if found := differences(place.house, other, sql, 0):
+                    return [Alarm(NAME, f"{other.name}: {sql}: {found[0]}")]
     tally = Tally()
     _chunk(folder, seed, range(number), tally, 1)
     return [Alarm(NAME, found) for found in tally.found]
+
+
+def once_told() -> Iterator[str]:
+    """Give questions by which one person's values, or how often they count, hung on the order of everybody's rows."""
+    for fold in ("AVG(POWER(long, 3))", "SUM(DISTINCT POWER(long, 3))", "AVG(DISTINCT POWER(long, 3))", "MAX(-weight)"):
+        inner = f"SELECT patient_id, {fold} AS a FROM visits GROUP BY patient_id"  # noqa: S608
+        yield f"SELECT SUM(CAST(FLOOR(a) AS integer) % 7) FROM ({inner}) t"  # noqa: S608
+        yield f"SELECT COUNT(*) FROM ({inner}) t WHERE CAST(a AS text) LIKE '-%'"  # noqa: S608
+    for fold in ("AVG(level)", "SUM(level)", "VAR_SAMP(level)", "STDDEV_POP(level)"):
+        for bits in LOW_BITS:
+            key = f"FLOOR(s.a * {bits}) % 2 * i.c"
+            four = "(VALUES (1), (2), (3), (4)) i(c)"
+            public = f"SELECT {key} AS k FROM (SELECT {fold} AS a FROM readings) s CROSS JOIN {four}"  # noqa: S608
+            yield f"SELECT COUNT(*) FROM visits v JOIN ({public}) p ON v.age - v.age = p.k"  # noqa: S608
 
 
 def _chunk(folder: Path, seed: object, numbers: Sequence[int], tally: Tally, most: int) -> None:
