@@ -50,7 +50,9 @@ class Subject:
         private = analyse(query, self.engine.catalog, self.engine.public)
         budget = self.policy.budget
         cap = PrivacyLoss(budget.epsilon, budget.delta)
-        return make_plan(private, read_wish(epsilon, None, None, query.options, budget, cap))
+        plan = make_plan(private, read_wish(epsilon, None, None, query.options, budget, cap))
+        self.engine.prepare(plan)  # refuses what is too large
+        return plan
 
     def answers(self, sql: str) -> bool:
         """Whether a question has a plan."""
