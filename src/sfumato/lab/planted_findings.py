@@ -124,4 +124,150 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_cost_of_expressions.py",
         ("engines/duckdb_numbers.py", "    if leaf:\n", "    if leaf or sql:\n"),
     ),
+    planned(
+        "CSV is read by the engine, which skips what it cannot read",
+        "files",
+        (
+            "engines/loading.py",
+            "    connection.register(_RECORDS, pa.RecordBatchReader.from_batches(schema, loading.batches()))\n",
+            "    paths = [str(path) for path in loading._files.paths]\n"
+            "    read = connection.read_csv(\n"
+            "        paths, all_varchar=True, header=True, sep=',', quotechar='\"', escapechar='\"', ignore_errors=True,\n"
+            "        null_padding=True, strict_mode=False, auto_detect=False,\n"
+            "        columns={name: 'VARCHAR' for name in loading._files_header()},\n"
+            "    )\n"
+            "    found = read.to_arrow_table().select(list(loading.wanted))\n"
+            "    loading.count = found.num_rows\n"
+            "    connection.register(_RECORDS, found.cast(schema))\n",
+        ),
+        (
+            "engines/loading.py",
+            "    def batches(self) -> Iterator[pa.RecordBatch]:\n",
+            "    def _files_header(self) -> list[str]:\n"
+            "        import csv\n"
+            "        with self._files.paths[0].open(encoding='utf-8-sig', newline='') as stream:\n"
+            "            return next(csv.reader(stream))\n\n"
+            "    def batches(self) -> Iterator[pa.RecordBatch]:\n",
+        ),
+    ),
+    planned(
+        "rows whose date cannot be read are dropped",
+        "files",
+        (
+            "engines/bounded_copy.py",
+            "FROM ({build.rows(table.name, values)}) AS p {joined}",
+            "FROM ({build.rows(table.name, values)}) AS p {joined} WHERE p.c0 IS NOT NULL",
+        ),
+    ),
+    planned(
+        "rows that got lost are not missed",
+        "files",
+        (
+            "engines/bounded_copy.py",
+            "FROM ({build.rows(table.name, values)}) AS p {joined}",
+            "FROM ({build.rows(table.name, values)}) AS p {joined} WHERE p.c0 IS NOT NULL",
+        ),
+        ("engines/bounded_copy.py", "    if not whole:\n", "    if not whole and table.public:\n"),
+    ),
+    planned(
+        "text that is not UTF-8 ends the reading of all",
+        "files",
+        (
+            "engines/parquet_mending.py",
+            "    except UnicodeDecodeError:\n        return None\n",
+            "    finally:\n        pass\n",
+        ),
+    ),
+    planned(
+        "texts are not cut",
+        "tests/engines/test_each_value.py",
+        (
+            "engines/column_sql.py",
+            'return f"left({text}, {column.length})"  # counted in characters',
+            "return text",
+        ),
+    ),
+    planned(
+        "a number that names a person is rounded",
+        "files",
+        (
+            "engines/column_sql.py",
+            "            return f\"CASE WHEN regexp_full_match({value}, '{_WHOLE}') THEN CAST({whole_number} AS VARCHAR) END\"\n",
+            '            return f"CAST(TRY_CAST(round(TRY_CAST({value} AS DOUBLE)) AS HUGEINT) AS VARCHAR)"\n',
+        ),
+    ),
+    planned(
+        "a changed file is a new snapshot, wanted or not",
+        "tests/paths/test_snapshots.py",
+        (
+            "engines/registration.py",
+            "return policy.refresh is Refresh.ON_CHANGE and has_changed(policy)",
+            "return has_changed(policy)",
+        ),
+    ),
+    planned(
+        "a question is also the policy's other words",
+        "tests/paths/test_snapshots.py",
+        (
+            "database.py",
+            "words = words_about(self.policy, tables_of(query.relation))",
+            "words = self._policy_hash",
+        ),
+    ),
+    planned(
+        "a unit may be called removed_rows",
+        "tests/policy/test_reading.py tests/paths/test_names.py",
+        ("policy/tables.py", "        if fold(words) == REMOVED_ROWS:\n", "        if fold(words) is None:\n"),
+    ),
+    planned(
+        "sums of a ledger grow without end",
+        "tests/accounting/test_filter.py tests/ledger/test_long_numbers.py",
+        (
+            "accounting/filter.py",
+            "return total if total.denominator <= LONGEST_SUM else Fraction(ceil(total * UNIT), UNIT)",
+            "return total",
+        ),
+    ),
+    planned(
+        "prices may have any number of digits",
+        "tests/test_exact.py tests/ledger/test_long_numbers.py",
+        (
+            "exact.py",
+            "if abs(number.numerator) <= _TYPED and number.denominator <= _TYPED:",
+            "if number is not None:",
+        ),
+    ),
+    planned(
+        "keys are shown as they are",
+        "tests/release/test_harmless.py",
+        (
+            "release/harmless.py",
+            'return "".join(letter if letter.isprintable() else _REPLACED for letter in text)',
+            "return text",
+        ),
+        ("release/harmless.py", "    return html.escape(visible(text))\n", "    return text\n"),
+    ),
+    planned(
+        "a forked child reads on its parent's connection",
+        "tests/paths/test_forks.py",
+        (
+            "engines/duckdb_reader.py",
+            "        if os.getpid() != self._process:\n            with self._lock:",
+            "        if os.getpid() < 0:\n            with self._lock:",
+        ),
+    ),
+    planned(
+        "bars of the greatest noisy number are those of one of them",
+        "tests/release/test_computed_bars.py tests/statistical/test_coverage.py",
+        ("release/folding.py", "    Aggregation.MAX: _maximum,\n", "    Aggregation.MAX: _minimum,\n"),
+    ),
+    planned(
+        "an empty selection says nothing",
+        "tests/release/test_notes.py",
+        (
+            "release/notes.py",
+            "if group.selection is not None and not found.keys:",
+            "if group.selection is not None and found.keys is None:",
+        ),
+    ),
 )
