@@ -132,8 +132,8 @@ FINDINGS: tuple[Bug, ...] = (
             "    connection.register(_RECORDS, pa.RecordBatchReader.from_batches(schema, loading.batches()))\n",
             "    paths = [str(path) for path in loading._files.paths]\n"
             "    read = connection.read_csv(\n"
-            "        paths, all_varchar=True, header=True, sep=',', quotechar='\"', escapechar='\"', ignore_errors=True,\n"
-            "        null_padding=True, strict_mode=False, auto_detect=False,\n"
+            "        paths, all_varchar=True, header=True, sep=',', quotechar='\"', escapechar='\"',\n"
+            "        ignore_errors=True, null_padding=True, strict_mode=False, auto_detect=False,\n"
             "        columns={name: 'VARCHAR' for name in loading._files_header()},\n"
             "    )\n"
             "    found = read.to_arrow_table().select(list(loading.wanted))\n"
@@ -192,8 +192,8 @@ FINDINGS: tuple[Bug, ...] = (
         "files",
         (
             "engines/column_sql.py",
-            "            return f\"CASE WHEN regexp_full_match({value}, '{_WHOLE}') THEN CAST({whole_number} AS VARCHAR) END\"\n",
-            '            return f"CAST(TRY_CAST(round(TRY_CAST({value} AS DOUBLE)) AS HUGEINT) AS VARCHAR)"\n',
+            "CASE WHEN regexp_full_match({value}, '{_WHOLE}') THEN CAST({whole_number} AS VARCHAR) END",
+            "CAST(TRY_CAST(round(TRY_CAST({value} AS DOUBLE)) AS HUGEINT) AS VARCHAR)",
         ),
     ),
     planned(
