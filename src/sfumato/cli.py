@@ -13,7 +13,7 @@ import click
 from sfumato.errors import REFUSALS, BadParameter, Refusal, UnknownName, shown
 
 if TYPE_CHECKING:
-    from sfumato.database import Database
+    from sfumato.database import Database, Progress
     from sfumato.ledger.ledger import Budget
     from sfumato.release.release import Release
 
@@ -43,10 +43,12 @@ class _Refusing(click.Group):
 
 
 def print_refusal(refusal: Refusal) -> None:
-    """Print what, why and what next to stderr, a line each."""
-    click.echo(f"{click.style(f'Refused ({refusal.code}):', fg='red', bold=True)} {refusal.what}", err=True)
-    click.echo(f"  why:  {refusal.why}", err=True)
-    click.echo(f"  next: {refusal.remedy}", err=True)
+    """Print what, why and what next to stderr, a line each; what it quotes may hold anything."""
+    from sfumato.release.harmless import visible
+
+    click.echo(f"{click.style(f'Refused ({refusal.code}):', fg='red', bold=True)} {visible(refusal.what)}", err=True)
+    click.echo(f"  why:  {visible(refusal.why)}", err=True)
+    click.echo(f"  next: {visible(refusal.remedy)}", err=True)
 
 
 @click.group(cls=_Refusing, context_settings={"help_option_names": ["-h", "--help"]})
@@ -89,13 +91,19 @@ def _opened(policy: Path, analyst: str | None = None, confirm: str | None = None
     """Open a database; where somebody watches, show in which phase the bounded copy is."""
     from sfumato.database import open
 
+    with _watched(lambda progress: open(policy, analyst=analyst, progress=progress, confirm=confirm)) as database:
+        yield database
+
+
+@contextmanager
+def _watched(opening: "Callable[[Progress | None], Database]") -> "Iterator[Database]":
     if sys.stderr.isatty():
         from sfumato.terminal.screen import phases, screen
 
         with phases(screen(stderr=True)) as progress:
-            database = open(policy, analyst=analyst, progress=progress, confirm=confirm)
+            database = opening(progress)
     else:
-        database = open(policy, analyst=analyst, confirm=confirm)
+        database = opening(None)
     with database:
         yield database
 
@@ -209,6 +217,21 @@ def check(policy: Path, form: str, confirm: str | None) -> None:
 
 @main.command()
 @_policy
+@click.option("--confirm", metavar="HASH", help="Record a policy whose tables changed after something was spent.")
+def refresh(policy: Path, confirm: str | None) -> None:
+    """Read the data again: take a new snapshot of it.
+
+    Until it is complete, and if it cannot be taken, answers come from the one before. Questions that were answered
+    about that one cost again.
+    """
+    from sfumato.database import refreshed
+
+    with _watched(lambda progress: refreshed(policy, progress=progress, confirm=confirm)):
+        click.echo("Took a new snapshot of the source. From now on answers come from it.")
+
+
+@main.command()
+@_policy
 @click.argument("sql")
 @_priced
 @_analyst
@@ -245,13 +268,18 @@ def ask(
             exports.check_apart(path, database.policy)
         before = database.budget()
         release = database.ask(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
-        if output is not None:
-            exports.write_file(exports.encoded(release, kind), output)
-            click.echo(f"Wrote {output}.", err=True)
-        elif kind == "table":
-            _print_table(database, release, before)
-        else:
-            sys.stdout.buffer.write(exports.encoded(release, kind))
+        try:
+            if output is not None:
+                exports.write_file(exports.encoded(release, kind), output)
+                click.echo(f"Wrote {output}.", err=True)
+            elif kind == "table":
+                _print_table(database, release, before)
+            else:
+                sys.stdout.buffer.write(exports.encoded(release, kind))
+        except Refusal:
+            _print_table(database, release, before)  # it was charged: it is shown in any case
+            raise
+        sys.stdout.flush()  # before a picture is drawn by a program that is not ours
         if plot is not None:
             exports.write_plot(release, plot)
             click.echo(f"Drew {plot}.", err=True)
@@ -339,11 +367,14 @@ def _next_line(_prompt: str) -> str:
 @_report
 def budget(policy: Path, analyst: str | None, form: str) -> None:
     """Show what may be spent, what was, and what is left."""
-    from sfumato.terminal.reports import budget_json, budget_text
+    from sfumato.terminal.reports import CHANGED, budget_json, budget_text
 
     with _opened(policy, analyst) as database:
         found = database.budget()
-        click.echo(budget_json(found) if form == "json" else budget_text(found))
+        changed = database.source_changed() if analyst is None else None
+        click.echo(budget_json(found, changed) if form == "json" else budget_text(found))
+        if changed and form == "table":
+            click.echo(CHANGED)
         if form == "table" and sys.stdout.isatty():
             from sfumato.terminal.answers import draw_gauge
             from sfumato.terminal.screen import screen
@@ -367,13 +398,21 @@ def history(policy: Path, analyst: str | None, form: str) -> None:
 @main.command()
 @_policy
 @_report
-def verify(policy: Path, form: str) -> None:
+@click.option("--accept-clock", is_flag=True, help="Go on although the clock is behind the last entry: on record.")
+def verify(policy: Path, form: str, accept_clock: bool) -> None:
     """Check the ledger with a second reader.
 
     Every hash and every sum is computed again.
     """
     from sfumato.terminal.reports import verified_json, verified_text
 
+    if accept_clock:
+        from sfumato.ledger import opening
+        from sfumato.policy.reading import read_policy
+
+        behind = opening.accept_clock(read_policy(policy))
+        said = f"It is on record that the clock is right, {behind} behind the last entry." if behind else ""
+        click.echo(said or "The clock is not behind the last entry: nothing was recorded.", err=True)
     with _opened(policy) as database:
         verified = database.verify()
         click.echo(verified_json(verified) if form == "json" else verified_text(verified))

@@ -70,6 +70,12 @@ class EntropyFailed(Refusal):
     code = "entropy_failed"
 
 
+class ImperfectSource(Refusal):
+    """The source of random bits is declared to be less than fair, and this noise needs fair bits."""
+
+    code = "imperfect_source"
+
+
 class MalformedEvent(Refusal):
     """A stored event that does not read back as exactly one known event."""
 
@@ -110,6 +116,12 @@ class BadSql(Refusal):
     """The text is not SQL, or its types do not fit: nothing else could have been meant by it."""
 
     code = "bad_sql"
+
+
+class FreeLimit(Refusal):
+    """What costs nothing (public tables, VALUES, quotes) would take too many rows, bytes or seconds."""
+
+    code = "free_limit"
 
 
 class QueryTooLarge(Refusal):
@@ -190,6 +202,26 @@ class LedgerUnavailable(Refusal):
     code = "ledger_unavailable"
 
 
+class NoSnapshot(Refusal):
+    """There is no snapshot of the data yet. Why not is for the owner to see."""
+
+    code = "no_snapshot"
+
+    def __init__(
+        self,
+        what: str = "There is no snapshot of the data to answer from.",
+        why: str = "Its owner has not taken one of what this policy declares; what stood in the way is theirs to see.",
+        remedy: str = "Ask the owner to run: sfumato refresh POLICY.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
+class OtherLedger(Refusal):
+    """The ledger that the policy names is another dataset's. Nothing was changed."""
+
+    code = "other_ledger"
+
+
 class PolicyChanged(Refusal):
     """Another policy was recorded in the ledger since this handle was opened."""
 
@@ -211,12 +243,16 @@ REFUSALS: tuple[type[Refusal], ...] = (
     BudgetExhausted,
     EngineFailed,
     EntropyFailed,
+    FreeLimit,
+    ImperfectSource,
     KeysNeedDelta,
     LedgerDamaged,
     LedgerUnavailable,
     LoosenedPolicy,
     MalformedEvent,
     MixedNeighbours,
+    NoSnapshot,
+    OtherLedger,
     PolicyChanged,
     PolicyWeakened,
     QueryTooLarge,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from fractions import Fraction
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,17 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import (
     BadParameter,
     BudgetExhausted,
+    ImperfectSource,
     KeysNeedDelta,
     PolicyWeakened,
     Refusal,
     UnknownName,
     UnreachableMargin,
 )
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.entropy import entropy_bits
+from sfumato.randomness.imperfect import Declared
+from sfumato.randomness.source import system_source
 
 COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
 
@@ -57,6 +63,20 @@ def test_an_answer_has_rows_intervals_columns_loss_event_and_receipt(clinic: sfu
     receipt = release.receipt
     assert (receipt.sequence, receipt.timing) == (2, "none")
     assert all((receipt.head, receipt.policy, receipt.version, receipt.id, receipt.bits))
+
+
+def test_a_receipt_names_the_source_its_bias_and_the_entropy_of_the_noise(clinic: sfumato.Database) -> None:
+    receipt = clinic.ask(COUNT, epsilon="0.5").receipt
+    assert (receipt.source, receipt.gamma, receipt.caution) == ("os-aes-256-ctr", Fraction(0), "")
+    assert receipt.needed == ceil(3 * entropy_bits(DiscreteLaplace(Fraction(2) * 3)))
+    assert receipt.needed < receipt.bits
+
+
+def test_a_biased_source_answers_nothing_and_costs_nothing(clinic: sfumato.Database) -> None:
+    clinic._source = Declared(system_source(), Fraction(1, 10), "dice")
+    with pytest.raises(ImperfectSource):
+        clinic.ask(COUNT, epsilon="0.5")
+    assert clinic.budget().spent.epsilon == 0
 
 
 def test_a_wider_level_has_wider_intervals(clinic: sfumato.Database) -> None:
@@ -217,12 +237,14 @@ def test_a_fork_has_its_own_coins_and_the_same_account(clinic: sfumato.Database)
     assert str(clinic.ask(sql, epsilon="0.06").rows()) != theirs
 
 
-def test_changed_data_is_a_new_version_under_the_same_account(tmp_path: Path) -> None:
+def test_a_new_snapshot_is_a_new_version_under_the_same_account(tmp_path: Path) -> None:
     write(tmp_path, a_world(5))
     with sfumato.open(policy(tmp_path)) as database:
         first = database.ask(COUNT, epsilon=1)
     write(tmp_path, a_world(6))
     with sfumato.open(policy(tmp_path)) as database:
+        assert database.ask(COUNT, epsilon=1).receipt == first.receipt
+        database.refresh()
         second = database.ask(COUNT, epsilon=1)
         assert second.receipt.version != first.receipt.version
         assert len(database.history()) == 2

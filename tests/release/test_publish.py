@@ -91,7 +91,14 @@ def test_any_other_text_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "receipt", [RECEIPT, Receipt("x", "p", "v", LOSS), Receipt('ü"', "p", "v", LOSS, 3, "h", 2**80, "padded")]
+    "receipt",
+    [
+        RECEIPT,
+        Receipt("x", "p", "v", LOSS),
+        Receipt('ü"', "p", "v", LOSS, 3, "h", 2**80, "padded"),
+        Receipt("x", "p", "v", LOSS, source="dice", gamma=Fraction(1, 10), needed=7),
+        Receipt("x", "p", "v", LOSS, gamma=Fraction(1, 10)),
+    ],
 )
 def test_a_receipt_reads_back_exactly(receipt: Receipt) -> None:
     assert receipt_from_json(receipt_to_json(receipt)) == receipt

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sfumato.errors import BadParameter, shown
-from sfumato.lab import averaging, floating, linkage, reconstruction, timing, tracker
+from sfumato.lab import averaging, biased, floating, linkage, reconstruction, timing, tracker
 from sfumato.lab.audit import audit_policy
 from sfumato.lab.seeded import Seeded
 
@@ -51,12 +51,20 @@ def read_doubles(seed: int, plot: Path | None) -> str:
     return f"{found.report()}\n\n{watched.report()}" + draw("floating", found)
 
 
+def bend_coins(seed: int, plot: Path | None) -> str:
+    """Bend the coins behind added noise a little, and see what is left of its privacy."""
+    draw = _drawing(plot)
+    found = biased.run(100_000, Seeded(seed))
+    return found.report() + draw("biased", found)
+
+
 ATTACKS: dict[str, Command] = {
     "reconstruct": reconstruct,
     "difference": difference,
     "average": average,
     "link": link,
     "float": read_doubles,
+    "randomness": bend_coins,
 }
 
 AUDIT: Callable[[Path, float], str] = audit_policy

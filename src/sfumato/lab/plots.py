@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 
 from sfumato.lab.averaging import Averaging
+from sfumato.lab.biased import Biased
 from sfumato.lab.floating import Floating
 from sfumato.lab.linkage import Linkage
 from sfumato.lab.reconstruction import Reconstruction
@@ -96,6 +97,26 @@ def floating(found: Floating) -> alt.TopLevelMixin:
         y=alt.Y("attack:N", sort=None, title=None, axis=alt.Axis(labelLimit=400)),
     )
     return _titled(chart, "floating point")
+
+
+def biased(found: Biased) -> alt.TopLevelMixin:
+    """The loss that was promised and the loss on biased coins, by noise."""
+    rows: list[Row] = []
+    for one in found.bent:
+        rows += [
+            {"noise": one.noise, "loss": loss, "what": what}
+            for what, loss in (("promised", one.promised), ("true", one.exact), ("seen", one.seen))
+        ]
+    rows += [{"noise": what, "loss": loss, "what": "true"} for what, loss in found.together]
+    chart: alt.Chart = _chart(rows).mark_bar()
+    chart = chart.encode(
+        x=alt.X("loss:Q", title="privacy loss ε"),
+        y=alt.Y("noise:N", sort=None, title=None, axis=alt.Axis(labelLimit=400)),
+        yOffset=alt.YOffset("what:N", sort=None),
+        color=alt.Color("what:N", sort=None, title=None),
+    )
+    titled: alt.Chart = chart.properties(width=_WIDTH, title="biased coins")
+    return titled
 
 
 def _chart(rows: list[Row]) -> alt.Chart:

@@ -1,12 +1,14 @@
 """Opening a ledger: the account is created where there is none, and the policy in force is recorded."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from time import time_ns
 
-from sfumato.errors import MixedNeighbours, PolicyWeakened
+from sfumato.errors import MixedNeighbours, OtherLedger, PolicyWeakened
 from sfumato.ledger.book import Book
 from sfumato.ledger.chain import GENESIS, Kind, Row, linked
+from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.postgres_store import PostgresStore, create_table
 from sfumato.ledger.recorded_policy import RecordedPolicy, recorded, to_content
@@ -16,20 +18,66 @@ from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Location, Policy
 
 
-def open_ledger(policy: Policy, confirm: str | None = None) -> Ledger:
+def open_ledger(policy: Policy, confirm: str | None = None, expected: str = "") -> Ledger:
     """Open the ledger that a policy names, or create it.
 
     A changed budget or another analyst is recorded. Where the tables changed after something was spent, the owner must
-    say so by giving the new policy's hash as `confirm`; that is recorded too. A changed neighbour relation is refused.
+    say so by giving the new policy's hash as `confirm`; that is recorded too. A ledger of a dataset with another name
+    is refused in the same way, a changed neighbour relation always, and so is another ledger than the `expected` one,
+    which paid for what was answered before.
     """
     first = linked(GENESIS, _row(recorded(policy, {}, False))._replace(sequence=1, time=time_ns() // 1000))
     ledger = Ledger(_store_of(policy.ledger, first))
     try:
+        _require_identity(ledger, expected)
         ledger.record(lambda book: _record(book, policy, confirm))
     except BaseException:
         ledger.close()
         raise
     return ledger
+
+
+def accept_clock(policy: Policy) -> timedelta:
+    """Let entries follow in the ledger of a policy although the clock is behind the last one, and put that on record.
+
+    It is for the owner alone, and records nothing of the policy: that may have changed meanwhile. Returns by how much
+    the clock was behind; zero means that nothing was recorded.
+    """
+    place = policy.ledger
+    if place.path is not None and not place.path.exists():
+        return timedelta(0)
+    ledger = Ledger(partial(PostgresStore, place.target) if place.path is None else partial(SqliteStore, place.path))
+    behind: list[int] = []
+
+    def accept(book: Book) -> None:
+        _require_same_dataset(book.name(), policy)
+        behind.append(book.accept_clock())
+
+    try:
+        ledger.record(accept)
+    finally:
+        ledger.close()
+    return timedelta(microseconds=behind[0])
+
+
+def check_ledger(policy: Policy, confirm: str | None = None) -> None:
+    """Refuse what `open_ledger` would refuse of a ledger that is there, and change nothing."""
+    place = policy.ledger.path
+    if place is not None and place.exists():
+        ledger = Ledger(partial(SqliteStore, place))
+        try:
+            ledger.record(lambda book: _check(book, policy, confirm))
+        finally:
+            ledger.close()
+
+
+def _require_identity(ledger: Ledger, expected: str) -> None:
+    if expected and ledger.identity() != expected:
+        raise damaged(
+            "It is not the one that paid for answers about this snapshot of the data.",
+            "Nothing was released. Restore the ledger and its anchor from a backup. An account that was spent does not "
+            "begin anew.",
+        )
 
 
 def _store_of(place: Location, first: Row) -> Callable[[], Store]:
@@ -43,10 +91,19 @@ def _store_of(place: Location, first: Row) -> Callable[[], Store]:
 
 
 def _record(book: Book, policy: Policy, confirm: str | None) -> None:
+    changed = _check(book, policy, confirm)
+    if changed is not None:
+        book.add(_row(changed))
+
+
+def _check(book: Book, policy: Policy, confirm: str | None) -> RecordedPolicy | None:
+    """Return what is to be recorded of this policy, or None if it is in force; refuse one that does not continue."""
     state = book.state
     if state.policy == policy_hash(policy):
-        return
+        return None
     confirmed = confirm == policy_hash(policy)
+    if not confirmed:
+        _require_same_dataset(book.name(), policy)
     changed = recorded(policy, state.accounts, confirmed)
     if changed.neighbours != state.neighbours:
         raise MixedNeighbours(
@@ -60,7 +117,17 @@ def _record(book: Book, policy: Policy, confirm: str | None) -> None:
             "Another unit, other bounds or other keys may protect less than was promised to the people in the data.",
             f"Nothing was changed. If the owner means it, confirm the new policy by its hash, {changed.hash}.",
         )
-    book.add(_row(changed))
+    return changed
+
+
+def _require_same_dataset(name: str, policy: Policy) -> None:
+    if name != policy.name:
+        raise OtherLedger(
+            f"The ledger of this policy belongs to '{name}', not to '{policy.name}'.",
+            "Two datasets in one ledger would spend one budget, and one policy would replace the other's caps.",
+            "Nothing was changed. Name another file, database or schema in `ledger`. If the dataset was renamed, "
+            f"confirm the new policy by its hash, {policy_hash(policy)}.",
+        )
 
 
 def _row(policy: RecordedPolicy) -> Row:

@@ -13,10 +13,12 @@ from functools import lru_cache
 from sfumato.accounting.event import Neighbours, from_json
 from sfumato.accounting.filter import Filter
 from sfumato.errors import Refusal
-from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_question
+from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_question, same_question_before
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
 
+NOT_WRITTEN_SO = (Refusal, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a row raises that no ledger has written."""
 _read_event = lru_cache(maxsize=4096)(from_json)
 
 
@@ -46,13 +48,14 @@ EMPTY = State(0, GENESIS, 0, "", "", None, {}, {})
 
 def folded(state: State, row: Row) -> State:
     """Return the state after one more row that was read; a row that does not follow is damage."""
-    if row.sequence != state.sequence + 1 or row != linked(state.head, row) or row.time < state.time:
+    backwards = row.time < state.time and row.kind != Kind.CLOCK
+    if row.sequence != state.sequence + 1 or row != linked(state.head, row) or backwards:
         raise damaged(f"Entry {state.sequence + 1} does not follow from the one before.")
     if (row.sequence % STATE_EVERY == 0) != (row.kind == Kind.STATE):
         raise damaged(f"Entry {row.sequence} is not where it belongs.")
     try:
         return after(state, row)
-    except (Refusal, ValueError, TypeError, KeyError):
+    except NOT_WRITTEN_SO:
         pass
     raise damaged(f"Entry {row.sequence} cannot have been written after those before.")
 
@@ -72,6 +75,8 @@ def after(state: State, row: Row) -> State:
         case Kind.STATE:
             if row.content != to_content(state):
                 raise ValueError("not the sums so far")
+            changed = state
+        case Kind.CLOCK:
             changed = state
         case _:
             raise ValueError("an unknown kind")
@@ -94,7 +99,7 @@ def started(row: Row) -> State:
             accounts,
             {str(same): int(place) for same, place in data["unanswered"].items()},
         )
-    except (Refusal, ValueError, TypeError, KeyError):
+    except NOT_WRITTEN_SO:
         pass
     raise damaged(f"Entry {row.sequence} holds no sums.")
 
@@ -122,7 +127,11 @@ def _under(state: State, row: Row) -> State:
 def _charged(state: State, row: Row) -> State:
     if row.same in state.unanswered or row.policy != state.policy:
         raise ValueError("the same question is being answered, or another policy is in force")
-    if row.same != same_question(row.account, row.question, row.policy, row.version):
+    names = (
+        same_question(row.account, row.question, row.version),
+        same_question_before(row.account, row.question, row.policy, row.version),
+    )
+    if row.same not in names:
         raise ValueError("not the question that it says")
     event = _read_event(row.event)
     charged = {name: state.accounts[name].charge(event) for name in {DATASET, row.account}}

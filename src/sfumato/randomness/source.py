@@ -8,12 +8,13 @@ reveals nothing about noise already given out. After a fork the child starts fro
 import os
 import threading
 import time
-from typing import NoReturn, Protocol
+from fractions import Fraction
+from functools import cache
+from importlib import import_module
+from typing import Any, NoReturn, Protocol
 
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
-from sfumato.errors import BadParameter, EntropyFailed, shown
-from sfumato.exact import integer
+from sfumato.errors import BadParameter, EntropyFailed, ImperfectSource, shown
+from sfumato.exact import integer, rational
 
 _KEY = 32
 _STATE = _KEY + 16  # key, then the counter block
@@ -26,7 +27,7 @@ _SECONDS_PER_SEED = 600.0  # limits what a copied virtual machine shares with it
 
 
 class Source(Protocol):
-    """A stream of independent uniform bits."""
+    """A stream of independent uniform bits; one that is less than that says so by an attribute `gamma`."""
 
     @property
     def name(self) -> str:
@@ -49,6 +50,10 @@ class Metered:
     def name(self) -> str:
         return self._source.name
 
+    @property
+    def gamma(self) -> Fraction:
+        return declared_gamma(self._source)
+
     def read(self, count: int) -> bytes:
         drawn = self._source.read(count)
         self.bits += 8 * count
@@ -70,8 +75,42 @@ def sample_size(count: object) -> int:
     )
 
 
+def declared_gamma(source: object) -> Fraction:
+    """Return how far each bit of a source may be from fair, as it declares itself; 0 where it declares nothing.
+
+    Given all bits before it, each bit is 0 with a probability in [(1 - gamma) / 2, (1 + gamma) / 2]  [SV86].
+    """
+    return as_gamma(getattr(source, "gamma", 0))
+
+
+def as_gamma(value: object) -> Fraction:
+    """Read a bias: an exact number from 0 (fair) to 1 (whatever an opponent likes)."""
+    gamma = rational(value, "gamma")
+    if 0 <= gamma <= 1:
+        return gamma
+    raise BadParameter(
+        f"gamma = {shown(gamma)} is not between 0 and 1.",
+        "Each bit is 0 with a probability between (1 - gamma) / 2 and (1 + gamma) / 2.",
+        "Give 0 for a fair source, 1 for one of which nothing is known, or a fraction between them.",
+    )
+
+
 def read_exactly(source: Source, count: int) -> bytes:
-    """Return `count` bytes of a source, or refuse: a short read would leave the missing bits at zero."""
+    """Return `count` fair bytes of a source, or refuse: a declared bias, or a short read with its bits left at zero."""
+    gamma = declared_gamma(source)
+    if gamma:
+        raise ImperfectSource(
+            f"The random source {source.name} is declared with gamma = {shown(gamma)}: its bits may be biased.",
+            "Noise that is added has its privacy from fair bits; on biased ones it has none below "
+            "ln((1 + gamma) / (1 - gamma)), however large it is.",
+            "Nothing was released. Use the operating system's source; or make fair bits of this one with a secret "
+            "seed (sfumato.randomness.extractor); or release one number by sfumato.mechanisms.consistent.",
+        )
+    return read_declared(source, count)
+
+
+def read_declared(source: Source, count: int) -> bytes:
+    """Return `count` bytes of a source, however fair it says it is; for what was proved for its gamma only."""
     drawn = source.read(count)
     if isinstance(drawn, bytes) and len(drawn) == count:
         return drawn
@@ -175,7 +214,30 @@ class _SystemSource:
 
 
 def _encryptor(state: bytes) -> "_Encryptor":
-    return Cipher(algorithms.AES256(state[:_KEY]), modes.CTR(state[_KEY:])).encryptor()
+    cipher = _ciphers()
+    encryptor: _Encryptor = cipher.Cipher(
+        cipher.algorithms.AES256(state[:_KEY]), cipher.modes.CTR(state[_KEY:])
+    ).encryptor()
+    return encryptor
+
+
+@cache
+def _ciphers() -> Any:
+    """Load the cipher when the first bits are wanted: its library draws random bits itself while it is loaded.
+
+    Where it gets none it does not raise an `Exception` but ends in a panic, which nobody above could expect.
+    """
+    try:
+        return import_module("cryptography.hazmat.primitives.ciphers")
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: S110 - a panic is no Exception
+        pass
+    raise EntropyFailed(
+        "The generator of random bits could not be started.",
+        "Its cipher could not be loaded: while it is, it needs random bits from the operating system.",
+        "Nothing was released. Check that getrandom() works in this container, and start the program again.",
+    )
 
 
 class _Encryptor(Protocol):

@@ -1,10 +1,16 @@
 """Exact aggregates get their noise here, and nothing exact goes further."""
 
+from math import ceil
+
 import numpy as np
 
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.mechanisms.answers import Answers
+from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.randomness.discrete_gaussian import DiscreteGaussian
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Metered, Source
 from sfumato.release.noisy import Noisy, NoisyGroup
 
@@ -51,3 +57,14 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
         for measured in group.measured:
             measured.mechanism.release(np.zeros(len(noisy.keys), dtype=np.int64), metered)
     return metered.bits
+
+
+def needed_bits(plan: Plan, noisy: Noisy) -> int:
+    """Return how many bits of entropy noise of this shape has, beside the `bits` that were read for it."""
+    needed = 0.0
+    for group, released in zip(plan.groups, noisy.groups, strict=True):
+        for measured in group.measured:
+            noise = measured.mechanism
+            law = DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
+            needed += len(released.keys) * entropy_bits(law)
+    return ceil(needed)

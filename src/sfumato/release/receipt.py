@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import MalformedEvent
@@ -11,6 +12,8 @@ TIMING = "none"
 """The timing mode: how long an answer takes is not padded."""
 
 _FIELDS = ("bits", "delta", "epsilon", "head", "id", "policy", "sequence", "timing", "version")
+_SINCE = ("gamma", "needed", "source")
+"""What receipts have said since they name their source; older ones read back without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,22 @@ class Receipt:
     bits: int = 0
     """How many random bits noise of this shape takes: see `publish`."""
     timing: str = TIMING
+    source: str = ""
+    """Where the random bits came from; older receipts do not say it."""
+    gamma: Fraction = Fraction(0)
+    """How far each bit of that source may be from fair, as it was declared."""
+    needed: int = 0
+    """How many bits of entropy noise of this shape has: no sampler reads fewer on average."""
+
+    @property
+    def caution(self) -> str:
+        """What has to be known about the source before this answer is used with others."""
+        if not self.gamma:
+            return ""
+        return (
+            f"The bits of {self.source} may be biased by {self.gamma}. This answer is private by itself; together with "
+            "any other answer from the same source it costs more than the sum of both."
+        )
 
 
 def receipt_to_json(receipt: Receipt) -> str:
@@ -50,6 +69,8 @@ def receipt_to_json(receipt: Receipt) -> str:
         "bits": receipt.bits,
         "timing": receipt.timing,
     }
+    if receipt.source or receipt.gamma or receipt.needed:
+        data |= {"source": receipt.source, "gamma": str(receipt.gamma), "needed": receipt.needed}
     return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -70,12 +91,24 @@ def receipt_from_json(text: str) -> Receipt:
             "head": (str() | None) as head,
             "bits": int(bits),
             "timing": str(timing),
-        } if tuple(sorted(data)) == _FIELDS and not isinstance(sequence, bool) and not isinstance(bits, bool):
+        } if _is_whole(data) and not isinstance(sequence, bool) and not isinstance(bits, bool):
             loss = PrivacyLoss(rational(epsilon, "epsilon"), rational(delta, "delta"))
-            receipt = Receipt(name, policy, version, loss, sequence, head, bits, timing)
+            source, gamma, needed = (
+                data.get("source", ""),
+                rational(data.get("gamma", "0"), "gamma"),
+                data.get("needed", 0),
+            )
+            receipt = Receipt(name, policy, version, loss, sequence, head, bits, timing, source, gamma, needed)
             if receipt_to_json(receipt) == text:
                 return receipt
     raise _malformed()
+
+
+def _is_whole(data: dict[str, object]) -> bool:
+    if tuple(sorted(data)) == _FIELDS:
+        return True
+    known = tuple(sorted(data)) == tuple(sorted(_FIELDS + _SINCE))
+    return known and isinstance(data["source"], str) and isinstance(data["gamma"], str) and type(data["needed"]) is int
 
 
 def _malformed() -> MalformedEvent:

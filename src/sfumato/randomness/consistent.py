@@ -1,0 +1,292 @@
+"""Noise for biased bits: neighbours give the same answer on most coins, however the coins are biased  [DLMV12].
+
+Noise whose tail halves every `half_life` units is rounded to a grid. The coins are a point of [0, 1); each answer has
+an interval of it, whose ends a neighbour moves by little compared with its length. So no opponent who biases each bit
+by at most gamma, knowing all bits before it, can make an answer much likelier for one of two neighbours: how much, at
+most, `worst_ratio` says exactly.  Proof: proofs/consistent.md
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import exp, log
+
+import numpy as np
+
+from sfumato.errors import BadParameter, shown
+from sfumato.exact import integer, positive_rational
+from sfumato.randomness import adversary
+from sfumato.randomness.adversary import Interval, biased
+from sfumato.randomness.biased_tree import DEEPEST, SLACK, Floats, Places, play, play_ratio, worst_places
+from sfumato.randomness.certified import exp_minus_enclosure
+from sfumato.randomness.source import Source, broken_source, read_declared
+
+_LARGEST = 1 << 22
+_RUN_BITS = 130
+"""A fair run fills a block of so many bits once in 2^129 draws."""
+_LONGEST_RUN = 1 << 20
+_REACHES = range(8, 16)
+_FINEST = 14
+"""Half-lives up to 2**14 are tried: the sweep over all offsets takes time in proportion."""
+_GRIDS = tuple(Fraction(part) for part in ("1/2", "3/4", "1", "3/2", "2", "3", "4", "6", "8"))
+
+
+@dataclass(frozen=True, slots=True)
+class Consistent:
+    """Integers in units: noise that halves every `half_life`, rounded to `grid`, for changes up to `reach`.
+
+    Theorem: for integers y, y' with |y - y'| <= reach and every source of bias gamma, each answer of `draw` is at most
+    `worst_ratio(gamma)` times as likely for y as for y'.  Proof: proofs/consistent.md
+
+    >>> Consistent(64, 64, 1).worst_ratio(0)
+    Fraction(65, 64)
+    """
+
+    half_life: int
+    grid: int
+    reach: int
+
+    def __post_init__(self) -> None:
+        for name in ("half_life", "grid", "reach"):
+            object.__setattr__(self, name, integer(getattr(self, name), name, 1))
+        power = self.half_life & (self.half_life - 1) == 0
+        if not power or self.grid % 2 or max(self.half_life, self.grid, self.reach) > _LARGEST:
+            raise BadParameter(
+                f"{shown(self)} is no noise.",
+                "The ends of all intervals must be places that finitely many bits decide.",
+                f"Give a power of 2, an even grid and a reach, none above {_LARGEST}; `calibrate` finds good ones.",
+            )
+
+    @property
+    def block(self) -> int:
+        """How many bytes a draw reads, whatever the value and, but for runs that fill it, whatever the coins."""
+        return -(-(_RUN_BITS + self._fine) // 8)
+
+    def draw(self, units: int, source: Source) -> int:
+        """Return k for the value `units`: the answer is k · grid units."""
+        value = integer(units, "units", None)
+        noise = self._noise(source)
+        return (value + noise + self.grid // 2) // self.grid
+
+    def cell(self, units: int, k: int) -> Interval:
+        """Return the interval of coins on which the value `units` is answered by k."""
+        offset = integer(k, "k", None) * self.grid - integer(units, "units", None)
+        return self._cell(offset)
+
+    def worst_ratio(self, gamma: object) -> Fraction:
+        """Return the exact maximum of P[k | y] / P[k | y'] over all y, all k, all |y - y'| <= reach, all sources."""
+        return _worst(self, biased(gamma))[0]
+
+    def worst_cells(self, gamma: object) -> tuple[Interval, Interval]:
+        """Return the intervals of coins of an answer that has the worst ratio: for one value, and for its neighbour."""
+        _, first, second = _worst(self, biased(gamma))
+        return self._cell(first), self._cell(second)
+
+    def worst_error(self, gamma: object) -> Fraction:
+        """Return in units the largest E|answer - value| over all values and sources, at most 1e-9 of it too large."""
+        return _worst_error(self, biased(gamma))
+
+    def worst_tail(self, units: int, gamma: object) -> float:
+        """Return the largest P[|answer - value| > units] over all values and sources, at most 1e-9 too large."""
+        return _worst_tail(self, integer(units, "units", 0), float(biased(gamma)))
+
+    @property
+    def _fine(self) -> int:
+        return self.half_life.bit_length() - 1
+
+    def _noise(self, source: Source) -> int:
+        """Return the noise that a block of coins says: a side, how often it is repeated, and the place after it."""
+        bits, known = 0, 0
+        while known <= _LONGEST_RUN:
+            bits = (bits << 8 * self.block) | int.from_bytes(read_declared(source, self.block), "big")
+            known += 8 * self.block
+            side = bits >> (known - 1)
+            differing = bits ^ ((1 << known) - 1 if side else 0)  # the first 1 of it ends the run
+            run = known - differing.bit_length() - 1
+            left = known - run - 2
+            if left >= self._fine:
+                place = (bits >> (left - self._fine)) & (self.half_life - 1)
+                return run * self.half_life + place if side else place - (run + 1) * self.half_life
+        raise broken_source()
+
+    def _below(self, units: int) -> Fraction:
+        """Return the probability that noise from fair coins is below `units`: F of proofs/consistent.md."""
+        if units > 0:
+            return 1 - self._below(-units)
+        halvings, rest = divmod(-units, self.half_life)
+        return Fraction(2 * self.half_life - rest, self.half_life << (halvings + 2))
+
+    def _cell(self, offset: int) -> Interval:
+        return self._below(offset - self.grid // 2), self._below(offset + self.grid // 2)
+
+    def _pairs(self) -> Places:
+        """Return the offsets that stand for all others: mirrored, and repeated with period `half_life` in the tail."""
+        offsets = np.arange(-(self.grid // 2 + self.reach + self.half_life), 1, dtype=np.int64)
+        shifts = np.array([sign * shift for shift in range(1, self.reach + 1) for sign in (-1, 1)], dtype=np.int64)
+        pairs = np.broadcast_arrays(offsets[:, None], offsets[:, None] + shifts)
+        return np.stack([side.ravel() for side in pairs], axis=1)
+
+
+def calibrate(epsilon: object, gamma: object) -> Consistent:
+    """Return the parameters with the least `worst_error` per reach among many, whose worst ratio is at most e^epsilon.
+
+    >>> calibrate(1, 0)
+    Consistent(half_life=8, grid=6, reach=10)
+    """
+    return _calibrate(positive_rational(epsilon, "epsilon"), biased(gamma))
+
+
+@lru_cache(maxsize=256)
+def _calibrate(epsilon: Fraction, gamma: Fraction) -> Consistent:
+    found: Consistent | None = None
+    for fine in range(max(1, int(log(4 / float(epsilon), 2))), _FINEST + 1):
+        candidates = sorted(_candidates(fine), key=lambda one: _error_per_reach(one, gamma))
+        if found is not None:
+            # errors grow with the half-life, so nothing better follows once none is better
+            candidates = [one for one in candidates if _error_per_reach(one, gamma) < _error_per_reach(found, gamma)]
+            if not candidates:
+                return found
+        found = next((one for one in candidates if _holds(one, epsilon, gamma)), found)
+    if found is not None:
+        return found
+    raise BadParameter(
+        f"No noise was found for epsilon = {shown(epsilon)} on a source of gamma = {shown(gamma)}.",
+        "The smaller epsilon and the more biased the source, the longer the intervals have to be.",
+        "Ask for a larger epsilon, or improve the source (sfumato.randomness.imperfect.Combined).",
+    )
+
+
+def _candidates(fine: int) -> Iterator[Consistent]:
+    for part in _GRIDS:
+        grid = part * (1 << fine)
+        if grid.denominator == 1 and grid.numerator % 2 == 0:
+            yield from (Consistent(1 << fine, grid.numerator, reach) for reach in _REACHES)
+
+
+def _holds(one: Consistent, epsilon: Fraction, gamma: Fraction) -> bool:
+    surely_not = _exceeds(one, exp(float(epsilon)), float(gamma))
+    return not surely_not and _at_most_exp(one.worst_ratio(gamma), epsilon)
+
+
+def _error_per_reach(one: Consistent, gamma: Fraction) -> float:
+    alike = Consistent(one.half_life, one.grid, 1)  # the error does not depend on the reach
+    return float(_worst_error(alike, gamma)) / one.reach
+
+
+def _at_most_exp(ratio: Fraction, epsilon: Fraction) -> bool:
+    """Decide ratio <= e^epsilon, by enclosures alone."""
+    bits = 64
+    while True:
+        low, high = exp_minus_enclosure(epsilon, bits)
+        if high * ratio <= 1 << bits:
+            return True
+        if low * ratio > 1 << bits:
+            return False
+        bits *= 2  # ends: e^epsilon is irrational for rational epsilon > 0 (Lindemann)
+
+
+def _exceeds(one: Consistent, bound: float, gamma: float) -> bool:
+    """Whether some of the likeliest places is surely worse than a bound: cheaper than looking at all."""
+    offsets = np.unique(np.linspace(-(one.grid // 2 + one.reach + one.half_life), 0, 64).astype(np.int64))
+    pairs = np.array([(at, at + sign * one.reach) for at in offsets for sign in (-1, 1)], dtype=np.int64)
+    depth = _depth_of(one)
+    if depth > DEEPEST:
+        return False
+    value, first, second = play_ratio(*_cells(one, pairs, depth), bound, depth, gamma).T
+    return bool((value > SLACK * (first + bound * second)).any())
+
+
+@lru_cache(maxsize=256)
+def _worst(one: Consistent, gamma: Fraction) -> tuple[Fraction, int, int]:
+    """Return the largest ratio, and the offsets that have it: floats find where to look, fractions decide."""
+    pairs, depth = one._pairs(), _depth_of(one)
+    if depth <= DEEPEST:
+        pairs = pairs[worst_places(*_cells(one, pairs, depth), depth, float(gamma))]
+    return max(
+        (adversary.worst_ratio(one._cell(first), one._cell(second), gamma), first, second)
+        for first, second in pairs.tolist()
+    )
+
+
+def _depth_of(one: Consistent) -> int:
+    """Return how many bits decide every end that the sweep meets."""
+    farthest = one.grid + 2 * one.reach + one.half_life
+    return one._fine + farthest // one.half_life + 2
+
+
+def _cells(one: Consistent, pairs: Places, depth: int) -> tuple[Places, Places]:
+    """Return the cells at both offsets of each pair, in units of 2^-depth."""
+    ends = np.array([-one.grid // 2, one.grid // 2])
+    first, second = (_scaled_below(one, pairs[:, side, None] + ends, depth) for side in (0, 1))
+    return first, second
+
+
+def _scaled_below(one: Consistent, units: Places, depth: int) -> Places:
+    halvings, rest = np.divmod(np.abs(units), one.half_life)
+    scaled = (2 * one.half_life - rest) << (depth - one._fine - 2 - halvings)
+    result: Places = np.where(units > 0, (1 << depth) - scaled, scaled)
+    return result
+
+
+@lru_cache(maxsize=4096)
+def _worst_error(one: Consistent, gamma: Fraction) -> Fraction:
+    more = float((1 + gamma) / 2)
+    per_block, half = float(one.half_life), one.grid / 2
+    period = one.grid // int(np.gcd(one.grid, one.half_life))
+    straight = -(-2 * one.grid // one.half_life) + 1  # from this run on the answer lies on one side of the value
+    runs, beyond = straight + period, more / (1 - more)
+    while more**runs * (runs + 2 + beyond + half / per_block) > 1e-11:
+        runs += 1
+
+    def _blocks(side: int) -> Callable[[int], Floats]:
+        first = [_block_means(one, side, run, float(gamma), np.abs) for run in range(straight + period)]
+
+        def _of(run: int) -> Floats:
+            rounds = max(0, run - straight) // period
+            return first[run - rounds * period] + rounds * period * per_block
+
+        return _of
+
+    farthest = (runs + 1 + beyond) * per_block + half  # E|noise| given such a run, and the rounding
+    worst = _best_of_runs(_blocks, runs, farthest, more)
+    return Fraction(worst * (1 + SLACK))
+
+
+def _worst_tail(one: Consistent, units: int, gamma: float) -> float:
+    more = (1 + gamma) / 2
+    runs = (units + one.grid) // one.half_life + 2  # noise of a longer run is surely beyond
+
+    def _blocks(side: int) -> Callable[[int], Floats]:
+        return lambda run: _block_means(one, side, run, gamma, lambda error: (np.abs(error) > units).astype(float))
+
+    return min(1.0, _best_of_runs(_blocks, runs, 1.0, more) + SLACK)
+
+
+def _best_of_runs(blocks: Callable[[int], Callable[[int], Floats]], runs: int, farthest: float, more: float) -> float:
+    """Return the largest mean over all values, from what the opponent can have within each block and beyond all."""
+    sides = []
+    for side in (0, 1):
+        block = blocks(side)
+        reached: Floats = np.full_like(block(0), farthest)
+        for run in range(runs - 1, -1, -1):
+            reached = _bit(reached, block(run), more)
+        sides.append(reached)
+    return float(_bit(sides[0], sides[1], more).max())
+
+
+def _bit(one: Floats, other: Floats, more: float) -> Floats:
+    result: Floats = more * np.maximum(one, other) + (1 - more) * np.minimum(one, other)
+    return result
+
+
+def _block_means(one: Consistent, side: int, run: int, gamma: float, score: Callable[[Floats], Floats]) -> Floats:
+    """Return for each value 0 … grid - 1 the largest mean of a score of the error within one block of coins."""
+    start = run * one.half_life if side else -(run + 1) * one.half_life
+    values = np.arange(one.grid, dtype=np.int64)
+    lowest = (values + start + one.grid // 2) // one.grid  # the answer at the block's first place
+    steps = np.arange(1, one.half_life // one.grid + 2, dtype=np.int64)
+    ends = (lowest[:, None] + steps) * one.grid - one.grid // 2 - values[:, None] - start
+    answers = (lowest[:, None] + np.concatenate([[0], steps])) * one.grid - values[:, None]
+    pieces = score(answers.astype(np.float64))[..., None]
+    return play(np.minimum(ends, one.half_life), pieces, one._fine, gamma)[:, 0]

@@ -1,0 +1,41 @@
+"""How many bits of entropy noise has: the least that any sampler reads on average  [Knuth, Yao 1976].
+
+A statement about effort, not about privacy: floats are fine here.
+"""
+
+from math import e, exp, expm1, log1p, log2, pi
+
+from sfumato.randomness.discrete_gaussian import DiscreteGaussian
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+
+_SMOOTH = 100
+"""From this variance on the lattice changes no digit: the entropy is that of the normal law."""
+
+
+def entropy_bits(law: DiscreteLaplace | DiscreteGaussian) -> float:
+    """Return the entropy of one draw, in bits.
+
+    >>> from fractions import Fraction
+    >>> round(entropy_bits(DiscreteLaplace(Fraction(1))), 9), round(entropy_bits(DiscreteLaplace(Fraction(100))), 9)
+    (2.341284805, 9.086539208)
+    """
+    match law:
+        case DiscreteLaplace(scale):
+            epsilon = 1 / float(scale)
+            x = exp(-epsilon)
+            spread = -expm1(-epsilon)  # 1 - x, without losing digits where the scale is large
+            return (log1p(x) - _log(spread)) * log2(e) + 2 * x * epsilon * log2(e) / (spread * (1 + x))
+        case DiscreteGaussian(sigma_squared):
+            return _gaussian_bits(float(sigma_squared))
+
+
+def _gaussian_bits(variance: float) -> float:
+    if variance >= _SMOOTH:
+        return log2(2 * pi * e * variance) / 2
+    weights = [exp(-(place**2) / (2 * variance)) for place in range(-400, 401)]
+    total = sum(weights)
+    return -sum(weight / total * log2(weight / total) for weight in weights if weight > 0)
+
+
+def _log(value: float) -> float:
+    return log2(value) / log2(e)
