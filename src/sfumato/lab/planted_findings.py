@@ -18,31 +18,10 @@ FINDINGS: tuple[Bug, ...] = (
         (
             "engines/duckdb_flow.py",
             "            return _kept(flow, ordered)\n",
-            "            again = {f'c{at}': scalar for at, scalar in enumerate(flow.rows.again[1].values())}\n"
-            "            rows = projected(flow.rows.again[0], tables, again)\n"
-            "            names = ', '.join(f'c{at} AS {quoted(name)}' for at, (name, _) in enumerate(flow.columns))\n"
+            "            again = {f'c{at}': item.scalar for at, item in enumerate(flow.columns)}\n"
+            "            rows = projected(flow.source, tables, again)\n"
+            "            names = ', '.join(f'c{at} AS {quoted(item.name)}' for at, item in enumerate(flow.columns))\n"
             "            return Frame(f'(SELECT {names or 0} FROM ({rows})) AS {quoted(flow.label)}', (flow.label,))\n",
-        ),
-        (
-            "engines/duckdb_public.py",
-            "    process: int\n    facts: dict[Hashable, Any]",
-            "    process: int\n    again: Any\n    facts: dict[Hashable, Any]",
-        ),
-        (
-            "engines/duckdb_public.py",
-            "made = self._make(flow, tuple(columns.values()), keys)",
-            "made = self._make(flow, columns, keys)",
-        ),
-        (
-            "engines/duckdb_public.py",
-            "    def _make(self, flow: Flow, columns: tuple[Scalar, ...], keys: tuple[Scalar, ...]) -> _KeptTable:\n",
-            "    def _make(self, flow: Flow, listed_columns: Any, keys: tuple[Scalar, ...]) -> _KeptTable:\n"
-            "        columns = tuple(listed_columns.values())\n",
-        ),
-        (
-            "engines/duckdb_public.py",
-            "int(most or 0), os.getpid())",
-            "int(most or 0), os.getpid(), (flow, listed_columns))",
         ),
     ),
     planned(
