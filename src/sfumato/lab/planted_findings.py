@@ -70,7 +70,8 @@ FINDINGS: tuple[Bug, ...] = (
             "engines/duckdb_fold.py",
             "        case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:\n",
             "        case Aggregation.SUM if facts.kind is Kind.INTEGER and folded.distinct and not _short(facts):\n"
-            '            return [f"({aggregate("sum", f"({sql})::DOUBLE")})::HUGEINT"]\n'
+            '            double = aggregate("sum", f"({sql})::DOUBLE")\n'
+            '            return [f"({double})::HUGEINT"]\n'
             "        case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:\n",
         ),
     ),
