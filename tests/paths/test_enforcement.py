@@ -232,6 +232,10 @@ def test_a_child_computes_its_public_rows_for_itself(clinic: tuple[Opened, list[
         warnings.simplefilter("ignore", DeprecationWarning)  # the test's own process has threads
         child = os.fork()
     if child == 0:
-        found = [engine.run(engine.prepare(one)).groups[0].columns.values() for one in (plan, clinic[0].plan(sql))]
-        os._exit(0 if all([list(column) for column in columns] == expected for columns in found) else 1)
+        same = False
+        try:
+            found = [engine.run(engine.prepare(one)).groups[0].columns.values() for one in (plan, clinic[0].plan(sql))]
+            same = all([list(column) for column in columns] == expected for columns in found)
+        finally:
+            os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
