@@ -25,12 +25,12 @@ from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.history import Entry, entries_of
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import EMPTY, State, folded, started
+from sfumato.ledger.state import EMPTY, Reached, State, folded, started
 from sfumato.ledger.store import Store
 from sfumato.ledger.turns import Task, Turn, Turns
 from sfumato.ledger.verifying import Verified
 
-__all__ = ["Budget", "Charge", "Entry", "Ledger", "Verified"]
+__all__ = ["Budget", "Charge", "Entry", "Ledger", "Reached", "Verified"]
 
 _PATIENCE = 600.0
 """So many seconds a question waits for the same one that somebody else is answering."""
@@ -144,6 +144,17 @@ class Ledger:
         """Return what was charged by this account, or by all, oldest first."""
         with self._reading().rows() as rows:
             return entries_of(rows, account)
+
+    def reach(self, place: int, time: int, digest: str) -> None:
+        """Note durably how far the stream has come that the charge at this place pays for. It never goes back."""
+        _require_storable(digest)
+        self._done(lambda book: book.reach(place, Reached(time, digest)))
+
+    def reached(self, place: int) -> Reached | None:
+        """Return how far that stream had come; None where the charge pays for none."""
+        with self._writing:
+            self._state = caught_up(self._opened(), self._state)
+            return self._state.reached.get(place)
 
     def verify(self) -> Verified:
         """Have the second reader compute every hash and every sum again; what does not hold is refused."""

@@ -156,6 +156,7 @@ class _Replay:
     policy: str = ""
     tables: str = ""
     neighbours: str | None = None
+    reached: dict[str, list[Any]] = field(default_factory=dict)
 
     def read(self, row: tuple[Any, ...]) -> None:
         kind, same = row[1], row[12]
@@ -166,6 +167,8 @@ class _Replay:
                 raise ValueError("no such charge")
         elif kind == "policy":
             self._read_policy(row[8], json.loads(row[14]))
+        elif kind == "reached":
+            self._read_reached(row[12], row[13], json.loads(row[14]))
         elif kind != "state" or json.loads(row[14]) != self._sums():
             raise ValueError("other sums, or an unknown kind")
 
@@ -182,6 +185,12 @@ class _Replay:
         self.accounts[""].recent[event] += 1
         if account:
             self.accounts[account].recent[event] += 1
+
+    def _read_reached(self, same: str, place: int, data: dict[str, Any]) -> None:
+        before = self.reached.get(str(place), [-1, ""])
+        if data["time"] != before[0] + 1 or (data["time"] == 0 and self.unanswered.get(same) != place):
+            raise ValueError("not the next step of a stream")
+        self.reached[str(place)] = [data["time"], data["digest"]]
 
     def _read_policy(self, name: str, data: dict[str, Any]) -> None:
         spent = any(budget.recent or budget.neighbours for budget in self.accounts.values())
@@ -201,6 +210,7 @@ class _Replay:
             "policy": self.policy,
             "tables": self.tables,
             "unanswered": self.unanswered,
+            **({"reached": self.reached} if self.reached else {}),
         }
 
     def bring_up_to_date(self) -> None:
