@@ -193,16 +193,19 @@ class _Buffered:
         self._exact: Integers = np.zeros(shape, dtype=object)
         self._decoded = np.zeros(shape)
         self._estimate = np.zeros(plan.cells)
+        self._ahead: tuple[Values, Integers] | None = None
 
     def take(self, time: int, values: Values, source: Source) -> Step:
         noise = self._noise.draw(self._cells, source)
-        noisy = add_noise(self._filled(values).sum(axis=0), noise)
+        self._ahead = (values, self._filled(values))
+        noisy = add_noise(self._ahead[1].sum(axis=0), noise)
         move = (noisy.astype(np.float64) - _added(self._decays * self._decoded)) / self._total
         return Step(noisy, values, move)
 
     def accept(self, step: Step) -> Floats:
         value, move = _decoded(step)
-        self._exact = self._filled(value)
+        ahead, self._ahead = self._ahead, None
+        self._exact = ahead[1] if ahead is not None and ahead[0] is value else self._filled(value)
         self._decoded = self._decays * self._decoded + self._gains * move
         self._estimate = self._estimate + move
         return self._estimate
