@@ -4,6 +4,7 @@ For every plan with fixed noise the difference of `raw` is exactly what the data
 number of bits that are read does not depend on the data.
 """
 
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
@@ -17,7 +18,7 @@ from sfumato.randomness.source import Metered
 from sfumato.streams.plans import GaussianSums, PeriodTables, Plan, TreeSums, UnboundedSums, WindowEvents
 from sfumato.streams.stream import Stream
 
-Moves = dict[int, tuple[int, ...]]
+Moves = Mapping[int, tuple[int, ...]]
 _NAMES = count()
 
 

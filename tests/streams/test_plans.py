@@ -1,7 +1,7 @@
 """What plans say of themselves: known values, independent computations, bounds that nothing goes below."""
 
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from math import log, pi, sin, sqrt
 
 import numpy as np
@@ -97,7 +97,7 @@ def test_no_pattern_of_participation_moves_more_than_the_event_says(
     worst = 0.0
     for count in range(1, participations + 1):
         for places in combinations(range(steps), count):
-            if any(later - earlier < separation for earlier, later in zip(places, places[1:], strict=False)):
+            if any(later - earlier < separation for earlier, later in pairwise(places)):
                 continue
             for signs in product((1, -1), repeat=count):
                 moved = np.zeros(steps)
@@ -172,7 +172,7 @@ def test_the_longest_epoch_is_bounded_from_above_and_closely() -> None:
 
 
 def test_a_window_of_events_states_its_price() -> None:
-    plan = WindowEvents("1/2", 4, ADD, change=3)
+    plan = WindowEvents(HALF, 4, ADD, change=3)
     assert plan.event == Pure(HALF, ADD)
     assert plan.decision == LaplaceNoise(3, Fraction(48), ADD)
 
@@ -214,9 +214,10 @@ def test_neighbours_have_no_default() -> None:
 
 def test_plans_say_whom_they_protect() -> None:
     assert "Each event" in GaussianSums(9, Fraction(1), ADD).protects
-    assert "at most 3 steps, any two at least 2 apart" in GaussianSums(
-        20, Fraction(1), ADD, participations=3, separation=2
-    ).protects
+    assert (
+        "at most 3 steps, any two at least 2 apart"
+        in GaussianSums(20, Fraction(1), ADD, participations=3, separation=2).protects
+    )
     assert "in all its steps" in PeriodTables(9, Fraction(1), ADD, participations=9).protects
     assert "4 consecutive" in WindowEvents(Fraction(1), 4, ADD).protects
 

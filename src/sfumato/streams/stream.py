@@ -90,10 +90,11 @@ class Stream:
         request = stream_request(ledger, account, name, words or f"{plan_words(known)}: {known.protects}", known.event)
         with ledger.charge(request) as charge:
             head = Head(name, known, charge.sequence)
-            stream = cls(StreamFile.create(place, head_to_bytes(head)), head, ledger)
+            text = head_to_bytes(head)
+            ledger.reach(charge.sequence, 0, sha256(text).hexdigest())  # first: a file that is there can be opened
+            stream = cls(StreamFile.create(place, text), head, ledger)
             try:
-                ledger.reach(charge.sequence, 0, stream._digests[-1].hex())
-                charge.settle(head_to_bytes(head).decode())
+                charge.settle(text.decode())
             except BaseException:
                 stream.close()
                 raise
@@ -212,8 +213,9 @@ class Stream:
 
     def _read(self, values: object) -> Values:
         """Read one integer per cell; what they are is never repeated."""
+        truths = isinstance(values, list | tuple) and any(isinstance(value, bool | np.bool_) for value in values)
         try:
-            exact = integer_answers(values)
+            exact = integer_answers(None if truths else values)  # numpy would count True as 1
         except Refusal:
             exact = np.zeros((0, 0), dtype=np.int64)
         if exact.shape == () and self.plan.cells == 1:
