@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sfumato.streams.plans import GaussianSums, PeriodTables, TreeSums, UnboundedSums, WindowEvents
+    from sfumato.streams.dashboard import Dashboard, publish
     from sfumato.streams.stream import Released, Stream
 
 __all__ = [
+    "Dashboard",
     "GaussianSums",
     "PeriodTables",
     "Released",
@@ -15,8 +17,10 @@ __all__ = [
     "TreeSums",
     "UnboundedSums",
     "WindowEvents",
+    "publish",
 ]
 _HOMES = {
+    "Dashboard": "dashboard",
     "GaussianSums": "plans",
     "PeriodTables": "plans",
     "Released": "stream",
@@ -24,6 +28,7 @@ _HOMES = {
     "TreeSums": "plans",
     "UnboundedSums": "plans",
     "WindowEvents": "plans",
+    "publish": "dashboard",
 }
 
 

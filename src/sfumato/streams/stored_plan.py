@@ -33,6 +33,8 @@ class Head:
     plan: Plan
     charge: int | None
     """The place of its charge in the ledger; None where the caller charges it elsewhere."""
+    words: str = ""
+    """What it is about, for people."""
 
 
 def head_to_bytes(head: Head) -> bytes:
@@ -44,6 +46,7 @@ def head_to_bytes(head: Head) -> bytes:
         "plan": plan,
         "event": to_json(head.plan.event),
         "charge": head.charge,
+        "words": head.words,
     }
     return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
@@ -53,7 +56,7 @@ def head_from_bytes(text: bytes) -> Head:
     try:
         data = json.loads(text)
         make: Any = _KINDS[data["kind"]]
-        head = Head(data["id"], make(**data["plan"]), data["charge"])
+        head = Head(data["id"], make(**data["plan"]), data["charge"], data["words"])
         same = head_to_bytes(head) == text
     except (Refusal, ValueError, TypeError, KeyError):
         same = False

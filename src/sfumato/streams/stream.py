@@ -80,16 +80,17 @@ class Stream:
         history tells what it is. Without one the caller charges `plan.event`, and an old copy of the file goes
         unnoticed.
         """
-        place = _path(path)
-        known = _plan(plan)
+        place, known = _path(path), _plan(plan)
+        if not isinstance(words, str) or not words.isprintable():
+            raise BadParameter("The words are no line of text.", "They stand in a history.", "Give plain text.")
         name = fresh_id(system_source())
         if ledger is None:
-            head = Head(name, known, None)
+            head = Head(name, known, None, words)
             return cls(StreamFile.create(place, head_to_bytes(head)), head, None)
         require_absent(place)  # before anything is charged
         request = stream_request(ledger, account, name, words or f"{plan_words(known)}: {known.protects}", known.event)
         with ledger.charge(request) as charge:
-            head = Head(name, known, charge.sequence)
+            head = Head(name, known, charge.sequence, words)
             text = head_to_bytes(head)
             ledger.reach(charge.sequence, 0, sha256(text).hexdigest())  # first: a file that is there can be opened
             stream = cls(StreamFile.create(place, text), head, ledger)
@@ -123,6 +124,11 @@ class Stream:
     def plan(self) -> Plan:
         """What is carried out."""
         return self._head.plan
+
+    @property
+    def words(self) -> str:
+        """What it is about, as whoever created it said."""
+        return self._head.words
 
     @property
     def time(self) -> int:
