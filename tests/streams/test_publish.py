@@ -62,7 +62,7 @@ def opened(folder: Path, visits: Sequence[Visit], unit: str = "patient_id", **mo
 def exact(dashboard: Dashboard) -> list[list[int]]:
     """Return the steps' exact values, from the file that only its owner may read."""
     process: Any = dashboard.stream._process
-    return ((process._high.rows << 20) + process._low.rows).tolist()
+    return [[int(cell) for cell in row] for row in (process._high.rows << 20) + process._low.rows]
 
 
 def test_each_snapshot_adds_its_period(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_who_has_taken_part_often_enough_is_left_out(tmp_path: Path) -> None:
     database = opened(tmp_path, [(1, "er", 1), (2, "er", 1)])
     board = streams.publish(database, SQL, every="day", horizon=6, participations=2, epsilon=50)
     assert board.plan == GaussianSums.by_rho(
-        board.plan.event.sensitivity_squared / (2 * board.plan.sigma_squared),  # type: ignore[union-attr, operator]
+        board.plan.event.sensitivity_squared / (2 * board.plan.sigma_squared),  # type: ignore[union-attr]
         6,
         board.plan.neighbours,
         cells=2,

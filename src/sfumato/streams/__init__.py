@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sfumato.streams.plans import GaussianSums, PeriodTables, TreeSums, UnboundedSums, WindowEvents
     from sfumato.streams.dashboard import Dashboard, publish
+    from sfumato.streams.plans import GaussianSums, PeriodTables, TreeSums, UnboundedSums, WindowEvents
     from sfumato.streams.stream import Released, Stream
 
 __all__ = [
