@@ -13,15 +13,14 @@ SQL = "SELECT dept, COUNT(*) AS visits FROM visits GROUP BY dept"
 
 def write_day(folder: Path, day: int) -> None:
     """Write the visits of one day, as a hospital's system would overnight; a patient comes about once a week."""
-    lines = ["patient,dept"]
-    for number in range(260 if day == 0 else 180):
-        lines.append(f"{(day * 211 + number * 7) % 1500},{'er' if number % 3 else 'surgery'}")
-    (folder / "data" / "visits.csv").write_text("\n".join(lines) + "\n")
+    visits = range(260 if day == 0 else 180)
+    lines = [f"{(day * 211 + number * 7) % 1500},{'er' if number % 3 else 'surgery'}\n" for number in visits]
+    (folder / "data" / "visits.csv").write_text("patient,dept\n" + "".join(lines))
 
 
 folder = Path(tempfile.mkdtemp())
 (folder / "data").mkdir()
-policy = {
+policy: dict[str, object] = {
     "source": f"csv:{folder / 'data'}",
     "ledger": f"sqlite:{folder / 'clinic.ledger'}",
     "budget": {"epsilon": 4, "delta": "1e-6"},

@@ -11,9 +11,11 @@ from math import exp, log
 import numpy as np
 
 from sfumato.errors import BadParameter
+from sfumato.streams.limbs import FARTHEST, MOST_SHARE_BITS
 from sfumato.streams.toeplitz import Floats, Integers, square_root, summed_inverse
 
-SHARE_BITS = 24
+SHARE_BITS = MOST_SHARE_BITS
+_MOST_VALUE = 1 << 41  # a value and its floor
 _GUARD = 64
 _FIRST = -4.0
 _SHIFTS = tuple(place / 2 for place in range(-4, 5))
@@ -92,12 +94,13 @@ def make_buffers(count: int, horizon: int, total: int) -> Buffers:
         chosen = min([chosen, *others], key=lambda nodes: _error(nodes.coefficients(tried)))
     if any(
         weight * ((1 << SHARE_BITS) - share) < 1 << SHARE_BITS
+        or weight * _MOST_VALUE << SHARE_BITS >= FARTHEST * ((1 << SHARE_BITS) - share)
         for share, weight in zip(chosen.shares, chosen.weights, strict=True)
     ):
         raise BadParameter(
             "These buffers are too fine for their scale.",
-            "A floor would weigh more than what a buffer forgets, and the sensitivity would not be known.",
-            "Take a larger scale, fewer buffers or a shorter horizon.",
+            "A floor must weigh less than what a buffer forgets, and a full buffer must fit into 100 bits.",
+            "Take another scale, fewer buffers or a shorter horizon.",
         )
     return chosen
 

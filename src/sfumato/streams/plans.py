@@ -22,6 +22,8 @@ from sfumato.streams.toeplitz import Floats, Integers, square_root, squared_leng
 MOST_STEPS = 1 << 22
 MOST_CELLS = 1 << 20
 MOST_SCALE = 1 << 30
+MOST_BUFFERED_SCALE = 1 << 22
+"""With buffers the first coefficient is scale · 2^20, and a weight fits into 42 bits."""
 FARTHEST = 1 << 40
 """A value of one cell in one step lies between -2^40 and 2^40."""
 EPOCH_SCALE = 1 << 20
@@ -59,6 +61,7 @@ class GaussianSums:
         _read_counts(self, participations=None, separation=None, scale=MOST_SCALE)
         _read_counts(self, least=0, buffers=64)
         if self.buffers:
+            _read_counts(self, scale=MOST_BUFFERED_SCALE)
             self.nodes  # noqa: B018  (too fine a choice is refused here)
 
     @classmethod

@@ -16,7 +16,7 @@ from sfumato.mechanisms.answers import add_noise
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.source import Source
-from sfumato.streams.buffers import SHARE_BITS
+from sfumato.streams.limbs import Limbs, added, decayed, with_noise, with_products, zeros
 from sfumato.streams.plans import (
     EPOCH_SCALE,
     GaussianSums,
@@ -174,7 +174,7 @@ def _joined(high: Values, low: Values, noise: Integers) -> Integers:
 
 
 class _Buffered:
-    """B_i ← ⌊a_i·B_i / 2^24⌋ + w_i·x in Python integers, y = ΣB_i + z; decoded by the same recursion in floats."""
+    """B_i ← ⌊a_i·B_i / 2^24⌋ + w_i·x in exact integers, y = ΣB_i + z; decoded by the same recursion in floats."""
 
     state_size = 0
     keeps_values = True
@@ -186,34 +186,29 @@ class _Buffered:
         self._noise = DiscreteGaussian(plan.sigma_squared)
         self._total = float(nodes.total)
         self._decays = nodes.decays[:, None]
-        self._shares = np.array(nodes.shares, dtype=object)[:, None]
-        self._weights = np.array(nodes.weights, dtype=object)[:, None]
+        self._shares = np.array(nodes.shares, dtype=np.int64)[:, None]
+        self._weights = np.array(nodes.weights, dtype=np.int64)[:, None]
         self._gains = self._weights.astype(np.float64)
-        shape = (len(nodes.shares), plan.cells)
-        self._exact: Integers = np.zeros(shape, dtype=object)
-        self._decoded = np.zeros(shape)
+        self._exact = zeros(len(nodes.shares), plan.cells)
+        self._decoded = np.zeros((len(nodes.shares), plan.cells))
         self._estimate = np.zeros(plan.cells)
-        self._ahead: tuple[Values, Integers] | None = None
 
     def take(self, time: int, values: Values, source: Source) -> Step:
         noise = self._noise.draw(self._cells, source)
-        self._ahead = (values, self._filled(values))
-        noisy = add_noise(self._ahead[1].sum(axis=0), noise)
+        noisy = with_noise(added(self._filled(values)), noise)
         move = (noisy.astype(np.float64) - _added(self._decays * self._decoded)) / self._total
         return Step(noisy, values, move)
 
     def accept(self, step: Step) -> Floats:
         value, move = _decoded(step)
-        ahead, self._ahead = self._ahead, None
-        self._exact = ahead[1] if ahead is not None and ahead[0] is value else self._filled(value)
+        self._exact = self._filled(value)
         self._decoded = self._decays * self._decoded + self._gains * move
         self._estimate = self._estimate + move
         return self._estimate
 
-    def _filled(self, values: Values) -> Integers:
+    def _filled(self, values: Values) -> Limbs:
         """Return the buffers one step later."""
-        filled: Integers = ((self._shares * self._exact) >> SHARE_BITS) + self._weights * values.astype(object)
-        return filled
+        return with_products(decayed(self._exact, self._shares), self._weights, values)
 
 
 def _added(rows: Floats) -> Floats:
