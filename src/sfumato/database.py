@@ -229,14 +229,21 @@ def open(
     raise NoSnapshot()
 
 
-def _opened(policy: Policy, account: str, progress: Progress, confirm: str | None) -> Database:
+def refreshed(
+    policy: str | Path | dict[str, object], *, progress: Progress | None = None, confirm: str | None = None
+) -> Database:
+    """Take a new snapshot of a policy's source, whatever became of the one before it, and open the dataset."""
+    return _opened(read_policy(policy), "", progress or _silent, confirm, again=True)
+
+
+def _opened(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool = False) -> Database:
     if policy.ledger.path is not None and not policy.ledger.path.exists() and was_paid_for(policy):
         raise damaged(
             "Its file is gone, and the snapshot of the data that it paid for is still there.",
             "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
             "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
         )
-    with snapshot(policy, progress, first=lambda: check_ledger(policy, confirm)) as taken:
+    with snapshot(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
         ledger = open_ledger(policy, confirm, taken.ledger)
         try:
             registered = taken.keep(ledger.identity())

@@ -105,7 +105,7 @@ def test_what_is_accepted_is_what_the_strict_reader_of_the_standard_library_sees
 ) -> None:
     order = random.Random(12)
     accepted = 0
-    for _ in range(2000):
+    for _ in range(800):
         content = b"c,d\n" + bytes(order.choices(b'a",,\n\r1', k=order.randint(0, 14)))
         monkeypatch.setattr(csv_records, "_CHUNK", order.choice([7, 1 << 20]))
         try:
@@ -115,7 +115,7 @@ def test_what_is_accepted_is_what_the_strict_reader_of_the_standard_library_sees
         accepted += 1
         theirs = [row for row in csv.reader(io.StringIO(content.decode(), newline=""), strict=True) if row]
         assert [[value or "" for value in row] for row in mine] == theirs[1:]
-    assert accepted > 200
+    assert accepted > 80
 
 
 VISITS = {

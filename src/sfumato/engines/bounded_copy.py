@@ -333,11 +333,12 @@ def _account_for_every_row(build: Build, table: Table) -> None:
     if unit_column(table) is None:
         _require_all(table, build.read[table.name] == staged == kept)
         return
-    people = "units AS o ON f.u = o.u" if isinstance(table.unit, UnitColumn) else "owners AS o ON f.u = o.k"
+    own = f"FROM {STAGE}.found AS f WHERE u IS NOT NULL"
+    if isinstance(table.unit, UnitPath):
+        own = f"FROM {STAGE}.found AS f JOIN {STAGE}.owners AS o ON f.u = o.k"
     ((read, owned),) = execute(
         build.connection,
-        f"SELECT (SELECT coalesce(sum(n), 0) FROM {STAGE}.found), "  # noqa: S608
-        f"(SELECT coalesce(sum(f.n), 0) FROM {STAGE}.found AS f JOIN {STAGE}.{people})",
+        f"SELECT (SELECT coalesce(sum(n), 0) FROM {STAGE}.found), (SELECT coalesce(sum(f.n), 0) {own})",  # noqa: S608
     )
     ((removed,),) = execute(build.connection, f"SELECT coalesce(sum(n), 0) FROM {STAGE}.lost")  # noqa: S608
     _require_all(table, build.read[table.name] == read and owned == staged == kept + removed)

@@ -141,7 +141,9 @@ def column_sql(column: Column, stored: Stored) -> str:
     match column.type:
         case ColumnType.TEXT:
             text = _text(stored)
-            return text if column.length is None else f"left({text}, {column.length})"  # counted in characters
+            if column.length is None or isinstance(column.values, tuple):  # a longer text is none of the listed keys
+                return text
+            return f"left({text}, {column.length})"  # counted in characters
         case ColumnType.BOOLEAN:
             return _boolean(stored)
         case ColumnType.DATE:

@@ -138,38 +138,44 @@ def _header(buffer: bytes) -> tuple[_Form, int, int]:
 def _checked(buffer: bytes, form: _Form, line: int, final: bool) -> _Records:
     """Return how far the buffer holds whole records, all well-formed, or refuse by line."""
     data = np.frombuffer(buffer, np.uint8)
-    outside: NDArray[np.bool_] | None = None
-    if b'"' in buffer:
+    found = (data == _COMMA) | (data == _LF)
+    for byte in (_QUOTE, _CR):
+        if bytes([byte]) in buffer:
+            found |= data == byte
+    places = np.flatnonzero(found)
+    codes = data[places]
+    marks = places[codes == _QUOTE]
+    if marks.size:
         # an escaped mark closes and opens again, so that only the parity matters [RFC 4180, §2.7]
-        outside = (np.cumsum(data == _QUOTE, dtype=np.uint8) & 1) == 0
-    structure = (data == _COMMA) | (data == form.end)
-    places = np.flatnonzero(structure if outside is None else structure & outside)
-    ends = np.flatnonzero(data[places] == form.end)
-    size = int(places[ends[-1]]) + 1 if ends.size else 0
+        outside = ((np.cumsum(codes == _QUOTE, dtype=np.uint8) & 1) == 0) & (codes != _QUOTE)
+        places, codes = places[outside], codes[outside]
+    ending = places[codes == form.end]
+    size = int(ending[-1]) + 1 if ending.size else 0
     if final:
-        if outside is not None and outside.size and not outside[-1]:
-            opening = np.flatnonzero(data == _QUOTE)[-1]
-            raise Malformed("a quotation mark is opened and never closed", _line(buffer, int(opening), form, line))
-        if size < len(buffer):  # the last record may end without a line end
-            size, places, ends = len(buffer), np.append(places, len(buffer)), np.append(ends, places.size)
-        if len(buffer) and buffer[-1] == _CR and form.end == _LF:
-            raise Malformed("a carriage return stands outside quotation marks", _line(buffer, len(buffer), form, line))
-    if outside is not None:
-        _check_quotes(buffer, data[:size], form, line)
-    _check_line_ends(buffer, data[:size], outside, form, line)
-    count = _check_fields(buffer, places[: ends[-1] + 1] if ends.size else places[:0], ends, form, line)
-    return _Records(size, count, buffer.count(bytes([form.end]), 0, size))
+        if marks.size % 2:
+            raise Malformed("a quotation mark is opened and never closed", _line(buffer, int(marks[-1]), form, line))
+        size = len(buffer)  # the last record may end without a line end
+    _check_quotes(buffer, data[:size], marks[: np.searchsorted(marks, size)], form, line)
+    _check_line_ends(buffer, places[: np.searchsorted(places, size)], form, line)
+    kept = (codes == form.end) | (codes == _COMMA)
+    places, codes = places[kept], codes[kept]
+    if size and (not ending.size or ending[-1] + 1 < size):
+        places, codes = np.append(places, size), np.append(codes, np.uint8(form.end))
+    ends = np.flatnonzero(codes == form.end)
+    return _Records(size, _check_fields(buffer, places, ends, form, line), buffer.count(bytes([form.end]), 0, size))
 
 
-def _check_quotes(buffer: bytes, data: NDArray[np.uint8], form: _Form, line: int) -> None:
+def _check_quotes(buffer: bytes, data: NDArray[np.uint8], marks: NDArray[np.intp], form: _Form, line: int) -> None:
     """A mark opens at the beginning of a field and closes at its end; within one, marks come in pairs."""
-    marks = np.flatnonzero(data == _QUOTE)
+    if not marks.size:
+        return
     opening, closing = marks[0::2], marks[1::2]
     before = data[np.maximum(opening - 1, 0)]
-    wrong = opening[~((opening == 0) | np.isin(before, (_COMMA, form.end, _QUOTE)))]
+    wrong = opening[~((opening == 0) | (before == _COMMA) | (before == form.end) | (before == _QUOTE))]
     last = data.size - 1
     after = data[np.minimum(closing + 1, last)]
-    wrong = np.append(wrong, closing[~((closing == last) | np.isin(after, (_COMMA, _LF, _CR, _QUOTE)))])
+    ended = (after == _COMMA) | (after == _LF) | (after == _CR) | (after == _QUOTE)
+    wrong = np.append(wrong, closing[~((closing == last) | ended)])
     if wrong.size:
         raise Malformed(
             "a quotation mark stands inside a field; a field that holds one is quoted, and the mark is doubled",
@@ -177,18 +183,16 @@ def _check_quotes(buffer: bytes, data: NDArray[np.uint8], form: _Form, line: int
         )
 
 
-def _check_line_ends(
-    buffer: bytes, data: NDArray[np.uint8], outside: NDArray[np.bool_] | None, form: _Form, line: int
-) -> None:
+def _check_line_ends(buffer: bytes, places: NDArray[np.intp], form: _Form, line: int) -> None:
     """Outside quotation marks a carriage return belongs to the end of a record."""
-    other = _CR if form.end == _LF else _LF
-    if bytes([other]) not in buffer:
-        return
-    found = np.flatnonzero(data == other if outside is None else (data == other) & outside[: data.size])
+    data = np.frombuffer(buffer, np.uint8)
     if form.end == _LF:
-        found = found[data[np.minimum(found + 1, data.size - 1)] != _LF]
+        found = places[data[places] == _CR]
+        found = found[(found + 1 == data.size) | (data[np.minimum(found + 1, data.size - 1)] != _LF)]
+    else:
+        found = places[data[places] == _LF]
     if found.size:
-        what = "carriage return" if other == _CR else "line feed"
+        what = "carriage return" if form.end == _LF else "line feed"
         raise Malformed(f"a {what} stands outside quotation marks", _line(buffer, int(found[0]), form, line))
 
 
