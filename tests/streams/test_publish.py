@@ -246,6 +246,7 @@ def test_windows_of_a_dashboard_are_sums_of_the_last_periods(tmp_path: Path) -> 
     last = [row["n"] for row in board.rows(width=2) if row["dept"] == "er"]
     sums = [row["n"] for row in board.rows() if row["dept"] == "er"]
     assert last == pytest.approx([sums[0], sums[1], *np.subtract(sums[2:], sums[:-2])])
+    assert board.rows(least=sums[2] - 1e-9) == [row for row in board.rows() if row["n"] >= sums[2] - 1e-9] != []
     drawn = board.plot(width=2).to_dict()
     assert len(drawn["layer"]) == 2
 

@@ -130,29 +130,24 @@ class Dashboard:
         self.stream.observe(np.clip(values, -FARTHEST, FARTHEST), source)
         return self.rows()[-asked.cells :]
 
-    def rows(self, width: int | None = None, level: object = LEVEL) -> list[dict[str, Any]]:
+    def rows(self, width: int | None = None, level: object = LEVEL, least: float | None = None) -> list[dict[str, Any]]:
         """Return a dict per period and key: the number, and the ends between which the true one lies at this level.
 
-        Running sums count from the first period on; with a `width` they are the sums of the last so many periods.
+        Running sums count from the first period on; with a `width` they are the sums of the last so many periods. Rows
+        whose noisy number is below `least` are left out.
         """
         released = self.stream.released
         names, keys = self.columns, _keys(self._asked.prepared)
         sums = not isinstance(self.plan, PeriodTables)
         shown = released if width is None else _windows(released, integer(width, "width", 1), sums)
-        found = []
+        found: list[dict[str, Any]] = []
         for time, row in enumerate(shown, 1):
             margin = float(self._asked.step) * self.plan.margin(level, time, width)
             for cell, estimate in zip(keys, row, strict=True):
                 value = float(estimate) * float(self._asked.step)
-                found.append(
-                    dict(
-                        zip(
-                            names,
-                            (self._asked.periods.label(time), *cell, value, value - margin, value + margin),
-                            strict=True,
-                        )
-                    )
-                )
+                if least is None or value >= least:
+                    line = (self._asked.periods.label(time), *cell, value, value - margin, value + margin)
+                    found.append(dict(zip(names, line, strict=True)))
         return found
 
     def plot(self, width: int | None = None) -> Any:

@@ -28,6 +28,7 @@ _LENGTH = struct.Struct("<Q")
 _MARK = 16
 _LINK = 32
 _KEY = 32
+_ASIDE = ".aside"
 
 
 class _Block(NamedTuple):
@@ -54,7 +55,7 @@ class StreamFile:
     def create(cls, path: Path, head: bytes) -> "StreamFile":
         """Make a file of no steps: it appears whole or not at all, and not where something is."""
         require_absent(path)
-        aside = path.with_name(path.name + ".aside")
+        aside = path.with_name(path.name + _ASIDE)
         with _failing_closed():
             aside.unlink(missing_ok=True)
             descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -90,6 +91,7 @@ class StreamFile:
         try:
             with _failing_closed():
                 _lock(descriptor)
+                path.with_name(path.name + _ASIDE).unlink(missing_ok=True)  # a crash may have left the first name
                 with os.fdopen(os.dup(descriptor), "rb") as reading:
                     data = reading.read()
                 block = _read_block(data)
