@@ -1,5 +1,6 @@
 """Answers come from a snapshot, whatever happens to the files; what stands in the way is the owner's to see."""
 
+import json
 import os
 import shutil
 import threading
@@ -8,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
+from sfumato.cli import main
 from sfumato.database import refreshed
 from sfumato.errors import (
     BadParameter,
@@ -173,6 +176,45 @@ def test_a_handle_whose_snapshot_was_replaced_opens_it_again_after_a_fork(tmp_pa
         os.waitpid(child, 0)
         with os.fdopen(read) as stream:
             assert stream.read() == version
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, catch_exceptions=False)
+
+
+def test_the_command_line_tells_the_owner_that_the_source_changed_and_nobody_else(tmp_path: Path) -> None:
+    write(tmp_path, a_world(5, people=12))
+    (tmp_path / "clinic.toml").write_text(
+        f"""
+source = "parquet:{tmp_path}/data"
+[budget]
+epsilon = 10
+delta = 0
+[tables.patients]
+unit = "patient_id"
+rows_per_unit = 1
+columns.patient_id.type = "integer"
+columns.income = {{ type = "integer", bounds = [0, 50] }}
+[analysts.research]
+epsilon = 5
+"""
+    )
+    clinic = str(tmp_path / "clinic.toml")
+    asked = ("ask", clinic, "SELECT COUNT(*) AS n FROM patients", "--epsilon", "1", "--analyst", "research")
+    quiet = [_run("budget", clinic).stdout, _run("check", clinic).stdout, _run(*asked, "--format", "csv").stdout]
+    assert not any("changed" in shown for shown in quiet)
+    assert json.loads(_run("budget", clinic, "--format", "json").stdout)["source_changed"] is False
+    (tmp_path / "data" / "patients.parquet").write_bytes(b"nothing")
+    assert all("sfumato refresh" in _run(verb, clinic).stdout for verb in ("check", "budget"))
+    assert json.loads(_run("check", clinic, "--format", "json").stdout)["source_changed"] is True
+    assert "changed" not in _run("budget", clinic, "--analyst", "research", "--format", "json").stdout
+    assert "changed" not in _run("budget", clinic, "--analyst", "research").stdout
+    assert _run(*asked, "--format", "csv").stdout == quiet[2]
+    refused = _run("refresh", clinic)
+    assert (refused.exit_code, "patients.parquet" in refused.stderr) == (2, True)
+    write(tmp_path, a_world(6, people=12))
+    assert _run("refresh", clinic).exit_code == 0
+    assert "changed" not in _run("budget", clinic).stdout
 
 
 # --- a refused opening changes nothing ---

@@ -161,12 +161,11 @@ def _stage_rows(build: Build, table: Table, columns: list[Column]) -> None:
     match table.unit:
         case UnitColumn(name):
             key = _declared(build, table.name, name)
-            _find(build, table, key)
-            _opaque(build, f"SELECT u FROM {STAGE}.found")  # noqa: S608
+            _opaque(build, _counted(build, table, key))
             kept, joined = ["units.id AS id", *kept], f"JOIN {STAGE}.units AS units ON p.u = units.u"
         case UnitPath(target, name, here, there):
             key = _declared(build, table.name, here)
-            _find(build, table, key)
+            build.run(f"CREATE TABLE {STAGE}.found AS {_counted(build, table, key)}")
             _owners(build, target, name, there)
             kept, joined = ["owners.id AS id", *kept], f"JOIN {STAGE}.owners AS owners ON p.u = owners.k"
 
@@ -181,10 +180,10 @@ def _stage_rows(build: Build, table: Table, columns: list[Column]) -> None:
     )
 
 
-def _find(build: Build, table: Table, key: Column) -> None:
-    """Write down which names occur, and in how many rows each: the rows without one belong to nobody."""
+def _counted(build: Build, table: Table, key: Column) -> str:
+    """Return the query for the names that occur, and in how many rows each: the rows without one belong to nobody."""
     names = build.rows(table.name, lambda part: [f"{unit_sql(key, part.column(key.name))} AS u"])
-    build.run(f"CREATE TABLE {STAGE}.found AS SELECT u, count(*) AS n FROM ({names}) GROUP BY u")  # noqa: S608
+    return f"SELECT u, count(*) AS n FROM ({names}) GROUP BY u"  # noqa: S608
 
 
 def _domain(column: Column, at: int) -> str:
@@ -196,7 +195,8 @@ def _domain(column: Column, at: int) -> str:
 def _opaque(build: Build, people: str) -> None:
     """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
     build.run_salted(
-        f"CREATE TABLE {STAGE}.units AS SELECT u, {_hash('unit', 'u')} AS id FROM ({people}) WHERE u IS NOT NULL"  # noqa: S608
+        f"CREATE TABLE {STAGE}.units AS SELECT u, n, CASE WHEN u IS NOT NULL THEN {_hash('unit', 'u')} END AS id "  # noqa: S608
+        f"FROM ({people})"
     )
 
 
@@ -211,7 +211,7 @@ def _owners(build: Build, target: str, column: str, there: str) -> None:
         lambda part: [f"{unit_sql(key, part.column(there))} AS k", f"{unit_sql(owner, part.column(column))} AS u"],
     )
     build.run(f"CREATE TABLE {STAGE}.pairs AS SELECT DISTINCT k, u FROM ({pairs})")  # noqa: S608
-    _opaque(build, f"SELECT DISTINCT u FROM {STAGE}.pairs")  # noqa: S608
+    _opaque(build, f"SELECT u, count(*) AS n FROM {STAGE}.pairs GROUP BY u")  # noqa: S608
     build.run(
         f"CREATE TABLE {STAGE}.owners AS SELECT p.k AS k, units.id AS id FROM {STAGE}.pairs AS p "  # noqa: S608
         f"JOIN {STAGE}.units AS units ON p.u = units.u WHERE p.k IS NOT NULL"
@@ -223,6 +223,8 @@ def _choose(build: Build, table: Table, columns: list[Column]) -> None:
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
     most = _most(table)
     crowds = [f"SELECT id FROM {STAGE}.rows GROUP BY id HAVING count(*) > {most}"]  # noqa: S608
+    if isinstance(table.unit, UnitColumn):  # their rows have been counted
+        crowds = [f"SELECT id FROM {STAGE}.units WHERE u IS NOT NULL AND n > {most}"]  # noqa: S608
     crowds += [
         f"SELECT id FROM {STAGE}.rows WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
         for key in unique
@@ -333,12 +335,12 @@ def _account_for_every_row(build: Build, table: Table) -> None:
     if unit_column(table) is None:
         _require_all(table, build.read[table.name] == staged == kept)
         return
-    own = f"FROM {STAGE}.found AS f WHERE u IS NOT NULL"
+    found, own = f"{STAGE}.units", f"{STAGE}.units AS f WHERE u IS NOT NULL"
     if isinstance(table.unit, UnitPath):
-        own = f"FROM {STAGE}.found AS f JOIN {STAGE}.owners AS o ON f.u = o.k"
+        found, own = f"{STAGE}.found", f"{STAGE}.found AS f JOIN {STAGE}.owners AS o ON f.u = o.k"
     ((read, owned),) = execute(
         build.connection,
-        f"SELECT (SELECT coalesce(sum(n), 0) FROM {STAGE}.found), (SELECT coalesce(sum(f.n), 0) {own})",  # noqa: S608
+        f"SELECT (SELECT coalesce(sum(n), 0) FROM {found}), (SELECT coalesce(sum(f.n), 0) FROM {own})",  # noqa: S608
     )
     ((removed,),) = execute(build.connection, f"SELECT coalesce(sum(n), 0) FROM {STAGE}.lost")  # noqa: S608
     _require_all(table, build.read[table.name] == read and owned == staged == kept + removed)
