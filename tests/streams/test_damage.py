@@ -2,6 +2,7 @@
 
 import shutil
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,13 @@ from tests.ledger.accounts import policy_in
 from tests.streams.plans_of_all_kinds import ADD, PLANS, VALUES, coins, fed, name, whole
 
 from sfumato.accounting.event import Neighbours, Repeated
-from sfumato.errors import BadParameter, BudgetExhausted, MixedNeighbours, Refusal, StreamDamaged
+from sfumato.errors import BadParameter, BudgetExhausted, LedgerDamaged, MixedNeighbours, Refusal, StreamDamaged
 from sfumato.ledger.book import Book
+from sfumato.ledger.chain import GENESIS, linked
 from sfumato.ledger.ledger import Ledger, Reached
 from sfumato.ledger.opening import open_ledger
+from sfumato.ledger.state import EMPTY, folded
+from sfumato.ledger.verifying import verify_rows
 from sfumato.streams.plans import GaussianSums, Plan, TreeSums
 from sfumato.streams.stream import Stream
 
@@ -209,6 +213,47 @@ def test_a_step_that_the_ledger_never_heard_of_is_shown_after_a_crash_and_not_dr
         fed(again, VALUES[4:8])
         assert again.raw.tolist() == expected.raw.tolist()
     ledger.verify()
+
+
+@pytest.mark.parametrize(
+    ("place", "change"),
+    [
+        (-1, {"content": '{"digest":"%s","time":1}' % ("0" * 64)}),
+        (-1, {"content": '{"digest":"%s","time":5}' % ("0" * 64)}),
+        (-1, {"content": '{"digest":"short","time":3}'}),
+        (-1, {"about": 1}),
+        (-1, {"kind": "reached again"}),
+        (2, {"about": 1}),
+        (2, {"same": "0" * 64}),
+    ],
+    ids=str,
+)
+def test_the_second_reader_follows_every_stream(
+    tmp_path: Path, ledger: Ledger, place: int, change: dict[str, object]
+) -> None:
+    """Entries with heads that fit, as somebody could forge them who can compute a hash."""
+    with Stream.create(tmp_path / "s", TREE, ledger=ledger) as stream:
+        fed(stream, VALUES[:3])
+    with ledger._reading().rows() as rows:
+        sound = list(rows)
+    assert verify_rows(sound, None).entries == len(sound)
+    forged = list(sound)
+    forged[place] = forged[place]._replace(**change)  # type: ignore[arg-type]
+    head, chained = GENESIS, []
+    for row in forged:
+        chained.append(linked(head, row))
+        head = chained[-1].head
+    with pytest.raises(LedgerDamaged):
+        verify_rows(chained, None)
+    with pytest.raises(LedgerDamaged):
+        reduce(folded, chained, EMPTY)
+
+
+def test_a_digest_is_a_digest(ledger: Ledger) -> None:
+    with pytest.raises(BadParameter):
+        ledger.reach(2, 0, "not one")
+    with pytest.raises(LedgerDamaged):
+        ledger.reach(1, 0, "0" * 64)
 
 
 def test_a_ledger_that_was_edited_under_a_stream_is_noticed(tmp_path: Path, ledger: Ledger) -> None:

@@ -25,7 +25,7 @@ from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.history import Entry, entries_of
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import EMPTY, Reached, State, folded, started
+from sfumato.ledger.state import EMPTY, Reached, State, folded, is_digest, started
 from sfumato.ledger.store import Store
 from sfumato.ledger.turns import Task, Turn, Turns
 from sfumato.ledger.verifying import Verified
@@ -147,7 +147,8 @@ class Ledger:
 
     def reach(self, place: int, time: int, digest: str) -> None:
         """Note durably how far the stream has come that the charge at this place pays for. It never goes back."""
-        _require_storable(digest)
+        if not is_digest(digest):
+            raise BadParameter("This is no digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
         self._done(lambda book: book.reach(place, Reached(time, digest)))
 
     def reached(self, place: int) -> Reached | None:

@@ -5,6 +5,7 @@ fold so far, so that opening can begin there.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -157,9 +158,16 @@ def _further(state: State, row: Row) -> Reached:
     known, data = state.reached.get(row.about), json.loads(row.content)
     reached = Reached(data["time"], data["digest"])
     begins = known is None and state.unanswered.get(row.same) == row.about and reached.time == 0
-    if type(reached.time) is not int or not (begins or (known is not None and reached.time == known.time + 1)):
+    follows = known is not None and reached.time == known.time + 1
+    written_so = type(reached.time) is int and row.content == reached_content(reached) and is_digest(reached.digest)
+    if not written_so or not (begins or follows):
         raise ValueError("not the next step of a stream")
     return reached
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text is a SHA-256 in hexadecimal."""
+    return re.fullmatch(r"[0-9a-f]{64}", text) is not None
 
 
 def reached_content(reached: Reached) -> str:

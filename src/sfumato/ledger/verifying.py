@@ -168,7 +168,7 @@ class _Replay:
         elif kind == "policy":
             self._read_policy(row[8], json.loads(row[14]))
         elif kind == "reached":
-            self._read_reached(row[12], row[13], json.loads(row[14]))
+            self._read_reached(row[12], row[13], row[14])
         elif kind != "state" or json.loads(row[14]) != self._sums():
             raise ValueError("other sums, or an unknown kind")
 
@@ -183,11 +183,15 @@ class _Replay:
         if account:
             self.accounts[account].recent[event] += 1
 
-    def _read_reached(self, same: str, place: int, data: dict[str, Any]) -> None:
-        before = self.reached.get(str(place), [-1, ""])
-        if data["time"] != before[0] + 1 or (data["time"] == 0 and self.unanswered.get(same) != place):
+    def _read_reached(self, same: str, place: int, content: str) -> None:
+        """Follow a stream: it begins while its charge is open, and each entry is one step further."""
+        found = re.fullmatch(r'\{"digest":"([0-9a-f]{64})","time":(0|[1-9][0-9]{0,17})\}', content)
+        time = int(found[2]) if found else -1
+        if found is None or time != self.reached.get(str(place), [-1])[0] + 1:
             raise ValueError("not the next step of a stream")
-        self.reached[str(place)] = [data["time"], data["digest"]]
+        if time == 0 and self.unanswered.get(same) != place:
+            raise ValueError("a stream that nobody paid for")
+        self.reached[str(place)] = [time, found[1]]
 
     def _read_policy(self, name: str, data: dict[str, Any]) -> None:
         spent = any(budget.recent or budget.neighbours for budget in self.accounts.values())
