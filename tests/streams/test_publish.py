@@ -36,7 +36,9 @@ def write(folder: Path, visits: Sequence[Visit]) -> None:
     parquet.write_table(pa.table(columns), folder / "data" / "visits.parquet")
 
 
-def opened(folder: Path, visits: Sequence[Visit], unit: str = "patient_id", **more: Any) -> Database:
+def opened(
+    folder: Path, visits: Sequence[Visit], unit: str = "patient_id", groups_per_unit: int | None = None, **more: Any
+) -> Database:
     write(folder, visits)
     table: dict[str, Any] = {
         "unit": unit,
@@ -47,7 +49,7 @@ def opened(folder: Path, visits: Sequence[Visit], unit: str = "patient_id", **mo
         },
     }
     if unit != "rows":
-        table |= {"rows_per_unit": 2}
+        table |= {"rows_per_unit": 2} | ({} if groups_per_unit is None else {"groups_per_unit": groups_per_unit})
         table["columns"]["patient_id"] = {"type": "integer"}
     policy = {
         "name": "clinic",
@@ -148,6 +150,20 @@ def test_participations_keep_their_distance(tmp_path: Path) -> None:
     for _ in range(7):
         board.add()
     assert [row[0] for row in exact(board)] == [1, 0, 0, 1, 0, 0, 0]
+
+
+def test_people_who_are_read_one_by_one_are_bounded_as_all_together(tmp_path: Path) -> None:
+    """Two rows of a person count on one day, in one department: what is enforced per snapshot still is."""
+    visits = [(1, "er", 1), (1, "icu", 1), *[(2, "icu", 1)] * 5, (3, "ward", 1)]
+    database = opened(tmp_path, visits, groups_per_unit=1)
+    kept = {"every": "day", "horizon": 4, "epsilon": 40}
+    together = streams.publish(database, SQL, **kept)  # type: ignore[arg-type]
+    alone = streams.publish(database, SQL, **kept, participations=3)  # type: ignore[arg-type]
+    together.add()
+    alone.add()
+    for board in (together, alone):
+        ((er, icu),) = exact(board)
+        assert (er, icu - 2) in ((1, 0), (0, 1))  # of patient 1 one department, of patient 2 two rows
 
 
 def test_a_step_that_was_not_taken_admits_the_same_people_again(

@@ -130,6 +130,12 @@ def test_one_handle_at_a_time(tmp_path: Path) -> None:
         Stream.open(tmp_path / "s")
 
 
+def test_a_handle_that_nobody_holds_lets_go_of_the_file(tmp_path: Path) -> None:
+    stream = whole(tmp_path / "s", PLANS[0], VALUES[:2])
+    del stream
+    assert Stream.open(tmp_path / "s").time == 2
+
+
 def test_a_child_process_cannot_go_on_with_its_parents_handle(tmp_path: Path) -> None:
     stream = whole(tmp_path / "s", PLANS[0], VALUES[:2])
     child = os.fork()

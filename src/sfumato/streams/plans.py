@@ -113,7 +113,7 @@ class GaussianSums:
         """
         place = _place(time, self.horizon)
         variances = self.variance() if width is None else self.window_variance(width)
-        bias = 0.0 if not self.buffers else self.nodes.bias(self.horizon)
+        bias = _bias(self.nodes, self.horizon) if self.buffers else 0.0
         return gaussian_margin(float(variances[place]), self.sigma_squared, confidence) + bias
 
     @property
@@ -385,6 +385,11 @@ def _decoding(horizon: int, scale: int, buffers: int) -> Floats:
     if buffers:
         return summed_inverse(make_buffers(buffers, horizon, scale << 20).coefficients(horizon))
     return summed_inverse(square_root(horizon, scale))
+
+
+@lru_cache(maxsize=32)
+def _bias(nodes: Buffers, horizon: int) -> float:
+    return nodes.bias(horizon)
 
 
 @lru_cache(maxsize=32)

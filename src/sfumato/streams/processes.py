@@ -7,6 +7,7 @@ are read depends on the plan and on what was published, never on a value that wa
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import ceil
 from typing import Protocol
 
 import numpy as np
@@ -235,7 +236,7 @@ class _Tree:
         self._sums: dict[int, Integers] = {0: np.zeros(plan.cells, dtype=object)}
         self._time = 0
         # a sum of values needs 63 bits; noise beyond e^-16384 is refused by the source
-        self._width = 16 + plan.scale.__ceil__().bit_length() // 8
+        self._width = 16 + ceil(plan.scale).bit_length() // 8
 
     @property
     def state_size(self) -> int:

@@ -13,7 +13,7 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -49,6 +49,8 @@ class StreamFile:
         self._block = block
         self._process = os.getpid()
         self._failed = False
+        self._closing = finalize(self, os.close, descriptor)
+        """A handle that nobody holds any more lets go of the file, as the end of its process would."""
         _OPEN.add(self)
 
     @classmethod
@@ -160,9 +162,8 @@ class StreamFile:
     def close(self) -> None:
         """Let go of the file. Closing twice is fine."""
         _OPEN.discard(self)
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
+        self._descriptor = -1
+        self._closing()
 
 
 def require_absent(path: Path) -> None:
