@@ -109,6 +109,10 @@ def test_no_pattern_of_participation_moves_more_than_the_event_says(
     assert claimed == pytest.approx(worst, rel=0 if not buffers else 1e-3, abs=1e-9 if buffers == 0 else 1)
 
 
+def test_a_target_is_read_as_it_was_typed() -> None:
+    assert GaussianSums.by_rho(0.1, 9, ADD) == GaussianSums.by_rho("1/10", 9, ADD)
+
+
 def test_a_change_is_a_factor_of_the_sensitivity() -> None:
     one, many = GaussianSums(9, Fraction(1), ADD), GaussianSums(9, Fraction(1), ADD, change_squared=12)
     assert many.event.sensitivity_squared == 12 * one.event.sensitivity_squared

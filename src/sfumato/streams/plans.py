@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.accounting.event import Concentrated, GaussianNoise, LaplaceNoise, Neighbours, Pure, Repeated
 from sfumato.errors import BadParameter, shown
-from sfumato.exact import integer, positive_rational
+from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.streams.buffers import Buffers, make_buffers, squared_reach
 from sfumato.streams.margins import gaussian_margin, laplace_margin
@@ -66,8 +66,8 @@ class GaussianSums:
 
     @classmethod
     def by_rho(cls, rho: object, horizon: int, neighbours: Neighbours, **same: Any) -> "GaussianSums":
-        """Return the plan whose whole horizon is rho-zCDP."""
-        total = positive_rational(rho, "rho")
+        """Return the plan whose whole horizon is rho-zCDP; a float is read as its decimal text."""
+        total = positive_rational(decimal_rational(rho, "rho"), "rho")
         squared = cls(horizon, Fraction(1), neighbours, **same).event.sensitivity_squared
         return cls(horizon, squared / (2 * total), neighbours, **same)
 
