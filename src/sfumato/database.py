@@ -97,9 +97,10 @@ class Database:
         self._require_owner("take a snapshot")
         with snapshot(self.policy, progress or _silent, again=True) as taken:
             registered = taken.keep(self._ledger.identity())
-        before, self._engine = self._engine, DuckDB(self.policy, registered, Limits())
+        engine = DuckDB(self.policy, registered, Limits())
+        before, self._engine = self._engine, engine
         before.retire()
-        return self._engine.version
+        return engine.version
 
     def source_changed(self) -> bool:
         """Tell the owner whether the source has changed since the last snapshot: by names, sizes and times of files."""
