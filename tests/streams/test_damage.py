@@ -205,6 +205,7 @@ def test_a_step_that_the_ledger_never_heard_of_is_shown_after_a_crash_and_not_dr
         patched.setattr(ledger, "reach", crash)
         with pytest.raises(OSError):  # noqa: PT011
             stream.observe(VALUES[3], coins(4))
+    assert stream.time == len(stream.raw) == len(stream.released) == 3  # nothing of it can be seen
     with pytest.raises(Refusal):
         stream.observe(VALUES[3], coins(99))
     stream.close()

@@ -180,6 +180,13 @@ def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o600
 
 
+def test_a_process_that_moves_keeps_its_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    stream = Stream.create("s", PLANS[0])
+    monkeypatch.chdir("/")
+    assert stream.observe(VALUES[0]).time == 1
+
+
 def test_a_source_that_dies_leaves_no_step_behind(tmp_path: Path) -> None:
     stream = whole(tmp_path / "s", PLANS[0], VALUES[:2])
     before = (tmp_path / "s").read_bytes()

@@ -181,9 +181,9 @@ class Stream:
             step = self._process.take(time, exact, source or system_source())
             self._file.commit(step_to_bytes(step), step.state)
             try:
-                estimate = self._accept(step)
                 if self._ledger is not None and self._head.charge is not None:
-                    self._ledger.reach(self._head.charge, time, self._digests[-1].hex())
+                    self._ledger.reach(self._head.charge, time, self._digest_after(step).hex())
+                estimate = self._accept(step)  # from here on it can be seen
             except BaseException:
                 self._file.fail()  # stored, and not shown: opening the stream again shows it
                 raise
@@ -247,13 +247,16 @@ class Stream:
         return time
 
     def _accept(self, step: Step) -> Floats:
+        self._digests = [self._digests[-1], self._digest_after(step)]
         estimate = self._process.accept(step)
         self._raw.append(step.noisy)
         self._published.append(step.published)
         self._released.append(estimate)
-        width, noisy = noisy_to_bytes(step.noisy)
-        self._digests = [self._digests[-1], sha256(self._digests[-1] + b"%d:" % width + noisy).digest()]
         return estimate
+
+    def _digest_after(self, step: Step) -> bytes:
+        width, noisy = noisy_to_bytes(step.noisy)
+        return sha256(self._digests[-1] + b"%d:" % width + noisy).digest()
 
 
 def _path(path: object) -> Path:

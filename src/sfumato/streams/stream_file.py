@@ -43,7 +43,7 @@ class StreamFile:
     """The one handle of a stream's file."""
 
     def __init__(self, path: Path, descriptor: int, head: bytes, block: _Block) -> None:
-        self._path = path
+        self._path = path.absolute()  # wherever this process goes
         self._descriptor = descriptor
         self.head = head
         self._block = block
@@ -137,8 +137,8 @@ class StreamFile:
 
     def commit(self, payload: bytes, state: bytes = b"") -> None:
         """Append a step. When this returns, it is durable; when it raises, nobody may use this handle any more."""
-        self._failed = True
         key = read_exactly(system_source(), _KEY) if state else bytes(_KEY)
+        self._failed = True
         whole = payload + (_crypted(state, key) if state else b"")
         link = sha256(self._block.link + whole).digest()
         record = _mark(self._block.link) + _LENGTH.pack(len(whole)) + whole + link
