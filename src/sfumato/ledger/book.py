@@ -10,12 +10,12 @@ from time import time_ns
 
 from sfumato.accounting.event import to_json
 from sfumato.accounting.filter import Filter
-from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged, StreamDamaged
+from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged
 from sfumato.ledger.chain import STATE_EVERY, Kind, Row, linked, same_question
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import Reached, State, after, folded, reached_content, to_content
+from sfumato.ledger.state import Reached, State, after, folded, reached_content, require_next, to_content
 from sfumato.ledger.store import Store
 
 _TOLERATED = 300 * 10**6
@@ -115,12 +115,7 @@ class Book:
         charge = self._store.row(place)
         if charge is None or charge.kind != Kind.CHARGED:
             raise damaged(f"Entry {place} is no charge.")
-        if reached.time != (0 if known is None else known.time + 1):
-            raise StreamDamaged(
-                "The stream does not continue what was released.",
-                "The ledger knows of other steps of it: this file is an old copy, or one of two.",
-                "Nothing was released. Go on with the newest copy of the stream's file.",
-            )
+        require_next(known, reached)
         content = reached_content(reached)
         self.add(Row(0, Kind.REACHED.value, 0, same=charge.same, about=place, content=content))
 

@@ -145,18 +145,6 @@ class Ledger:
         with self._reading().rows() as rows:
             return entries_of(rows, account)
 
-    def reach(self, place: int, time: int, digest: str) -> None:
-        """Note durably how far the stream has come that the charge at this place pays for. It never goes back."""
-        if not is_digest(digest):
-            raise BadParameter("This is no digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
-        self._done(lambda book: book.reach(place, Reached(time, digest)))
-
-    def reached(self, place: int) -> Reached | None:
-        """Return how far that stream had come; None where the charge pays for none."""
-        with self._writing:
-            self._state = caught_up(self._opened(), self._state)
-            return self._state.reached.get(place)
-
     def verify(self) -> Verified:
         """Have the second reader compute every hash and every sum again; what does not hold is refused."""
         return self._reading().verify()
@@ -178,6 +166,18 @@ class Ledger:
     def record(self, task: Task) -> None:
         """Do one more kind of task in the writer's turn: opening records policies so."""
         self._done(task)
+
+    def reach(self, place: int, time: int, digest: str) -> None:
+        """Note durably how far the stream has come that the charge at this place pays for. It never goes back."""
+        if not is_digest(digest):
+            raise BadParameter("This is no digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
+        self._done(lambda book: book.reach(place, Reached(time, digest)))
+
+    def reached(self, place: int) -> Reached | None:
+        """Return how far that stream had come; None where the charge pays for none."""
+        with self._writing:
+            self._state = caught_up(self._opened(), self._state)
+            return self._state.reached.get(place)
 
     def _charged(self, request: Request, key: str) -> Charge:
         patience = monotonic() + _PATIENCE

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from sfumato.accounting.event import Neighbours, from_json
 from sfumato.accounting.filter import Filter
-from sfumato.errors import Refusal
+from sfumato.errors import Refusal, StreamDamaged
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_question, same_question_before
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
@@ -163,6 +163,16 @@ def _further(state: State, row: Row) -> Reached:
     if not written_so or not (begins or follows):
         raise ValueError("not the next step of a stream")
     return reached
+
+
+def require_next(known: Reached | None, reached: Reached) -> None:
+    """Refuse what is not the beginning of a stream, or its next step."""
+    if reached.time != (0 if known is None else known.time + 1):
+        raise StreamDamaged(
+            "The stream does not continue what was released.",
+            "The ledger knows of other steps of it: this file is an old copy, or one of two.",
+            "Nothing was released. Go on with the newest copy of the stream's file.",
+        )
 
 
 def is_digest(text: str) -> bool:

@@ -165,10 +165,10 @@ class _Replay:
         elif kind in ("settled", "failed"):
             if self.unanswered.pop(same) != row[13]:
                 raise ValueError("no such charge")
-        elif kind == "policy":
-            self._read_policy(row[8], json.loads(row[14]))
         elif kind == "reached":
             self._read_reached(row[12], row[13], row[14])
+        elif kind == "policy":
+            self._read_policy(row[8], json.loads(row[14]))
         elif kind != "state" or json.loads(row[14]) != self._sums():
             raise ValueError("other sums, or an unknown kind")
 
@@ -183,16 +183,6 @@ class _Replay:
         if account:
             self.accounts[account].recent[event] += 1
 
-    def _read_reached(self, same: str, place: int, content: str) -> None:
-        """Follow a stream: it begins while its charge is open, and each entry is one step further."""
-        found = re.fullmatch(r'\{"digest":"([0-9a-f]{64})","time":(0|[1-9][0-9]{0,17})\}', content)
-        time = int(found[2]) if found else -1
-        if found is None or time != self.reached.get(str(place), [-1])[0] + 1:
-            raise ValueError("not the next step of a stream")
-        if time == 0 and self.unanswered.get(same) != place:
-            raise ValueError("a stream that nobody paid for")
-        self.reached[str(place)] = [time, found[1]]
-
     def _read_policy(self, name: str, data: dict[str, Any]) -> None:
         spent = any(budget.recent or budget.neighbours for budget in self.accounts.values())
         if sha256(data["text"].encode()).hexdigest() != name or self.neighbours not in (None, data["neighbours"]):
@@ -202,6 +192,16 @@ class _Replay:
         self.policy, self.tables, self.neighbours = name, data["tables"], data["neighbours"]
         self.bring_up_to_date()
         _apply(self.accounts, data)
+
+    def _read_reached(self, same: str, place: int, content: str) -> None:
+        """Follow a stream: it begins while its charge is open, and each entry is one step further."""
+        found = re.fullmatch(r'\{"digest":"([0-9a-f]{64})","time":(0|[1-9][0-9]{0,17})\}', content)
+        time = int(found[2]) if found else -1
+        if found is None or time != self.reached.get(str(place), [-1])[0] + 1:
+            raise ValueError("not the next step of a stream")
+        if time == 0 and self.unanswered.get(same) != place:
+            raise ValueError("a stream that nobody paid for")
+        self.reached[str(place)] = [time, found[1]]
 
     def _sums(self) -> dict[str, object]:
         self.bring_up_to_date()
