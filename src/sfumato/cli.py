@@ -23,6 +23,8 @@ FORMATS = ("table", "json", "csv", "arrow", "markdown")
 REPORTS = ("table", "json")
 LAB = "sfumato.lab.commands"
 """The workshop of attacks and audits. The house does not depend on it: it is found by name when somebody wants one."""
+STREAMS = "sfumato.streams.commands"
+"""The workshop of answers that go on, found in the same way."""
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
 File = click.Path(path_type=Path)
@@ -455,6 +457,20 @@ def audit(policy: Path, seconds: float) -> None:
     """
     run: Callable[[Path, float], str] = import_module(LAB).AUDIT
     click.echo(run(policy, seconds))
+
+
+@main.command()
+@click.option("--days", type=int, default=365, show_default=True, help="How many days are counted up.")
+@click.option("--epsilon", default="1", show_default=True, help="What all days together may cost.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Which made-up visits; the noise has no seed.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw it into this file.")
+def stream(days: int, epsilon: str, seed: int, plot: Path | None) -> None:
+    """Watch counts that are released every day.
+
+    The visits are made up; the noise, its price and the file that survives a restart are real.
+    """
+    show: Callable[[int, str, int, Path | None], str] = import_module(STREAMS).SHOW
+    click.echo(show(days, epsilon, seed, plot))
 
 
 @main.command()

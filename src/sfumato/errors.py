@@ -234,6 +234,18 @@ class PolicyWeakened(Refusal):
     code = "policy_weakened"
 
 
+class StreamDamaged(Refusal):
+    """The file of a stream is not what was written: cut, edited, or older than what was already released."""
+
+    code = "stream_damaged"
+
+
+class StreamUnavailable(Refusal):
+    """A stream is open elsewhere, or its file could not be read or written durably. The step does not count."""
+
+    code = "stream_unavailable"
+
+
 REFUSALS: tuple[type[Refusal], ...] = (
     AnswerLost,
     BadParameter,
@@ -257,6 +269,8 @@ REFUSALS: tuple[type[Refusal], ...] = (
     PolicyWeakened,
     QueryTooLarge,
     RawRows,
+    StreamDamaged,
+    StreamUnavailable,
     UnboundedSum,
     UnitRevealed,
     UnknownName,
