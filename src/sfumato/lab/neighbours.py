@@ -215,7 +215,9 @@ def run(seed: object, folder: Path, number: int = 400) -> list[Alarm]:
 
 def once_told() -> Iterator[str]:
     """Give questions by which one person's values, or how often they count, hung on the order of everybody's rows."""
-    for fold in ("AVG(POWER(long, 3))", "SUM(DISTINCT POWER(long, 3))", "AVG(DISTINCT POWER(long, 3))", "MAX(-weight)"):
+    zeros = "CASE WHEN weight = 0 THEN weight * (age - 10) END"  # zeros of both signs
+    powers = ("AVG(POWER(long, 3))", "SUM(DISTINCT POWER(long, 3))", "AVG(DISTINCT POWER(long, 3))")
+    for fold in (*powers, f"MAX({zeros})", f"MIN({zeros})"):
         inner = f"SELECT patient_id, {fold} AS a FROM visits GROUP BY patient_id"  # noqa: S608
         yield f"SELECT SUM(CAST(FLOOR(a) AS integer) % 7) FROM ({inner}) t"  # noqa: S608
         yield f"SELECT COUNT(*) FROM ({inner}) t WHERE CAST(a AS text) LIKE '-%'"  # noqa: S608

@@ -77,11 +77,16 @@ FINDINGS: tuple[Bug, ...] = (
     ),
     planned(
         "zero has a sign",
-        "tests/paths/test_per_person.py",
+        "neighbours",
         (
             "engines/duckdb_fold.py",
             'return f"CASE WHEN {sql} = 0::DOUBLE THEN 0::DOUBLE ELSE {sql} END"',
             "return sql",
+        ),
+        (
+            "engines/duckdb_texts.py",
+            'return f"CAST(({arguments[0]} + 0::DOUBLE) AS VARCHAR)"  # -0.0 + 0.0 is 0.0',
+            'return f"CAST({arguments[0]} AS VARCHAR)"',
         ),
     ),
     planned(
