@@ -105,7 +105,33 @@ class Oracle(Protocol):
         """Read reports back."""
 
 
-class Frame:
+class _Written(Protocol):
+    @property
+    def report_bits(self) -> int: ...
+
+    def checked(self, reports: object) -> npt.NDArray[Any]: ...
+
+    def as_bits(self, reports: npt.NDArray[Any]) -> Octets: ...
+
+    def from_bits(self, rows: Octets) -> npt.NDArray[Any]: ...
+
+
+class Wired:
+    """Reports as bytes, for every mechanism that can write its reports as bits."""
+
+    __slots__ = ()
+
+    def encode(self: _Written, reports: object) -> bytes:
+        """Write reports as bytes, `report_bits` each and a head of 32 bytes."""
+        rows = self.checked(reports)
+        return wire.written(self, self.report_bits, len(rows), lambda start, stop: self.as_bits(rows[start:stop]))
+
+    def decode(self: _Written, message: object) -> npt.NDArray[Any]:
+        """Read what `encode` wrote for a mechanism equal to this one; anything else is refused."""
+        return wire.read(self, self.report_bits, message, self.from_bits)
+
+
+class Frame(Wired):
     """What every oracle does alike, given its rates and its support counts. It holds no data of its own."""
 
     __slots__ = ()
@@ -146,15 +172,6 @@ class Frame:
     def margin(self: Oracle, confidence: object, reports: int) -> float:
         """Return a half-width within which each estimate from n reports stays at this level, whatever the shares."""
         return self.rates.channel.margin(reports, confidence)
-
-    def encode(self: Oracle, reports: object) -> bytes:
-        """Write reports as bytes, `report_bits` each and a head of 32 bytes."""
-        rows = self.checked(reports)
-        return wire.written(self, self.report_bits, len(rows), lambda start, stop: self.as_bits(rows[start:stop]))
-
-    def decode(self: Oracle, message: object) -> npt.NDArray[Any]:
-        """Read what `encode` wrote for an oracle equal to this one; anything else is refused."""
-        return wire.read(self, self.report_bits, message, self.from_bits)
 
 
 class _Coded(Protocol):

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from sfumato.errors import BadParameter, shown
 from sfumato.exact import integer, positive_rational
+from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Probability
 from sfumato.randomness.certified import exp_minus_bounds
 from sfumato.randomness.source import Source, system_source
@@ -180,3 +181,28 @@ def read_bits(bits: object) -> int:
     if digits <= _FINEST:
         return digits
     raise BadParameter(f"bits = {digits} is more than {_FINEST}.", "No comparison needs so many.", "Give fewer.")
+
+
+def read_items(items: object) -> Integers:
+    """Read items, integers from 0 to 2^63 - 1; texts are hashed to such integers before."""
+    return integer_column(items, 0, (1 << 63) - 1, "items")
+
+
+def read_key(mechanism: Any) -> None:
+    """Read the key of a hash family: bytes, at most 64."""
+    if not isinstance(mechanism.key, bytes) or len(mechanism.key) > 64:
+        raise BadParameter("key is no key.", "It is at most 64 bytes.", "Give for example b'survey 1', or nothing.")
+
+
+def power_ratio(exponent: Fraction, power: int, factors: int, divisor: int, bits: int) -> Bounds:
+    """Enclose x^power / ((1 + x)^factors · divisor), in units of 2^-bits, for x = e^-exponent."""
+    # the denominator is at most 2^factors · divisor, so that so many bits more keep the enclosure tight
+    precision = bits + factors + 32
+    one = 1 << precision
+    low, high = exp_minus_bounds(exponent * power, precision)
+    x_low, x_high = exp_minus_bounds(exponent, precision)
+    below = above = one
+    for _ in range(factors):
+        below = below * (one + x_low) >> precision
+        above = -(-above * (one + x_high) >> precision)
+    return (low << bits) // (divisor * above), -((-high << bits) // (divisor * below))

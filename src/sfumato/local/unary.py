@@ -17,6 +17,7 @@ from sfumato.local.reading import (
     listed,
     octet_rows,
     one_report,
+    power_ratio,
     read_bits,
     read_categories,
     read_value,
@@ -24,7 +25,6 @@ from sfumato.local.reading import (
 from sfumato.local.wire import bits_of
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, Probability, logistic
-from sfumato.randomness.certified import exp_minus_bounds
 from sfumato.randomness.source import Source
 
 
@@ -88,16 +88,7 @@ class UnaryResponse(Frame):
         """Enclose P[report | value] * 2**bits: half of x^ones / (1 + x)^(d - 1), x = e^-ε, `ones` of the others."""
         sent, true = self.as_bits(one_report(report, self.checked))[0], read_value(value, self.categories)
         ones = int(sent.sum()) - int(sent[true])
-        # 1/(1 + x)^(d - 1) is at least 2^-(d - 1), so that so many bits more keep the enclosure tight
-        precision = read_bits(bits) + self.categories + 32
-        one = 1 << precision
-        low, high = exp_minus_bounds(self.epsilon * ones, precision)
-        power_low = power_high = one
-        for _ in range(self.categories - 1):
-            x_low, x_high = exp_minus_bounds(self.epsilon, precision)
-            power_low = power_low * (one + x_low) >> precision
-            power_high = -(-power_high * (one + x_high) >> precision)
-        return (low << bits) // (2 * power_high), -((-high << bits) // (2 * power_low))
+        return power_ratio(self.epsilon, ones, self.categories - 1, 2, read_bits(bits))
 
     def report_space(self) -> Octets:
         """List all possible reports, sorted."""
