@@ -66,20 +66,20 @@ class Collector:
         return self.take(message)
 
     def take_arrow(self, table: Any) -> int:
-        """Take an Arrow table, batch or reader: a binary column `message`, or a column `report` of (lists of) integers."""
-        batches = [table] if isinstance(table, pa.RecordBatch) else _batches(table)
-        taken = 0
-        for batch in batches:
-            if not isinstance(batch, pa.RecordBatch):
-                raise _no_table()
+        """Take an Arrow table, batch or reader, wholly or not at all.
+
+        It has a binary column `message`, or a column `report` of integers or of lists of integers.
+        """
+        taken = []
+        for batch in [table] if isinstance(table, pa.RecordBatch) else _batches(table):
             names = set(batch.schema.names)
             if "message" in names:
-                taken += sum(self.take(message) for message in batch.column("message").to_pylist())
+                taken += [self.mechanism.decode(message) for message in batch.column("message").to_pylist()]
             elif "report" in names:
-                taken += self._add(self.mechanism.checked(_array(batch.column("report"))))
+                taken.append(self.mechanism.checked(_array(batch.column("report"))))
             else:
                 raise _no_table()
-        return taken
+        return sum(map(self._add, taken))
 
     def merge(self, tally: Tally) -> None:
         """Add what another machine counted."""

@@ -60,8 +60,8 @@ def most_likely(oracle: Oracle, tally: Tally) -> ConsistentShares:
         else:
             middle = price + gap
             root = np.sqrt(np.maximum(middle**2 - 4 * price * gap * seen, 0.0))
-            chance = 2 * gap * seen / (middle + np.where(middle >= 0, root, -root))
-            chance = np.where(middle >= 0, chance, (middle + root) / (2 * price))
+            # twice the same root, each written without a difference of like numbers
+            chance = 2 * gap * seen / (middle + root) if middle >= 0 else (middle - root) / (2 * price)
         return np.clip((chance - false) / gap, 0.0, 1.0)
 
     below, above = -1.0, 1.0

@@ -97,7 +97,7 @@ class OneBitMean(MeanFrame):
 
     def exact_variance(self, value: int) -> Fraction:
         """Return the variance of one decoded report, to within a relative error of 2^-100."""
-        (low, high), value = self._ends, Fraction(value)
+        low, high = self._ends
         return (high - value) * (value - low)  # of a number that is low or high, with mean value
 
     @property
@@ -165,7 +165,7 @@ class PiecewiseMean(MeanFrame):
     def decoded(self, reports: object) -> Reals:
         """Return one unbiased number per report."""
         slope, start = self._line
-        return float(slope) * self.checked(reports) + float(start)
+        return np.asarray(float(slope) * self.checked(reports) + float(start), dtype=np.float64)
 
     @property
     def _line(self) -> tuple[Fraction, Fraction]:

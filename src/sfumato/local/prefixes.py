@@ -200,7 +200,7 @@ class Plan:
         for level, length in enumerate(space.levels):
             last = level == len(space.levels) - 1
             prefix, inverse = np.unique(names // space.alphabet ** (space.length - length), return_inverse=True)
-            held = np.bincount(inverse, weights=true, minlength=len(prefix))
+            held: Reals = np.bincount(inverse, weights=true, minlength=len(prefix)).astype(np.float64)
             alive = np.zeros(len(prefix))
             np.maximum.at(alive, inverse, survival)
             alive = alive * min(1.0, candidates / max(alive.sum(), 1e-300))

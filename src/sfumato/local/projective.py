@@ -139,7 +139,8 @@ class ProjectiveResponse(Frame, Coded):
         opened = below + (free - below) * space.q  # a 0 stands at the pivot
         mine, theirs = space.digits(opened), space.digits(vector)
         inner: Integers = sum((a * b for a, b in zip(mine, theirs, strict=True)), start=np.zeros_like(true))
-        return opened + (product - inner) % space.q * power
+        completed: Integers = opened + (product - inner) % space.q * power
+        return completed
 
     def support(self, reports: Integers) -> Integers:
         """Count for each value the vectors orthogonal to it, by one Fourier transform."""

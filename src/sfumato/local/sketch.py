@@ -275,7 +275,7 @@ class HadamardSketch(SketchFrame, Coded):
     def sums(self, support: Integers) -> Reals:
         """Return for each row and place the unbiased sum over its reports of [the item fell there]."""
         factor = grown(self.epsilon)
-        return transform(support) * float((factor + 1) / (factor - 1))
+        return np.asarray(transform(support) * float((factor + 1) / (factor - 1)), dtype=np.float64)
 
     def bit_variance(self, shares: Reals) -> Reals:
         """Return ((e^ε + 1)/(e^ε - 1))² less f + (1 - f)/width: what coins and columns do to one report."""
