@@ -9,7 +9,7 @@ from sfumato.local.hadamard import HadamardResponse
 from sfumato.local.hashed import HashedResponse
 from sfumato.local.oracle import Oracle
 from sfumato.local.projective import ProjectiveResponse
-from sfumato.local.subset import SubsetResponse
+from sfumato.local.subset import MOST_CATEGORIES, SubsetResponse
 from sfumato.local.unary import UnaryResponse
 
 ORACLES = (DirectResponse, HadamardResponse, ProjectiveResponse, UnaryResponse, SubsetResponse, HashedResponse)
@@ -24,7 +24,12 @@ def choose(epsilon: object, categories: object, most_bits: object = None) -> Ora
     >>> type(choose(1, 1024)).__name__, choose(1, 1024).report_bits
     ('ProjectiveResponse', 12)
     """
-    oracles: list[Oracle] = [kind(epsilon, categories) for kind in ORACLES]  # type: ignore[arg-type]
+    many = integer(categories, "categories", 2) > MOST_CATEGORIES
+    oracles: list[Oracle] = [
+        kind(epsilon, categories)  # type: ignore[arg-type]
+        for kind in ORACLES
+        if not (many and kind is SubsetResponse)
+    ]
     if most_bits is not None:
         most = integer(most_bits, "most_bits", 1)
         oracles = [oracle for oracle in oracles if oracle.report_bits <= most]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sfumato.errors import BadParameter, shown
 from sfumato.exact import integer, positive_rational
 from sfumato.mechanisms.columns import integer_column
-from sfumato.randomness.bernoulli import Probability
+from sfumato.randomness.bernoulli import ExpRatio, Probability
 from sfumato.randomness.certified import exp_minus_bounds
 from sfumato.randomness.source import Source, system_source
 
@@ -55,10 +55,10 @@ def read_integer(mechanism: Any, name: str, least: int, most: int) -> None:
     object.__setattr__(mechanism, name, number)
 
 
-def read_categories(mechanism: Any) -> None:
+def read_categories(mechanism: Any, most: int = MOST_CATEGORIES) -> None:
     """Read the two fields of every oracle."""
     read_epsilon(mechanism)
-    read_integer(mechanism, "categories", 2, MOST_CATEGORIES)
+    read_integer(mechanism, "categories", 2, most)
 
 
 def given(source: Source | None) -> Source:
@@ -196,13 +196,13 @@ def read_key(mechanism: Any) -> None:
 
 def power_ratio(exponent: Fraction, power: int, factors: int, divisor: int, bits: int) -> Bounds:
     """Enclose x^power / ((1 + x)^factors · divisor), in units of 2^-bits, for x = e^-exponent."""
-    # the denominator is at most 2^factors · divisor, so that so many bits more keep the enclosure tight
-    precision = bits + factors + 32
-    one = 1 << precision
+    precision = bits + factors.bit_length() + 32
     low, high = exp_minus_bounds(exponent * power, precision)
-    x_low, x_high = exp_minus_bounds(exponent, precision)
-    below = above = one
-    for _ in range(factors):
-        below = below * (one + x_low) >> precision
-        above = -(-above * (one + x_high) >> precision)
-    return (low << bits) // (divisor * above), -((-high << bits) // (divisor * below))
+    square_low, square_high = ExpRatio(exponent, a=1, b=0, c=1, d=1).bounds(precision)  # at most 1: errors stay small
+    while factors:
+        if factors & 1:
+            low, high = low * square_low >> precision, -(-high * square_high >> precision)
+        square_low, square_high = square_low**2 >> precision, -(-(square_high**2) >> precision)
+        factors >>= 1
+    spare = precision - bits
+    return low // divisor >> spare, -((-high // divisor) >> spare)

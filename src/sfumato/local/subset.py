@@ -34,6 +34,9 @@ from sfumato.randomness.certified import exp_minus_bounds
 from sfumato.randomness.source import Source, read_exactly
 from sfumato.randomness.uniform import UniformInteger
 
+MOST_CATEGORIES = 2**16
+"""A person draws a key for each of them, and likelihoods count their subsets."""
+
 
 @dataclass(frozen=True, slots=True)
 class SubsetResponse(Frame):
@@ -49,7 +52,7 @@ class SubsetResponse(Frame):
     categories: int
 
     def __post_init__(self) -> None:
-        read_categories(self)
+        read_categories(self, MOST_CATEGORIES)
 
     @property
     def size(self) -> int:
@@ -138,10 +141,12 @@ class SubsetResponse(Frame):
 
     def report_space(self) -> Octets:
         """List all possible reports, sorted."""
-        count = listed(comb(self.categories, self.size))
-        named = chain.from_iterable(combinations(range(self.categories), self.size))
+        named = self.categories if self.size == 1 else comb(self.categories, 2)  # at most all, and quickly known
+        count = comb(self.categories, self.size) if listed(named) else 0
+        listed(count)
+        rows_of = chain.from_iterable(combinations(range(self.categories), self.size))
         rows = np.zeros((count, self.categories), dtype=np.uint8)
-        places = np.fromiter(named, dtype=np.int64, count=count * self.size).reshape(count, self.size)
+        places = np.fromiter(rows_of, dtype=np.int64, count=count * self.size).reshape(count, self.size)
         np.put_along_axis(rows, places, 1, axis=1)
         return np.packbits(rows, axis=1)[::-1]  # the combinations come with the highest bits first
 
