@@ -5,6 +5,7 @@ Everything here is after the noise. Proof: proofs/local_means.md
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import log, sqrt
 from typing import Protocol
 
@@ -67,6 +68,12 @@ class Mean(Protocol):
     def likelihood(self, report: object, value: int, bits: int) -> Bounds: ...
 
 
+@lru_cache(maxsize=256)
+def _spread(mean: Mean) -> Spread:
+    """Return the spread of a mechanism, computed once."""
+    return mean.spread
+
+
 class MeanFrame:
     """What every mean does alike, given how its reports are decoded. It holds no data of its own."""
 
@@ -97,7 +104,7 @@ class MeanFrame:
         Berry–Esseen's error.
         """
         size, error = integer(reports, "reports", 1), 1 - float(probability(confidence, "confidence"))
-        spread, depth = self.spread, log(2 / error)
+        spread, depth = _spread(self), log(2 / error)
         hoeffding = spread.range * sqrt(depth / (2 * size))
         bernstein = sqrt(2 * spread.greatest * depth / size) + 2 * spread.range * depth / (3 * size)
         rest = error - 2 * _BERRY_ESSEEN * spread.range / sqrt(spread.least * size)
@@ -114,12 +121,13 @@ class MeanFrame:
         if decoded.size == 0:
             raise no_reports()
         half, centre = self.margin(confidence, decoded.size), float(decoded.mean())
-        effective = decoded.size * self.spread.rarest
+        effective = decoded.size * _spread(self).rarest
         if effective >= _ENOUGH:
             error = 1 - float(probability(confidence, "confidence"))
             deviation = sqrt(float(decoded.var(ddof=1)) / decoded.size)
             half = min(half, -float(ndtri(error / 2)) * deviation * (1 + _SKEW / effective))
-        return max(0.0, centre - half), min(float(self.top), centre + half)
+        low, high = np.clip([centre - half, centre + half], 0.0, float(self.top)).tolist()
+        return low, high
 
     def report_space(self: Mean) -> Integers:
         """List all possible reports, sorted."""
