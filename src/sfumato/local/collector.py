@@ -189,5 +189,6 @@ def _no_table() -> BadParameter:
 
 def _answer(start: Start, status: str, text: str) -> list[bytes]:
     body = text.encode()
-    start(status, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))])
-    return [body]
+    head = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
+    start(status, head if body else [])
+    return [body] if body else []

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import exp, expm1
 
 import numpy as np
 from scipy.fft import fftn
@@ -182,17 +183,28 @@ class ProjectiveResponse(Frame, Coded):
 
 @lru_cache(maxsize=1024)
 def _best(epsilon: Fraction, categories: int) -> Geometry:
-    """Return the space with enough points whose shares err least at share 0; of equals the smaller."""
-    factor, found = grown(epsilon), []
-    for t in range(2, _MOST_VECTORS.bit_length()):
-        for q in _PRIMES:
-            space = Geometry(q, t)
-            if space.vectors > _MOST_VECTORS:
-                break
-            if space.points >= categories:
-                s = space.incident
-                found.append((space.rates(s * factor / (s * factor + space.points - s)).spread(), space.vectors, space))
-    return min(found, key=lambda one: one[:2])[2]
+    """Return the space with enough points whose shares err least at share 0; of equals the smaller.
+
+    Floats leave a short list; the exact variances of these decide.
+    """
+    spaces = [space for space in _SPACES if space.points >= categories]
+    rough = [_rough_spread(space, float(epsilon)) for space in spaces]
+    near = [space for space, spread in zip(spaces, rough, strict=True) if spread <= min(rough) * (1 + 1e-6)]
+    factor = grown(epsilon)
+
+    def exact(space: Geometry) -> tuple[Fraction, int]:
+        s = space.incident
+        return space.rates(s * factor / (s * factor + space.points - s)).spread(), space.vectors
+
+    return min(near, key=exact)
+
+
+def _rough_spread(space: Geometry, epsilon: float) -> float:
+    s, i, rest, x = space.incident, space.shared, space.points - space.incident, exp(-epsilon)
+    below = s + rest * x
+    false = (i + (s - i) * x) / below
+    return false * (1 - false) * (below / (-expm1(-epsilon) * (s - i))) ** 2
 
 
 _PRIMES = [q for q in range(2, 2049) if all(q % smaller for smaller in range(2, int(q**0.5) + 1))]
+_SPACES = [Geometry(q, t) for t in range(2, 23) for q in _PRIMES if q**t <= _MOST_VECTORS]
