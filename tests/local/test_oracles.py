@@ -25,6 +25,7 @@ from sfumato.local.subset import SubsetResponse
 from sfumato.local.unary import UnaryResponse
 from sfumato.local.walsh import transform
 from sfumato.mechanisms.response_count import Channel
+from sfumato.randomness.source import Metered
 
 ORDER = (DirectResponse, UnaryResponse, HadamardResponse, HashedResponse, SubsetResponse, ProjectiveResponse)
 KNOWN = {
@@ -316,6 +317,18 @@ def test_subsets_whose_keys_tie_are_drawn_one_by_one_exactly() -> None:
         assert set(found[:, 3].tolist()) == {bool(expected == 6)}
         even = 30_000 / expected
         assert ((counts - even) ** 2 / even).sum() < chi2.isf(1e-6, expected - 1)
+
+
+def test_the_bits_for_subsets_do_not_depend_on_values_where_keys_tie_often() -> None:
+    oracle = SubsetResponse(1, 4000)  # type: ignore[arg-type]
+    for seed in range(3):
+        read = set()
+        for value in (0, 1, 2000, 3999):
+            meter = Metered(HashSource(seed))
+            oracle.release(np.full(40, value), meter)
+            read.add(meter.bits)
+        assert len(read) == 1
+        assert read.pop() > 40 * 3999 * 16 + 40 * 16  # some rows tied, and were drawn again
 
 
 # --- choosing ---

@@ -92,22 +92,26 @@ class SubsetResponse(Frame):
         return reports
 
     def _drawn(self, true: Integers, kept: npt.NDArray[np.bool_], source: Source) -> npt.NDArray[np.bool_]:
-        """Choose the categories with the least random keys; the true one's key is least or greatest of all.
+        """Choose the k - 1 or k others with the least random keys, and the true one if it is kept.
 
-        Rows in which two keys tie at the border are drawn again by another exact way. Proof: proofs/local_oracles.md
+        Rows in which keys tie at either border are drawn again by another exact way. Whether they do depends on the
+        keys alone, not on the true category nor on whether it is kept. Proof: proofs/local_oracles.md §5
         """
-        people, words = len(true), np.dtype("<u2" if self.categories <= 4096 else "<u4")
-        drawn = read_exactly(source, words.itemsize * people * self.categories)
-        keys = np.frombuffer(drawn, dtype=words).reshape(people, self.categories).astype(np.uint32) >> 1
-        keys[np.arange(people), true] = 1 << 31  # above every other key
-        # without the true one, the k or k - 1 least of the others
-        wanted = self.size - kept
-        ordered = np.sort(keys, axis=1)
-        border = np.take_along_axis(ordered, np.maximum(wanted - 1, 0)[:, np.newaxis], axis=1)
-        chosen: npt.NDArray[np.bool_] = (keys <= border) & (wanted > 0)[:, np.newaxis]
-        after = np.take_along_axis(ordered, wanted[:, np.newaxis], axis=1)
-        tied = ((border == after) & (wanted > 0)[:, np.newaxis]).reshape(-1)
-        chosen[np.arange(people), true] = kept
+        people, others = np.arange(len(true)), self.categories - 1
+        words = np.dtype("<u2" if self.categories <= 4096 else "<u4")
+        drawn = read_exactly(source, words.itemsize * len(true) * others)
+        keys = np.empty((len(true), self.categories), dtype=np.uint32)
+        keys[:, :others] = np.frombuffer(drawn, dtype=words).reshape(len(true), others) >> 1
+        # the ends of the three stretches: without a key, with k - 1 and with k
+        ordered = np.sort(keys[:, :others], axis=1)
+        borders = np.zeros((len(true), 2), dtype=np.int64)
+        borders[:, 0] = ordered[:, self.size - 2] if self.size > 1 else -1
+        borders[:, 1] = ordered[:, self.size - 1]
+        after = ordered[:, self.size] if self.size < others else np.full(len(true), 1 << 31)
+        tied = (borders[:, 0] == borders[:, 1]) | (borders[:, 1] == after)
+        keys[:, others] = keys[people, np.minimum(true, others - 1)]  # the key of the true one belongs to the last
+        chosen: npt.NDArray[np.bool_] = keys <= np.where(kept, borders[:, 0], borders[:, 1])[:, np.newaxis]
+        chosen[people, true] = kept
         chosen[tied] = self._one_by_one(true[tied], kept[tied], source)
         return chosen
 
