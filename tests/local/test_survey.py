@@ -1,4 +1,4 @@
-"""The survey of the command line: it tells the truth beside the estimate, draws a picture, and refuses what it cannot."""
+"""The survey of the command line: truth beside estimates, a picture, and refusals."""
 
 import re
 from pathlib import Path

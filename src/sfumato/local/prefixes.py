@@ -262,7 +262,7 @@ def plan(epsilon: object, people: object, alphabet: object, length: object, want
     """Return the prefixes that find the most of values whose shares follow Zipf's law, and of equals rarer values.
 
     >>> plan(4, 1_000_000, 26, 6, 10).prefixes.levels
-    (3, 4, 5, 6)
+    (3, 5, 6)
     """
     size, most = integer(people, "people", 1), integer(wanted, "wanted", 1)
     letters, reach = integer(alphabet, "alphabet", 2), integer(length, "length", 1)

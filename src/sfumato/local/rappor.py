@@ -42,7 +42,7 @@ class Rappor:
     Proof: proofs/rappor.md
 
     >>> Rappor(16, 2, "1/2", "1/2", "3/4").epsilon_forever
-    Fraction(1098612288669, 250000000000)
+    Fraction(4394449154673, 1000000000000)
     """
 
     bits: int

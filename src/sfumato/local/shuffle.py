@@ -32,8 +32,8 @@ class Shuffled:
     order is drawn by somebody trusted and no report carries who, when or which version.  [Feldman, McMillan,
     Talwar 2021]  Proof: proofs/shuffled_reports.md
 
-    >>> round(Shuffled(1, 10_000).epsilon_at("1e-6"), 9)
-    0.053005317
+    >>> round(Shuffled(1, 10_000).epsilon_at("1e-6"), 7)
+    0.0530053
     """
 
     epsilon: Fraction
