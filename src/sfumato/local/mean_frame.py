@@ -3,6 +3,7 @@
 Everything here is after the noise. Proof: proofs/local_means.md
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -41,7 +42,7 @@ class Spread:
         return float(self.high - self.low)
 
 
-class Mean(Protocol):
+class Mean(Hashable, Protocol):
     """A mean of integers 0 … top of a public grid, from one noisy report per person."""
 
     @property

@@ -2,6 +2,7 @@
 
 import unicodedata
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sfumato.local.reading import Integers, Reals
 from sfumato.local.shuffle import Shuffled
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.source import Source
+from sfumato.release.decode import Value
 from sfumato.release.export import chart
 
 EMOJI = tuple(map(chr, range(0x1F600, 0x1F650)))
@@ -51,7 +53,7 @@ class Survey:
     def plot(self) -> Any:
         """Draw the greatest shares with their error bars; a tick is the truth."""
         shown = np.argsort(-self.truth)[:20]
-        rows = [
+        rows: list[dict[str, Value]] = [
             {
                 "key": _name(place, 24),  # not every machine can draw emoji
                 "value": float(self.shares[place]),
@@ -101,7 +103,7 @@ class Survey:
     def _price(self) -> str:
         epsilon = self.oracle.epsilon
         shuffled = Shuffled(epsilon, self.people).epsilon_at(_DELTA)
-        central = Laplace(1, 1 / epsilon, Neighbours.ADD_REMOVE).margin(CONFIDENCE)
+        central = Laplace(1, 1 / epsilon, Neighbours.ADD_REMOVE).margin(Fraction(CONFIDENCE))
         local = self.oracle.margin(CONFIDENCE, self.people) * self.people
         return (
             f"What it costs each person: epsilon {epsilon} per question; these three together {3 * epsilon}.\n"
