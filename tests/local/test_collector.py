@@ -135,7 +135,7 @@ def test_duckdb_sums_the_tallies_of_machines(mechanism: Any, tmp_path: Path) -> 
         )
         .to_arrow_table()
     )
-    assert read_tally(mechanism, summed) == mechanism.tally(reports)
+    assert read_tally(mechanism, summed.to_arrow_table()) == mechanism.tally(reports)
 
 
 def test_a_table_of_another_mechanism_is_refused() -> None:
