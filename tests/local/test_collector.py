@@ -128,13 +128,8 @@ def test_duckdb_sums_the_tallies_of_machines(mechanism: Any, tmp_path: Path) -> 
     reports = mechanism.release(np.arange(600) % 12, HashSource(4))
     for machine in range(3):
         pq.write_table(tally_table(mechanism.tally(reports[machine::3])), tmp_path / f"{machine}.parquet")
-    summed = (
-        duckdb.connect()
-        .execute(
-            f"SELECT mechanism, place, SUM(support) AS support FROM '{tmp_path}/*.parquet' GROUP BY ALL"  # noqa: S608
-        )
-        .to_arrow_table()
-    )
+    question = f"SELECT mechanism, place, SUM(support) AS support FROM '{tmp_path}/*.parquet' GROUP BY ALL"  # noqa: S608
+    summed: Any = duckdb.sql(question)
     assert read_tally(mechanism, summed.to_arrow_table()) == mechanism.tally(reports)
 
 
