@@ -57,7 +57,7 @@ class Collector:
         """Take a file that holds one message."""
         try:
             message = Path(path).read_bytes()
-        except OSError:
+        except (OSError, TypeError, ValueError):  # missing, no path at all, or one with a zero octet
             raise BadParameter(
                 f"The file {shown(str(path))} cannot be read.",
                 "It is missing, or not yours.",
@@ -85,7 +85,7 @@ class Collector:
         """Add what another machine counted."""
         with self._lock:
             self._flush()
-            self._tally = tally + self._counted()
+            self._tally = self._counted() + tally
 
     @property
     def tally(self) -> Tally:

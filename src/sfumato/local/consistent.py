@@ -13,6 +13,7 @@ from sfumato.local.reading import Reals, array_of
 from sfumato.local.tally import Tally, tally_of
 
 _ROUNDS = 200
+_LARGEST = 1e12  # beyond, doubles cannot tell one share from another
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +36,7 @@ def norm_sub(shares: object) -> ConsistentShares:
     if array is None or array.ndim != 1 or array.dtype.kind not in "fiu" or array.size == 0:
         raise _no_shares()
     given = array.astype(np.float64)
-    if not np.isfinite(given).all():
+    if not (np.abs(given) <= _LARGEST).all():
         raise _no_shares()
     falling = np.sort(given)[::-1]
     # with the j greatest kept, the number subtracted is (their sum - 1)/j; the right j is the last whose share stays

@@ -64,6 +64,10 @@ class Rappor:
                 "f lies between 0 and 1; p is at least 0, below q, and q at most 1.",
                 "Choose for example f = 1/2, p = 1/2, q = 3/4.",
             )
+        if (int((2 - self.f) / self.f).bit_length() - 1) * 2 * self.hashes > 1442:  # e^1000 < 2^1443
+            raise BadParameter(
+                "f is too small.", "The loss of a lifetime would be above 1000.", "Choose a larger f, or fewer hashes."
+            )
 
     @property
     def epsilon_forever(self) -> Fraction:
