@@ -94,10 +94,12 @@ def calls() -> Iterator[tuple[str, Callable[[Any], object]]]:
         yield f"{number.__name__}.margin(0.9, x)", lambda x, m=mean: m.margin(0.9, x)  # type: ignore[misc]
         yield f"{number.__name__}.likelihood(x, 1, 9)", lambda x, m=mean: m.likelihood(x, 1, 9)  # type: ignore[misc]
         yield f"{number.__name__}.likelihood(1, x, 9)", lambda x, m=mean: m.likelihood(1, x, 9)  # type: ignore[misc]
+    rappor_of: Any = local.Rappor
+    prefixes_of: Any = local.Prefixes
     rappor: Any = local.Rappor(8, 2, "1/2", "1/4", "3/4")  # type: ignore[arg-type]
     for place in range(6):
         sound: list[Any] = [8, 2, "1/2", "1/4", "3/4", b""]
-        yield f"Rappor, {place}", lambda x, p=place, s=sound: local.Rappor(*s[:p], x, *s[p + 1 :])  # type: ignore[misc]
+        yield f"Rappor, {place}", lambda x, p=place, s=sound, k=rappor_of: k(*s[:p], x, *s[p + 1 :])  # type: ignore[misc]
     for method in ("bloom", "memo", "release", "set_bits"):
         yield f"Rappor.{method}(x)", getattr(rappor, method)
     yield "Rappor.estimate(x, [1])", lambda x: rappor.estimate(x, [1])
@@ -126,7 +128,7 @@ def calls() -> Iterator[tuple[str, Callable[[Any], object]]]:
     prefixes: Any = local.Prefixes(2, 3, 2, (1, 2), 2, 4)  # type: ignore[arg-type]
     for place in range(6):
         whole: list[Any] = [2, 3, 2, (1, 2), 2, 4]
-        yield f"Prefixes, {place}", lambda x, p=place, s=whole: local.Prefixes(*s[:p], x, *s[p + 1 :])  # type: ignore[misc]
+        yield f"Prefixes, {place}", lambda x, p=place, s=whole, k=prefixes_of: k(*s[:p], x, *s[p + 1 :])  # type: ignore[misc]
     yield "Prefixes.release(x)", lambda x: prefixes.release(x, HashSource(0))
     yield "Prefixes.find(x, 2)", lambda x: prefixes.find(x, 2)
     yield "Prefixes.find(r, x)", lambda x: prefixes.find(prefixes.release([1] * 40, HashSource(0)), x)
@@ -136,7 +138,7 @@ def calls() -> Iterator[tuple[str, Callable[[Any], object]]]:
     yield "choose(1, 4, x)", lambda x: local.choose(1, 4, x)
     yield "norm_sub(x)", local.norm_sub
     yield "most_likely(o, x)", lambda x: local.most_likely(local.choose(1, 4), x)
-    collector = local.Collector(local.choose(1, 9))  # type: ignore[arg-type]
+    collector = local.Collector(local.choose(1, 9))
     for method in ("take", "take_file", "take_arrow", "merge"):
         yield f"Collector.{method}(x)", getattr(collector, method)
     yield "read_tally(o, x)", lambda x: local.read_tally(local.choose(1, 9), x)
