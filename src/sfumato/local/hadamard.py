@@ -6,18 +6,9 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
+from sfumato.local.enclosures import Bounds, as_fraction, split
 from sfumato.local.oracle import Coded, Frame, Rates
-from sfumato.local.reading import (
-    Bounds,
-    Integers,
-    as_fraction,
-    given,
-    one_report,
-    read_bits,
-    read_categories,
-    read_value,
-    split,
-)
+from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
 from sfumato.local.walsh import parities, transform
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio

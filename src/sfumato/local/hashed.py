@@ -9,14 +9,13 @@ import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.errors import BadParameter
+from sfumato.local.enclosures import Bounds, as_fraction, rounded, split
 from sfumato.local.hashing import PRIME, bucket, line
 from sfumato.local.oracle import Frame, Rates
 from sfumato.local.reading import (
     BLOCK,
-    Bounds,
     Integers,
     Octets,
-    as_fraction,
     given,
     integer_rows,
     not_reports,
@@ -24,8 +23,6 @@ from sfumato.local.reading import (
     read_bits,
     read_categories,
     read_value,
-    rounded,
-    split,
 )
 from sfumato.local.wire import bits_of, numbers_of
 from sfumato.mechanisms.columns import integer_column

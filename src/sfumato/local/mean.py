@@ -9,21 +9,18 @@ import numpy as np
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.exact import probability
 from sfumato.local.binomial import mean_chance
+from sfumato.local.enclosures import Bounds, grown, rounded, split
 from sfumato.local.mean_frame import MeanFrame, Spread
 from sfumato.local.reading import (
-    Bounds,
     Integers,
     Reals,
     given,
-    grown,
     no_reports,
     one_report,
     read_bits,
     read_epsilon,
     read_integer,
     read_value,
-    rounded,
-    split,
 )
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio, Probability, Rational

@@ -15,7 +15,8 @@ from scipy.special import ndtri
 
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
-from sfumato.local.reading import Bounds, Integers, Reals, listed, no_reports, not_reports, read_value
+from sfumato.local.enclosures import Bounds
+from sfumato.local.reading import Integers, Reals, listed, no_reports, not_reports, read_value
 from sfumato.mechanisms.columns import integer_column
 
 _BERRY_ESSEEN = 0.56  # for independent, not identically distributed summands [Shevtsova 2010]

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from sfumato.accounting.event import Event
 from sfumato.errors import BadParameter
 from sfumato.local import wire
-from sfumato.local.reading import Bounds, Octets, Reals, listed, not_reports
+from sfumato.local.enclosures import Bounds
+from sfumato.local.reading import Octets, Reals, listed, not_reports
 from sfumato.local.tally import Tally, tally_of
 from sfumato.mechanisms.columns import integer_column
 from sfumato.mechanisms.response_count import Channel

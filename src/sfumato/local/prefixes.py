@@ -16,12 +16,12 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
 from sfumato.local.binomial import mean_chance
 from sfumato.local.direct import DirectResponse
+from sfumato.local.enclosures import Bounds
 from sfumato.local.hadamard import HadamardResponse
 from sfumato.local.hashing import PRIME, bucket, line
 from sfumato.local.projective import ProjectiveResponse
 from sfumato.local.reading import (
     MOST_CATEGORIES,
-    Bounds,
     Integers,
     Reals,
     array_of,

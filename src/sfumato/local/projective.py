@@ -9,19 +9,9 @@ import numpy as np
 from scipy.fft import fftn
 
 from sfumato.accounting.event import Neighbours, Pure
+from sfumato.local.enclosures import Bounds, as_fraction, grown, split
 from sfumato.local.oracle import Coded, Frame, Rates
-from sfumato.local.reading import (
-    Bounds,
-    Integers,
-    as_fraction,
-    given,
-    grown,
-    one_report,
-    read_bits,
-    read_categories,
-    read_value,
-    split,
-)
+from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
 from sfumato.randomness.source import Source

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.errors import BadParameter
 from sfumato.exact import rational
+from sfumato.local.enclosures import Bounds
 from sfumato.local.hashing import places
 from sfumato.local.reading import (
-    Bounds,
     Reals,
     array_of,
     given,

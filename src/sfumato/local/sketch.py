@@ -9,30 +9,26 @@ import numpy as np
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.errors import BadParameter, shown
 from sfumato.exact import integer
+from sfumato.local.enclosures import Bounds, as_fraction, grown, power_ratio, split
 from sfumato.local.hashing import places
 from sfumato.local.oracle import Coded, Wired
 from sfumato.local.reading import (
     BLOCK,
-    Bounds,
     Integers,
     Octets,
     Reals,
     array_of,
-    as_fraction,
     given,
-    grown,
     listed,
     not_reports,
     octet_rows,
     one_report,
-    power_ratio,
     read_bits,
     read_epsilon,
     read_integer,
     read_items,
     read_key,
     read_value,
-    split,
 )
 from sfumato.local.tally import Tally, tally_of
 from sfumato.local.walsh import parities, transform

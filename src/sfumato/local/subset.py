@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Neighbours, Pure
+from sfumato.local.enclosures import Bounds, as_fraction, split
 from sfumato.local.oracle import Frame, Rates
 from sfumato.local.reading import (
     BLOCK,
-    Bounds,
     Integers,
     Octets,
-    as_fraction,
     given,
     listed,
     not_reports,
@@ -25,7 +24,6 @@ from sfumato.local.reading import (
     read_bits,
     read_categories,
     read_value,
-    split,
 )
 from sfumato.local.wire import bits_of, numbers_of
 from sfumato.mechanisms.columns import integer_column

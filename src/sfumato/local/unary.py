@@ -6,18 +6,16 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
+from sfumato.local.enclosures import Bounds, as_fraction, power_ratio
 from sfumato.local.oracle import Frame, Rates
 from sfumato.local.reading import (
     BLOCK,
-    Bounds,
     Integers,
     Octets,
-    as_fraction,
     given,
     listed,
     octet_rows,
     one_report,
-    power_ratio,
     read_bits,
     read_categories,
     read_value,
