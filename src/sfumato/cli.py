@@ -21,10 +21,8 @@ REFUSED = 2
 """The exit status of a refusal, and of a command line that cannot be read."""
 FORMATS = ("table", "json", "csv", "arrow", "markdown")
 REPORTS = ("table", "json")
-LAB = "sfumato.lab.commands"
-"""The workshop of attacks and audits. The house does not depend on it: it is found by name when somebody wants one."""
-STREAMS = "sfumato.streams.commands"
-"""The workshop of answers that go on, found in the same way."""
+LAB, LOCAL, STREAMS = "sfumato.lab.commands", "sfumato.local.commands", "sfumato.streams.commands"
+"""Workshops. The house does not depend on them: they are found by name when somebody wants one."""
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
 File = click.Path(path_type=Path)
@@ -471,6 +469,19 @@ def stream(days: int, epsilon: str, seed: int, plot: Path | None) -> None:
     """
     show: Callable[[int, str, int, Path | None], str] = import_module(STREAMS).SHOW
     click.echo(show(days, epsilon, seed, plot))
+
+
+@main.command()
+@click.option("--people", type=int, default=100_000, show_default=True, help="How many are made up.")
+@click.option("--epsilon", default="1", show_default=True, help="What one report costs the person who gives it.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw shares and error bars into this file.")
+def survey(people: int, epsilon: str, plot: Path | None) -> None:
+    """Ask made-up people whose own devices add the noise.
+
+    Shares of emoji, a mean and the most common names, each beside the truth; and what it costs.
+    """
+    run: Callable[[int, str, Path | None], str] = import_module(LOCAL).survey
+    click.echo(run(people, epsilon, plot))
 
 
 @main.command()
