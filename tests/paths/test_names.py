@@ -45,14 +45,14 @@ def _open(folder: Path, table: str, unit: str, columns: list[str], scheme: str =
 def _check(database: sfumato.Database, table: str, unit: str, columns: list[str]) -> None:
     sums = ", ".join(f'SUM("{name}") AS "{name}"' for name in columns)
     asked = f'SELECT COUNT(*) AS people, {sums} FROM "{table}"'
-    row = database.ask(asked, epsilon=10**6).rows()[0]
+    row = database.ask(asked, epsilon=10**8).rows()[0]
     assert [round(value) for value in row.values()] == [80, *(80 * (at + 1) for at in range(len(columns)))]
     nested = (
         f'SELECT SUM(least(a, 10)) AS a FROM (SELECT "{unit}", COUNT(*) AS a, MAX("{columns[0]}") AS b FROM "{table}" '
         f'GROUP BY "{unit}") AS s'
     )
-    assert round(database.ask(nested, epsilon=10**6).rows()[0]["a"]) == 80
-    lost = database.ask(f'SELECT COUNT(*) AS n, SUM(removed_rows) AS r FROM "{table}.removed"', epsilon=10**6).rows()[0]
+    assert round(database.ask(nested, epsilon=10**8).rows()[0]["a"]) == 80
+    lost = database.ask(f'SELECT COUNT(*) AS n, SUM(removed_rows) AS r FROM "{table}.removed"', epsilon=10**8).rows()[0]
     assert (round(lost["n"]), round(lost["r"])) == (20, 40)
 
 
