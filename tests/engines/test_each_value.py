@@ -38,7 +38,7 @@ def _copy(root: Path, scheme: str = "parquet", **changes: Any) -> dict[int, list
     people = {keyed(SALT, "unit", str(who)): who for who in (*range(-5, 100), 2**53, 2**53 + 1, 2**70)}
     found: dict[int, list[tuple[Any, ...]]] = {}
     for row in rows_of(register(policy_for(root, scheme, visits={**VISITS, **changes}), quiet)):
-        found.setdefault(people[row[0]], []).append(row[1:-1])  # the last is the row's number within the person
+        found.setdefault(people[row[0]], []).append(row[1:])
     return found
 
 
