@@ -247,4 +247,68 @@ FINDINGS: tuple[Bug, ...] = (
             "if group.selection is not None and found.keys is None:",
         ),
     ),
+    planned(
+        "without entropy the cipher's panic is let through",
+        "tests/paths/test_entropy.py",
+        (
+            "randomness/source.py",
+            "    except BaseException:  # noqa: S110 - a panic is no Exception\n",
+            "    except ValueError:\n",
+        ),
+    ),
+    planned(
+        "free answers may be of any length",
+        "tests/paths/test_free_limits.py",
+        (
+            "engines/duckdb_reader.py",
+            "                if len(found) > MOST_ROWS or size > MOST_CHARACTERS:\n",
+            "                if size < 0:\n",
+        ),
+    ),
+    planned(
+        "the owner's word about the clock is damage",
+        "tests/ledger/test_clock.py",
+        ("ledger/state.py", "row.time < state.time and row.kind != Kind.CLOCK", "row.time < state.time"),
+    ),
+    planned(
+        "a ledger on PostgreSQL lies in one schema for all",
+        "tests/ledger/test_postgres.py",
+        (
+            "ledger/postgres_store.py",
+            'return _Table(schema, f"{schema}.{_NAME}")\n\n\ndef',
+            'return _Table("public", f"public.{_NAME}")\n\n\ndef',
+        ),
+    ),
+    planned(
+        "names fold beyond A to Z",
+        "tests/paths/test_letters.py tests/query/test_names.py",
+        ("policy/policy.py", "    return name.translate(_ASCII)\n", "    return name.lower()\n"),
+    ),
+    planned(
+        "every noisy number of an extreme has the whole level",
+        "tests/statistical/test_coverage.py",
+        (
+            "release/intervals.py",
+            "ends = form.ends(tail / count)  # Bonferroni: the events need not be independent",
+            "ends = form.ends(min(tail * 8, Fraction(99, 100)))",
+        ),
+    ),
+    planned(
+        "a ratio may lie anywhere",
+        "tests/release/test_computed_bars.py tests/statistical/test_coverage.py",
+        (
+            "release/forms.py",
+            "self._possible(over, under, tail), (self.least, self.most))",
+            "self._possible(over, under, tail), (-np.inf, np.inf))",
+        ),
+    ),
+    planned(
+        "what one table cuts is told of another",
+        "tests/planning/test_truncation.py",
+        (
+            "planning/truncation.py",
+            "        for table in dict.fromkeys(read.table for read in _private(group.rows)):\n",
+            "        for table in [read.table for read in _private(group.rows)][:1]:\n",
+        ),
+    ),
 )
