@@ -208,6 +208,18 @@ class PolicyWeakened(Refusal):
     code = "policy_weakened"
 
 
+class StoreTampered(Refusal):
+    """A sealed store answered what no honest store answers. Nothing is asked of it again until its owner rotates."""
+
+    code = "store_tampered"
+
+
+class WrongKey(Refusal):
+    """The key of a sealed database is missing, readable by others, or not the one that it was sealed with."""
+
+    code = "wrong_key"
+
+
 REFUSALS: tuple[type[Refusal], ...] = (
     AnswerLost,
     BadParameter,
@@ -228,6 +240,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     PolicyWeakened,
     QueryTooLarge,
     RawRows,
+    StoreTampered,
     UnboundedSum,
     UnitRevealed,
     UnknownName,
@@ -235,5 +248,6 @@ REFUSALS: tuple[type[Refusal], ...] = (
     UnsafeJoin,
     UnsupportedEvent,
     UnsupportedSql,
+    WrongKey,
 )
 """Every refusal there is, by code: `sfumato codes` prints this list and the docs are checked against it."""
