@@ -1,4 +1,4 @@
-"""The key of a sealed database: 32 bytes in a file of its owner's, from which every other key is derived  [RFC 5869]."""
+"""The key of a sealed database: 32 bytes in a file, from which every other key is derived  [RFC 5869]."""
 
 import os
 import stat

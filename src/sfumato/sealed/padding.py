@@ -1,7 +1,7 @@
 """Dummy rows in every cell, so that the sizes that a store sees are a private release.
 
-Theorem: cells of true size n_i, padded by max(0, shift + Z_i) dummies with integer Laplace noise of scale k / epsilon, are
-(epsilon, delta)-DP for a person with at most k rows in all.  Proof: proofs/sealed.md
+Theorem: cells of true size n_i, padded by max(0, shift + Z_i) dummies with integer Laplace noise of scale k / epsilon,
+are (epsilon, delta)-DP for a person with at most k rows in all.  Proof: proofs/sealed.md
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Padding:
 
     @property
     def shift(self) -> int:
-        """The least shift with x^(shift + 1) / (1 + x) · max(e^epsilon, k·e^(epsilon/k)) <= delta, x = e^(-epsilon/k)."""
+        """The least shift with x^(shift + 1) / (1 + x) · max(e^epsilon, k / x) <= delta, x = e^(-epsilon/k)."""
         step = self.epsilon / self.moved
         guess = self.moved  # decides how long it takes, never what comes out
         return smallest_covering(lambda shift: self._hides(shift, step), guess)

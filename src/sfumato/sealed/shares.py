@@ -34,7 +34,7 @@ class PolyaShare:
         return difference
 
     def _polya(self, size: int, source: Source) -> Integers:
-        """Draw negative binomials: a geometric K is kept if coins of probability (i + 1/t) / (i + 1) all fall, i < K."""
+        """Draw negative binomials: keep a geometric K if coins of probability (i + 1/t) / (i + 1), i < K, all fall."""
         drawn = Geometric(self.scale).draw(0, source)
         while len(drawn) < size:
             candidates = Geometric(self.scale).draw(max(64, 2 * (size - len(drawn))), source)
