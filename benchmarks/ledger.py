@@ -127,7 +127,7 @@ def grown(state: State, count: int) -> list[Row]:
             charge = None
         else:
             question = f"COUNT of visits where day = {sequence}, grouped by dept"
-            same = same_question("", question, state.policy, "v1")
+            same = same_question("", question, "v1")
             row = charge = Row(
                 sequence, "charged", state.time, "", question, question, event, "1/1000000 0", state.policy, "v1", "r",
                 same=same,

@@ -13,7 +13,7 @@ import click
 from sfumato.errors import REFUSALS, BadParameter, Refusal, UnknownName, shown
 
 if TYPE_CHECKING:
-    from sfumato.database import Database
+    from sfumato.database import Database, Progress
     from sfumato.ledger.ledger import Budget
     from sfumato.release.release import Release
 
@@ -89,13 +89,19 @@ def _opened(policy: Path, analyst: str | None = None, confirm: str | None = None
     """Open a database; where somebody watches, show in which phase the bounded copy is."""
     from sfumato.database import open
 
+    with _watched(lambda progress: open(policy, analyst=analyst, progress=progress, confirm=confirm)) as database:
+        yield database
+
+
+@contextmanager
+def _watched(opening: "Callable[[Progress | None], Database]") -> "Iterator[Database]":
     if sys.stderr.isatty():
         from sfumato.terminal.screen import phases, screen
 
         with phases(screen(stderr=True)) as progress:
-            database = open(policy, analyst=analyst, progress=progress, confirm=confirm)
+            database = opening(progress)
     else:
-        database = open(policy, analyst=analyst, confirm=confirm)
+        database = opening(None)
     with database:
         yield database
 
@@ -205,6 +211,21 @@ def check(policy: Path, form: str, confirm: str | None) -> None:
 
         checked = checks.check(database)
         click.echo(checks.checked_json(checked) if form == "json" else checks.checked_text(checked))
+
+
+@main.command()
+@_policy
+@click.option("--confirm", metavar="HASH", help="Record a policy whose tables changed after something was spent.")
+def refresh(policy: Path, confirm: str | None) -> None:
+    """Read the data again: take a new snapshot of it.
+
+    Until it is complete, and if it cannot be taken, answers come from the one before. Questions that were answered
+    about that one cost again.
+    """
+    from sfumato.database import refreshed
+
+    with _watched(lambda progress: refreshed(policy, progress=progress, confirm=confirm)):
+        click.echo("Took a new snapshot of the source. From now on answers come from it.")
 
 
 @main.command()
@@ -339,11 +360,14 @@ def _next_line(_prompt: str) -> str:
 @_report
 def budget(policy: Path, analyst: str | None, form: str) -> None:
     """Show what may be spent, what was, and what is left."""
-    from sfumato.terminal.reports import budget_json, budget_text
+    from sfumato.terminal.reports import CHANGED, budget_json, budget_text
 
     with _opened(policy, analyst) as database:
         found = database.budget()
-        click.echo(budget_json(found) if form == "json" else budget_text(found))
+        changed = database.source_changed() if analyst is None else None
+        click.echo(budget_json(found, changed) if form == "json" else budget_text(found))
+        if changed and form == "table":
+            click.echo(CHANGED)
         if form == "table" and sys.stdout.isatty():
             from sfumato.terminal.answers import draw_gauge
             from sfumato.terminal.screen import screen

@@ -12,17 +12,18 @@ from sfumato.analysis.analyse import analyse
 from sfumato.engines.connection import Limits
 from sfumato.engines.desk import evaluate
 from sfumato.engines.duckdb_engine import DuckDB, Job
-from sfumato.engines.registration import places_of, register
+from sfumato.engines.registration import has_changed, snapshot, was_paid_for
 from sfumato.engines.versions import fresh_id
-from sfumato.errors import BadParameter, UnknownName, shown
+from sfumato.errors import BadParameter, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
+from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
-from sfumato.ledger.opening import open_ledger
+from sfumato.ledger.opening import check_ledger, open_ledger
 from sfumato.ledger.request import Request
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, read_wish
-from sfumato.planning.question import question
+from sfumato.planning.question import question, tables_of
 from sfumato.planning.quote import Quote, make_quote
-from sfumato.policy.canonical import policy_hash
+from sfumato.policy.canonical import policy_hash, words_about
 from sfumato.policy.policy import Policy, fold
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
@@ -44,6 +45,8 @@ class Prepared:
     plan: Plan
     job: Job
     question: str
+    engine: DuckDB
+    """The snapshot that answers, also if another one takes its place meanwhile."""
 
 
 class Database:
@@ -73,9 +76,9 @@ class Database:
         with self._ledger.charge(request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
                 return self._kept(asked.plan, charge.kept)
-            aggregates = self._engine.run(asked.job)  # exact integers, clipped, secret
+            aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
-            receipt = self._receipt(request.receipt, asked.plan.loss, charge.sequence, charge.head, noisy.bits)
+            receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy.bits)
             receipt = replace(receipt, needed=needed_bits(asked.plan, noisy))
             release = make_release(asked.plan, noisy, receipt, evaluate)
             charge.settle(_stored(receipt, noisy))  # kept: asking again is free
@@ -84,6 +87,25 @@ class Database:
     def explain(self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None) -> Quote:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
         return make_quote(self._prepare(sql, epsilon, within, delta).plan)
+
+    def refresh(self, progress: Progress | None = None) -> str:
+        """Take a new snapshot of the source and return its id.
+
+        This handle answers from it at once, others when they are opened again.
+        Until it is complete, and if it cannot be taken, answers come from the one before. Questions that were answered
+        about that one cost again.
+        """
+        self._require_owner("take a snapshot")
+        with snapshot(self.policy, progress or _silent, again=True) as taken:
+            registered = taken.keep(self._ledger.identity())
+        before, self._engine = self._engine, DuckDB(self.policy, registered, Limits())
+        before.retire()
+        return self._engine.version
+
+    def source_changed(self) -> bool:
+        """Tell the owner whether the source has changed since the last snapshot: by names, sizes and times of files."""
+        self._require_owner("see the source")
+        return has_changed(self.policy)
 
     def budget(self) -> Budget:
         """Return what this account may spend in all, what it has spent and what is left."""
@@ -121,11 +143,13 @@ class Database:
     def _prepare(self, sql: str, epsilon: object, within: object, delta: object) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""
         self._check_open()
-        query = parse(sql, self._engine.catalog)  # text -> our own algebra; nothing else goes further
-        private = analyse(query, self._engine.catalog, self._engine.public)  # who is protected, how far they reach
+        engine = self._engine
+        query = parse(sql, engine.catalog)  # text -> our own algebra; nothing else goes further
+        private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
-        return Prepared(sql, plan, self._engine.prepare(plan), question(query, plan))
+        words = words_about(self.policy, tables_of(query.relation))
+        return Prepared(sql, plan, engine.prepare(plan), question(query, plan, words), engine)
 
     def _cap(self) -> PrivacyLoss:
         analyst = self.policy.analyst(self.account) if self.account else None
@@ -144,15 +168,16 @@ class Database:
             event=asked.plan.event,
             loss=asked.plan.loss,
             policy=self._policy_hash,
-            version=self._engine.version,
+            version=asked.engine.version,
             receipt=fresh_id(self._source),
         )
 
     def _receipt(
-        self, name: str, loss: PrivacyLoss, sequence: int | None = None, head: str | None = None, bits: int = 0
+        self, asked: Prepared, name: str, sequence: int | None = None, head: str | None = None, bits: int = 0
     ) -> Receipt:
-        version, name_of_source, gamma = self._engine.version, self._source.name, declared_gamma(self._source)
-        return Receipt(name, self._policy_hash, version, loss, sequence, head, bits, source=name_of_source, gamma=gamma)
+        version, loss = asked.engine.version, asked.plan.loss
+        described = {"source": self._source.name, "gamma": declared_gamma(self._source)}
+        return Receipt(name, self._policy_hash, version, loss, sequence, head, bits, **described)
 
     def _kept(self, plan: Plan, kept: str) -> Release:
         stored = json.loads(kept)
@@ -161,12 +186,21 @@ class Database:
 
     def _free(self, asked: Prepared) -> Release:
         """Answer what touches no person: public tables, and the keys that a policy declares."""
-        receipt, plan = self._receipt(fresh_id(self._source), asked.plan.loss), asked.plan
+        receipt, plan = self._receipt(asked, fresh_id(self._source)), asked.plan
         if plan.groups:
-            return make_release(plan, publish(plan, self._engine.run(asked.job), self._source), receipt, evaluate)
+            return make_release(plan, publish(plan, asked.engine.run(asked.job), self._source), receipt, evaluate)
         facts = [item.scalar.facts for item in plan.private.outcome.items]
-        columns = self._engine.exact(plan.private.outcome)
+        columns = asked.engine.exact(plan.private.outcome)
         return exact_release(plan.private.names, facts, columns, receipt, plan.private.notes)
+
+    def _require_owner(self, what: str) -> None:
+        self._check_open()
+        if self.account:
+            raise BadParameter(
+                f"An analyst cannot {what}.",
+                "Whether and when the source changes may depend on the people in it, so it is for its owner to see.",
+                "Open the database without `analyst`.",
+            )
 
     def _check_open(self) -> None:
         if self._closed:
@@ -182,22 +216,45 @@ def open(
     progress: Progress | None = None,
     confirm: str | None = None,
 ) -> Database:
-    """Open the dataset of a policy: the path of a TOML file, or a dict. The first time, its bounded copy is built.
+    """Open the dataset of a policy: the path of a TOML file, or a dict. The first time, a snapshot of it is taken.
 
     `analyst` spends from that analyst's budget inside the dataset's. `confirm` is the hash of a policy that protects
-    less than the one before it: only its owner can say that this is meant.
+    less than the one before it: only its owner can say that this is meant. What is refused has changed nothing.
     """
     read = read_policy(policy)
-    account = "" if analyst is None else _account(read, analyst)
-    places_of(read)  # a ledger inside the source would be made before it is refused
-    ledger = open_ledger(read, confirm=confirm)
+    if analyst is None:
+        return _opened(read, "", progress or _silent, confirm)
+    account = _account(read, analyst)
     try:
-        registered = register(read, progress or _silent)
-        engine = DuckDB(read, registered, Limits())
-    except BaseException:
-        ledger.close()
-        raise
-    return Database(read, account, engine, ledger, system_source())
+        return _opened(read, account, progress or _silent, confirm)
+    except (BadSource, EngineFailed):
+        pass  # whether the data can be read, and why not, is the owner's to see
+    raise NoSnapshot()
+
+
+def refreshed(
+    policy: str | Path | dict[str, object], *, progress: Progress | None = None, confirm: str | None = None
+) -> Database:
+    """Take a new snapshot of a policy's source, whatever became of the one before it, and open the dataset."""
+    return _opened(read_policy(policy), "", progress or _silent, confirm, again=True)
+
+
+def _opened(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool = False) -> Database:
+    if policy.ledger.path is not None and not policy.ledger.path.exists() and was_paid_for(policy):
+        raise damaged(
+            "Its file is gone, and the snapshot of the data that it paid for is still there.",
+            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
+            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
+        )
+    with snapshot(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
+        ledger = open_ledger(policy, confirm, taken.ledger)
+        try:
+            registered = taken.keep(ledger.identity())
+            engine = DuckDB(policy, registered, Limits())
+        except BaseException:
+            ledger.close()
+            raise
+    return Database(policy, account, engine, ledger, system_source())
 
 
 def _account(policy: Policy, analyst: object) -> str:

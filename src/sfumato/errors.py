@@ -196,6 +196,20 @@ class LedgerUnavailable(Refusal):
     code = "ledger_unavailable"
 
 
+class NoSnapshot(Refusal):
+    """There is no snapshot of the data yet. Why not is for the owner to see."""
+
+    code = "no_snapshot"
+
+    def __init__(
+        self,
+        what: str = "There is no snapshot of the data to answer from.",
+        why: str = "Its owner has not taken one of what this policy declares; what stood in the way is theirs to see.",
+        remedy: str = "Ask the owner to run: sfumato refresh POLICY.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
 class PolicyChanged(Refusal):
     """Another policy was recorded in the ledger since this handle was opened."""
 
@@ -236,6 +250,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     LoosenedPolicy,
     MalformedEvent,
     MixedNeighbours,
+    NoSnapshot,
     PolicyChanged,
     PolicyWeakened,
     QueryTooLarge,

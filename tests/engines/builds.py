@@ -7,8 +7,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from sfumato.engines.bounded_copy import STAGE, Build, build_table
-from sfumato.engines.connection import COPY, quoted
+from sfumato.engines.bounded_copy import Build, build_table
+from sfumato.engines.connection import COPY, STAGE, quoted
 from sfumato.engines.source import SOURCE, read_schema
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
@@ -34,7 +34,8 @@ def bounded(
             connection.register("given", table)
             connection.execute(f"CREATE TABLE {SOURCE}.main.{quoted(name)} AS SELECT * FROM given")  # noqa: S608
             connection.unregister("given")
-        build = Build(connection, policy, read_schema(connection, policy), salt)
+        read = {name: table.num_rows for name, table in tables.items()}
+        build = Build(connection, policy, read_schema(connection, policy), salt, read)
         copied = [build_table(build, table, lambda phase, name: None) for table in policy.tables]
         assert connection.execute(
             "SELECT count(*) FROM duckdb_tables() WHERE database_name = $1", [STAGE]

@@ -237,12 +237,14 @@ def test_a_fork_has_its_own_coins_and_the_same_account(clinic: sfumato.Database)
     assert str(clinic.ask(sql, epsilon="0.06").rows()) != theirs
 
 
-def test_changed_data_is_a_new_version_under_the_same_account(tmp_path: Path) -> None:
+def test_a_new_snapshot_is_a_new_version_under_the_same_account(tmp_path: Path) -> None:
     write(tmp_path, a_world(5))
     with sfumato.open(policy(tmp_path)) as database:
         first = database.ask(COUNT, epsilon=1)
     write(tmp_path, a_world(6))
     with sfumato.open(policy(tmp_path)) as database:
+        assert database.ask(COUNT, epsilon=1).receipt == first.receipt
+        database.refresh()
         second = database.ask(COUNT, epsilon=1)
         assert second.receipt.version != first.receipt.version
         assert len(database.history()) == 2

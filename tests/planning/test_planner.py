@@ -106,8 +106,8 @@ def test_the_question_tells_queries_and_prices_apart() -> None:
     again = parse("select DEPT, count(*), avg(cost) from visits group by 1", CLINIC)
     other = parse("SELECT dept, COUNT(*), AVG(age) FROM visits GROUP BY dept", CLINIC)
     plan = make_plan(VISITS, price("0.3"))
-    assert question(first, plan) == question(again, plan)
+    assert question(first, plan, "") == question(again, plan, "")
     others = [make_plan(VISITS, price("0.4")), make_plan(private_of(group_of(asked("avg", AGE))), price("0.3"))]
     others.append(make_plan(private_of(group_of(asked("count"), keys=(SECRET_DEPT,))), price("0.3", "1e-9")))
-    texts = {question(first, plan), question(other, plan), *(question(first, one) for one in others)}
+    texts = {question(first, plan, ""), question(other, plan, ""), *(question(first, one, "") for one in others)}
     assert len(texts) == 5

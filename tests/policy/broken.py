@@ -36,6 +36,15 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
     ("a number without end", ("epsilon = 3", "epsilon = 1e99999999999999999999"), ("thousands of digits", "Remove")),
     ("an integer without end", ("epsilon = 3", "epsilon = " + "1" * 5000), ("thousands of digits", "Remove")),
     ("lists without end", ("epsilon = 3", "epsilon = " + "[" * 9000 + "]" * 9000), ("lists in lists", "Remove")),
+    # snapshots and texts
+    ("unknown refresh", ("neighbours =", 'refresh = "always"\nneighbours ='), ("refresh (line 4)", '"on-change"')),
+    ("length of a number", _age('{ type = "integer", length = 9 }'), (_AT + "age.length (line 18)", "Only texts")),
+    ("length zero", _dept('{ type = "text", length = 0 }'), (_AT + "dept.length (line 19)", "from 1 to")),
+    (
+        "a key longer than length",
+        _dept('{ type = "text", length = 2, values = ["er", "icu"] }'),
+        (_AT + "dept.values[1] (line 19)", "more than length = 2"),
+    ),
     # keys
     ("unknown key", ("neighbours =", "neighbors ="), ("neighbors (line 4)", "not a key", "Did you mean neighbours?")),
     ("key in capitals", ("[budget]", "[Budget]"), ("Budget (line 6)", "Did you mean budget?")),

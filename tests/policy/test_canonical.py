@@ -101,6 +101,7 @@ DIFFERENT: dict[str, Change] = {
     "values": _column("o_site", values=[-5, 5]),
     "reference": _column("l_mode", values=["modes.mode"]),
     "unique": _column("l_orderkey", unique=True),
+    "length": _column("l_mode", length=999),
 }
 BESIDE_THE_TABLES = {"name", "neighbours", "epsilon", "delta", "query_delta", "analyst"} | {
     name for name in DIFFERENT if name.startswith("analyst")

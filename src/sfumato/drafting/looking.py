@@ -17,7 +17,8 @@ from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, decimal_text
 from sfumato.drafting.literals import quoted_text
 from sfumato.drafting.schema import connected
 from sfumato.engines.column_sql import Stored
-from sfumato.engines.connection import execute, quoted
+from sfumato.engines.connection import STAGE, execute, quoted
+from sfumato.engines.loading import Loading, load_csv
 from sfumato.engines.source import SourceTable
 from sfumato.policy.policy import ColumnType
 
@@ -52,7 +53,11 @@ class _Look:
 
 def look(draft: Draft, path: Path) -> Draft:
     """Return the draft with everything that is still unknown taken from the data."""
-    with connected(path) as (_, connection, sources):
+    with connected(path) as (seen, connection, sources):
+        if seen.scheme == "csv":
+            execute(connection, f"ATTACH ':memory:' AS {STAGE}")
+            for name, source in sources.items():
+                _load(connection, name, source)
         return replace(draft, tables=tuple(_table(table, connection, sources[table.name]) for table in draft.tables))
 
 
@@ -75,6 +80,12 @@ def _rows(seen: _Look) -> int:
     [[most]] = execute(seen.connection, f"SELECT quantile_disc(n, 0.99) FROM ({counts})")  # noqa: S608
     unit = _magnitude(Fraction(most or 1))
     return int(unit * ceil((most or 1) / unit))
+
+
+def _load(connection: duckdb.DuckDBPyConnection, name: str, source: SourceTable) -> None:
+    if source.files is not None:
+        wanted: dict[str, int | None] = dict.fromkeys((known for known, _ in source.columns), None)
+        load_csv(connection, source.relation, Loading(name, source.files, wanted))
 
 
 def _column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftColumn:

@@ -6,27 +6,25 @@ Proof: proofs/bounded_copy.md
 Every statement is generated from the policy and the source's schema; the salt is a parameter and never stands in one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import duckdb
 
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.column_sql import Stored, check_type, column_sql, keyed, storage, unit_sql
-from sfumato.engines.connection import COPY, execute, literal, quoted
-from sfumato.engines.source import SourceTable
+from sfumato.engines.connection import COPY, STAGE, execute, literal, quoted
+from sfumato.engines.source import Part, SourceTable
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
+from sfumato.policy.tables import REMOVED_ROWS
 
-STAGE = "stage"
-"""The name under which the database of intermediate results is attached; it is thrown away."""
 PATH_UNIT = '"unit"'
 """The column of the opaque id where a path leads to the person. No declared name holds a quotation mark."""
 LONE = '"row"'
 """The only column of a table that declares none: its rows can still be counted."""
 ID = "UHUGEINT"
 """128 bits. Its text is taken by hex(): the engine's cast to VARCHAR takes 60 microseconds a value."""
-REMOVED_ROWS = "removed_rows"
 _PART = 1_000_000
 """Rows are ranked for so many at a time, each person in one part, so that a part fits into little memory."""
 
@@ -60,6 +58,8 @@ class Build:
     policy: Policy
     sources: dict[str, SourceTable]
     salt: bytes
+    read: Mapping[str, int]
+    """How many rows each table of the source has, by those who count them without reading them: see `loading`."""
 
     def run(self, statement: str) -> None:
         """Run one statement."""
@@ -72,6 +72,18 @@ class Build:
     def source(self, name: str) -> SourceTable:
         """Return the source's table of this name."""
         return next(source for known, source in self.sources.items() if fold(known) == fold(name))
+
+    def rows(self, table: str, columns: Callable[[Part], list[str]]) -> str:
+        """Return the query for columns of every row of a table, each read in the type in which it is stored."""
+        return " UNION ALL ".join(
+            f"SELECT {', '.join(columns(part))} FROM {part.relation}"  # noqa: S608
+            for part in self.source(table).parts
+        )
+
+    def count(self, relation: str) -> int:
+        """Return how many rows there are: for the invariant, and never shown to anybody."""
+        ((found,),) = execute(self.connection, f"SELECT count(*) FROM {relation}")  # noqa: S608
+        return int(found)
 
 
 def build_table(build: Build, table: Table, progress: Progress) -> CopiedTable:
@@ -91,7 +103,9 @@ def build_table(build: Build, table: Table, progress: Progress) -> CopiedTable:
     _write(build, table, columns)
     if unit is not None:
         _write_removed(build, table, unit)
-    for name in ("rows", "units", "owners", "crowded", "draws", "chosen", *(f"keys{at}" for at in range(len(columns)))):
+    _account_for_every_row(build, table)
+    staged = ("rows", "found", "units", "pairs", "owners", "crowded", "draws", "chosen", "lost")
+    for name in (*staged, *(f"keys{at}" for at in range(len(columns)))):
         build.run(f"DROP TABLE IF EXISTS {STAGE}.{name}")
     named = [CopiedColumn(column.name, storage(column)) for column in columns]
     if unit is not None:
@@ -118,13 +132,6 @@ def _kept_columns(table: Table) -> list[Column]:
     )
 
 
-def _stored(build: Build, table: str, column: str) -> Stored:
-    stored = build.source(table).column(column)
-    if stored is None:  # checked by `read_schema`
-        raise BadSource(f"tables.{table}.columns.{column} is not in the source.", "It is needed.", "Correct the name.")
-    return stored
-
-
 def _declared(build: Build, table: str, column: str) -> Column:
     found = build.policy.table(table)
     declared = None if found is None else found.column(column)
@@ -137,35 +144,46 @@ def _key_tables(build: Build, columns: list[Column]) -> None:
     """Write down the keys that columns take from a public table, on the column's own grid."""
     for at, column in enumerate(columns):
         if isinstance(column.values, Reference):
-            stored = _stored(build, column.values.table, column.values.column)
-            check_type(column.values.table, Column(column.values.column, column.type), stored)
-            key, relation = column_sql(column, stored), build.source(column.values.table).relation
-            build.run(f"CREATE TABLE {STAGE}.keys{at} AS SELECT DISTINCT {key} AS k FROM {relation}")  # noqa: S608
+            keys = _keys(build, column, column.values)
+            build.run(f"CREATE TABLE {STAGE}.keys{at} AS SELECT DISTINCT k FROM ({keys}) AS p(k)")  # noqa: S608
+
+
+def _keys(build: Build, column: Column, values: Reference) -> str:
+    for part in build.source(values.table).parts:
+        check_type(values.table, Column(values.column, column.type), part.column(values.column))
+    return build.rows(values.table, lambda part: [column_sql(column, part.column(values.column))])
 
 
 def _stage_rows(build: Build, table: Table, columns: list[Column]) -> None:
     """Bring every row that has an owner to the grid, with the owner's opaque id before it."""
-    relation = build.source(table.name).relation
-    values = [
-        f"{column_sql(column, _stored(build, table.name, column.name))} AS c{at}" for at, column in enumerate(columns)
-    ]
     kept = [f"{_domain(column, at)} AS c{at}" for at, column in enumerate(columns)] or ["0::BIGINT AS c0"]
+    key, joined = None, ""
     match table.unit:
-        case UnitColumn(column):
-            own = _unit_text(build, table.name, column)
-            _opaque(build, f"SELECT DISTINCT {own} AS u FROM {relation}")  # noqa: S608
-            values, kept = [f"{own} AS u", *values], ["units.id AS id", *kept]
-            joined = f"JOIN {STAGE}.units AS units ON p.u = units.u"
-        case UnitPath(target, column, here, there):
-            _owners(build, target, column, there)
-            values, kept = [f"{_unit_text(build, table.name, here)} AS u", *values], ["owners.id AS id", *kept]
-            joined = f"JOIN {STAGE}.owners AS owners ON p.u = owners.k"
-        case _:
-            values, joined = values or ["0 AS c0"], ""
+        case UnitColumn(name):
+            key = _declared(build, table.name, name)
+            _opaque(build, _counted(build, table, key))
+            kept, joined = ["units.id AS id", *kept], f"JOIN {STAGE}.units AS units ON p.u = units.u"
+        case UnitPath(target, name, here, there):
+            key = _declared(build, table.name, here)
+            build.run(f"CREATE TABLE {STAGE}.found AS {_counted(build, table, key)}")
+            _owners(build, target, name, there)
+            kept, joined = ["owners.id AS id", *kept], f"JOIN {STAGE}.owners AS owners ON p.u = owners.k"
+
+    def values(part: Part) -> list[str]:
+        own = [] if key is None else [f"{unit_sql(key, part.column(key.name))} AS u"]
+        return own + [
+            f"{column_sql(column, part.column(column.name))} AS c{at}" for at, column in enumerate(columns)
+        ] or ["0 AS c0"]
+
     build.run(
-        f"CREATE TABLE {STAGE}.rows AS SELECT {', '.join(kept)} "  # noqa: S608
-        f"FROM (SELECT {', '.join(values)} FROM {relation}) AS p {joined}"
+        f"CREATE TABLE {STAGE}.rows AS SELECT {', '.join(kept)} FROM ({build.rows(table.name, values)}) AS p {joined}"  # noqa: S608
     )
+
+
+def _counted(build: Build, table: Table, key: Column) -> str:
+    """Return the query for the names that occur, and in how many rows each: the rows without one belong to nobody."""
+    names = build.rows(table.name, lambda part: [f"{unit_sql(key, part.column(key.name))} AS u"])
+    return f"SELECT u, count(*) AS n FROM ({names}) GROUP BY u"  # noqa: S608
 
 
 def _domain(column: Column, at: int) -> str:
@@ -174,14 +192,11 @@ def _domain(column: Column, at: int) -> str:
     return keyed(column, f"p.c{at}")
 
 
-def _unit_text(build: Build, table: str, column: str) -> str:
-    return unit_sql(_declared(build, table, column), _stored(build, table, column))
-
-
 def _opaque(build: Build, people: str) -> None:
     """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
     build.run_salted(
-        f"CREATE TABLE {STAGE}.units AS SELECT u, {_hash('unit', 'u')} AS id FROM ({people}) WHERE u IS NOT NULL"  # noqa: S608
+        f"CREATE TABLE {STAGE}.units AS SELECT u, n, CASE WHEN u IS NOT NULL THEN {_hash('unit', 'u')} END AS id "  # noqa: S608
+        f"FROM ({people})"
     )
 
 
@@ -190,11 +205,15 @@ def _owners(build: Build, target: str, column: str, there: str) -> None:
 
     Leaving it out, or giving it to one, would let one person's row take rows from another (proofs/bounded_copy.md §4).
     """
-    relation, owner = build.source(target).relation, _unit_text(build, target, column)
-    pairs = f"SELECT DISTINCT {_unit_text(build, target, there)} AS k, {owner} AS u FROM {relation}"  # noqa: S608
-    _opaque(build, f"SELECT DISTINCT {owner} AS u FROM {relation}")  # noqa: S608
+    key, owner = _declared(build, target, there), _declared(build, target, column)
+    pairs = build.rows(
+        target,
+        lambda part: [f"{unit_sql(key, part.column(there))} AS k", f"{unit_sql(owner, part.column(column))} AS u"],
+    )
+    build.run(f"CREATE TABLE {STAGE}.pairs AS SELECT DISTINCT k, u FROM ({pairs})")  # noqa: S608
+    _opaque(build, f"SELECT u, count(*) AS n FROM {STAGE}.pairs GROUP BY u")  # noqa: S608
     build.run(
-        f"CREATE TABLE {STAGE}.owners AS SELECT p.k AS k, units.id AS id FROM ({pairs}) AS p "  # noqa: S608
+        f"CREATE TABLE {STAGE}.owners AS SELECT p.k AS k, units.id AS id FROM {STAGE}.pairs AS p "  # noqa: S608
         f"JOIN {STAGE}.units AS units ON p.u = units.u WHERE p.k IS NOT NULL"
     )
 
@@ -204,6 +223,8 @@ def _choose(build: Build, table: Table, columns: list[Column]) -> None:
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
     most = _most(table)
     crowds = [f"SELECT id FROM {STAGE}.rows GROUP BY id HAVING count(*) > {most}"]  # noqa: S608
+    if isinstance(table.unit, UnitColumn):  # their rows have been counted
+        crowds = [f"SELECT id FROM {STAGE}.units WHERE u IS NOT NULL AND n > {most}"]  # noqa: S608
     crowds += [
         f"SELECT id FROM {STAGE}.rows WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
         for key in unique
@@ -296,10 +317,42 @@ def _write_removed(build: Build, table: Table, unit: str) -> None:
         "GROUP BY id"
     )
     build.run(
-        f"CREATE TABLE {COPY}.main.{quoted(table.name + REMOVED)} AS SELECT h.id AS {quoted(unit)}, "  # noqa: S608
-        f"least(h.n - coalesce(k.n, 0), {most_removed(table)})::BIGINT AS {REMOVED_ROWS} "
-        f"FROM ({had}) AS h LEFT JOIN ({kept}) AS k USING (id) ORDER BY h.id"
+        f"CREATE TABLE {STAGE}.lost AS SELECT h.id AS id, h.n - coalesce(k.n, 0) AS n "  # noqa: S608
+        f"FROM ({had}) AS h LEFT JOIN ({kept}) AS k USING (id)"
     )
+    build.run(
+        f"CREATE TABLE {COPY}.main.{quoted(table.name + REMOVED)} AS SELECT id AS {quoted(unit)}, "  # noqa: S608
+        f"least(n, {most_removed(table)})::BIGINT AS {quoted(REMOVED_ROWS)} FROM {STAGE}.lost ORDER BY id"
+    )
+
+
+def _account_for_every_row(build: Build, table: Table) -> None:
+    """Refuse a copy in which a row got lost: rows read = rows kept + rows removed + rows without an owner.
+
+    A row that leads to several people counts once for each of them.
+    """
+    staged, kept = build.count(f"{STAGE}.rows"), build.count(f"{COPY}.main.{quoted(table.name)}")
+    if unit_column(table) is None:
+        _require_all(table, build.read[table.name] == staged == kept)
+        return
+    found, own = f"{STAGE}.units", f"{STAGE}.units AS f WHERE u IS NOT NULL"
+    if isinstance(table.unit, UnitPath):
+        found, own = f"{STAGE}.found", f"{STAGE}.found AS f JOIN {STAGE}.owners AS o ON f.u = o.k"
+    ((read, owned),) = execute(
+        build.connection,
+        f"SELECT (SELECT coalesce(sum(n), 0) FROM {found}), (SELECT coalesce(sum(f.n), 0) FROM {own})",  # noqa: S608
+    )
+    ((removed,),) = execute(build.connection, f"SELECT coalesce(sum(n), 0) FROM {STAGE}.lost")  # noqa: S608
+    _require_all(table, build.read[table.name] == read and owned == staged == kept + removed)
+
+
+def _require_all(table: Table, whole: bool) -> None:
+    if not whole:
+        raise BadSource(
+            f"tables.{table.name}: not every row of the source was accounted for.",
+            "Each row that is read is kept, removed by rows_per_unit, or without an owner; here the sums differ.",
+            "Take the snapshot again when nobody writes to the source; if it stays so, report it: it is a defect.",
+        )
 
 
 def _sort_keys(columns: list[Column]) -> list[int]:
@@ -315,14 +368,14 @@ def _sort_keys(columns: list[Column]) -> list[int]:
 
 def _public(build: Build, table: Table) -> CopiedTable:
     source = build.source(table.name)
+    stored_columns = {fold(name): stored for name, stored in source.columns}
     columns = [(name, stored.sql) for name, stored in source.columns]
     if table.columns:
-        columns = [
-            (column.name, _as_declared(column, _stored(build, table.name, column.name))) for column in table.columns
-        ]
+        columns = [(column.name, _as_declared(column, stored_columns[fold(column.name)])) for column in table.columns]
     names = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
     target = f"{COPY}.main.{quoted(table.name)}"
     build.run(f"CREATE TABLE {target} AS SELECT {names} FROM {source.relation}")  # noqa: S608
+    _require_all(table, build.read[table.name] == build.count(target))
     described = execute(build.connection, f"DESCRIBE {target}")
     return CopiedTable(table.name, tuple(CopiedColumn(name, kind) for name, kind, *_ in described), None)
 

@@ -16,7 +16,7 @@ from sfumato.analysis.flow import Read
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import column as column_scalar
-from sfumato.engines.bounded_copy import PATH_UNIT, REMOVED_ROWS, CopiedTable, most_removed
+from sfumato.engines.bounded_copy import PATH_UNIT, CopiedTable, most_removed
 from sfumato.engines.duckdb_tables import copy_of, key_sql, public_columns, row_name
 from sfumato.engines.registration import Registered
 from sfumato.policy.policy import (
@@ -31,6 +31,7 @@ from sfumato.policy.policy import (
     position,
 )
 from sfumato.policy.policy import Table as DeclaredTable
+from sfumato.policy.tables import REMOVED_ROWS
 from sfumato.query.types import Type
 
 Run = Callable[[str], list[tuple[Any, ...]]]
@@ -61,7 +62,7 @@ def facts_of(column: Column) -> Facts:
     kind = Type(column.type)
     if column.type is ColumnType.TEXT:
         listed = [len(value) for value in _listed(column) if isinstance(value, str)]
-        return Facts(kind, Kind.TEXT, longest=max(listed, default=None))
+        return Facts(kind, Kind.TEXT, longest=max(listed, default=column.length))
     if column.type is ColumnType.BOOLEAN:
         return Facts(kind, Kind.BOOLEAN)
     if column.type is ColumnType.DECIMAL and column.step is None:

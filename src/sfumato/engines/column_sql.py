@@ -22,8 +22,12 @@ _INTEGERS = {
 }
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _CLOCKS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
+_NULL = '"NULL"'
+"""What the engine calls the type of a column without values."""
 _TEXT_PLACES = 18
 """Numbers in text are read with this many places, as many as the finest step has; from 10^20 on they are absent."""
+_WHOLE = "[ \\t]*([+-]?[0-9]{1,38})([.]0*)?[ \\t]*"
+"""An integer in text, in which trailing zeros say nothing: many programs write them as soon as one value is missing."""
 _FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
 """The days that a policy can write; others are absent unless bounds clip them."""
 
@@ -39,6 +43,7 @@ class Kind(StrEnum):
     CLOCK = "timestamps"
     TEXT = "text"
     RAW = "unread text"  # CSV and partition names: the declared type says how to read it
+    NOTHING = "nothing but NULL"  # a file in which nobody has a value, or without this column
     OTHER = "values of another kind"
 
 
@@ -53,13 +58,14 @@ TYPES = {
 }
 """What a column is, where nobody declared it."""
 _HOLDS = {
-    ColumnType.INTEGER: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING, Kind.RAW},
-    ColumnType.DECIMAL: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING, Kind.RAW},
-    ColumnType.BOOLEAN: {Kind.BOOLEAN, Kind.INTEGER, Kind.RAW},
-    ColumnType.DATE: {Kind.DATE, Kind.CLOCK, Kind.RAW},
-    ColumnType.TIMESTAMP: {Kind.DATE, Kind.CLOCK, Kind.RAW},
-    ColumnType.TEXT: {Kind.TEXT, Kind.RAW, Kind.INTEGER, Kind.BOOLEAN, Kind.DATE},
+    ColumnType.INTEGER: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING},
+    ColumnType.DECIMAL: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING},
+    ColumnType.BOOLEAN: {Kind.BOOLEAN, Kind.INTEGER},
+    ColumnType.DATE: {Kind.DATE, Kind.CLOCK},
+    ColumnType.TIMESTAMP: {Kind.DATE, Kind.CLOCK},
+    ColumnType.TEXT: {Kind.TEXT, Kind.INTEGER, Kind.BOOLEAN, Kind.DATE},
 }
+"""Beside text that nobody has read yet, and NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,8 @@ class Stored:
         """How the source stores it."""
         if self.raw:
             return Kind.RAW
+        if self.type == _NULL:
+            return Kind.NOTHING
         if self.type in _INTEGERS:
             return Kind.INTEGER
         if _DECIMAL.fullmatch(self.type):
@@ -89,9 +97,13 @@ class Stored:
         return Kind.TEXT if self.type in ("VARCHAR", "UUID") or self.type.startswith("ENUM(") else Kind.OTHER
 
 
+ABSENT = Stored("NULL", _NULL)
+"""A column that some rows do not have."""
+
+
 def check_type(table: str, column: Column, stored: Stored) -> None:
     """Refuse a column whose type in the source cannot hold the declared one."""
-    if stored.kind not in _HOLDS[column.type]:
+    if stored.kind not in _HOLDS[column.type] | {Kind.RAW, Kind.NOTHING}:
         raise BadSource(
             f"tables.{table}.columns.{column.name}.type is {column.type}, and the source stores {stored.kind} there.",
             f"A column of type {column.type} is read from {_listed(column.type)}.",
@@ -112,8 +124,7 @@ def check_range(table: str, column: Column, stored: Stored) -> None:
 
 
 def _listed(kind: ColumnType) -> str:
-    kinds = sorted(_HOLDS[kind] - {Kind.RAW})
-    return f"{', '.join(kinds)}, or CSV text"
+    return f"{', '.join(sorted(_HOLDS[kind]))}, or CSV text"
 
 
 def storage(column: Column) -> str:
@@ -125,9 +136,14 @@ def storage(column: Column) -> str:
 
 def column_sql(column: Column, stored: Stored) -> str:
     """Return the SQL of the column's value in the copy, of the type `storage`; keys are checked by `keyed`."""
+    if stored.kind is Kind.NOTHING:
+        return f"CAST(NULL AS {storage(column)})"
     match column.type:
         case ColumnType.TEXT:
-            return stored.sql if stored.type == "VARCHAR" else f"CAST({stored.sql} AS VARCHAR)"
+            text = _text(stored)
+            if column.length is None or isinstance(column.values, tuple):  # a longer text is none of the listed keys
+                return text
+            return f"left({text}, {column.length})"  # counted in characters
         case ColumnType.BOOLEAN:
             return _boolean(stored)
         case ColumnType.DATE:
@@ -138,6 +154,10 @@ def column_sql(column: Column, stored: Stored) -> str:
             return _double(stored)
         case _:
             return _number(stored, _range(column))
+
+
+def _text(stored: Stored) -> str:
+    return stored.sql if stored.type == "VARCHAR" else f"CAST({stored.sql} AS VARCHAR)"
 
 
 def keyed(column: Column, expression: str) -> str:
@@ -229,8 +249,61 @@ def _microseconds(stored: Stored, target: Range) -> str:
 
 
 def unit_sql(column: Column, stored: Stored) -> str:
-    """Return the text that names a person: equal for equal people, however each table stores them; NULL for nobody."""
-    plain = Column(column.name, column.type, step=Fraction(1) if column.type is ColumnType.INTEGER else None)
-    if stored.kind is Kind.INTEGER:  # also beyond 64 bits
-        return f"CAST({stored.sql} AS VARCHAR)"
-    return f"CAST({column_sql(plain, stored)} AS VARCHAR)"
+    """Return the text that names a person: equal for equal people, however each table stores them; NULL for nobody.
+
+    Nothing is rounded, cut or clipped here, because that would make one person of two: what is not exactly of the
+    declared type names nobody. So does a floating-point number from 2^53 on, which may stand for several integers.
+    """
+    if stored.kind is Kind.NOTHING:
+        return "CAST(NULL AS VARCHAR)"
+    match column.type:
+        case ColumnType.INTEGER:
+            return _exact_integer(stored)
+        case ColumnType.TEXT:
+            text = _text(stored)
+            return text if column.length is None else f"CASE WHEN length({text}) <= {column.length} THEN {text} END"
+        case ColumnType.DATE:
+            return _exact(_clipped_days(Column(column.name, column.type), stored), _is_a_day(stored))
+        case ColumnType.TIMESTAMP:
+            plain = Column(column.name, column.type)
+            return _exact(_microseconds(stored, _range(plain)), _is_of_microseconds(stored))
+        case _:  # a key of a path; no person is named by one
+            return f"CAST({column_sql(Column(column.name, column.type), stored)} AS VARCHAR)"
+
+
+def _exact(value: str, condition: str | None) -> str:
+    text = f"CAST({value} AS VARCHAR)"
+    return text if condition is None else f"CASE WHEN {condition} THEN {text} END"
+
+
+def _exact_integer(stored: Stored) -> str:
+    value = stored.sql
+    match stored.kind:
+        case Kind.RAW:  # 7, 007 and 7.0 are the integer seven; the engine's own cast would make 7.4 one too
+            whole_number = f"TRY_CAST(regexp_extract({value}, '{_WHOLE}', 1) AS HUGEINT)"
+            return f"CASE WHEN regexp_full_match({value}, '{_WHOLE}') THEN CAST({whole_number} AS VARCHAR) END"
+        case Kind.FLOATING:
+            double = f"({value})::DOUBLE"
+            exact = f"isfinite({double}) AND {double} = trunc({double}) AND abs({double}) < {2**53}"
+            return f"CASE WHEN {exact} THEN CAST(CAST({double} AS BIGINT) AS VARCHAR) END"
+        case Kind.DECIMAL:
+            width, scale = (int(part) for part in _DECIMAL.fullmatch(stored.type).groups())  # type: ignore[union-attr]
+            digits, one = _digits(value, width, scale), f"({10**scale})::HUGEINT"
+            return f"CASE WHEN {digits} % {one} = 0 THEN CAST({digits} // {one} AS VARCHAR) END"
+        case _:
+            return f"CAST({value} AS VARCHAR)"  # also beyond 64 bits
+
+
+def _is_a_day(stored: Stored) -> str | None:
+    if stored.kind is Kind.DATE:
+        return None
+    instant = f"TRY_CAST({stored.sql} AS TIMESTAMP)"
+    return f"{instant} = TRY_CAST(TRY_CAST({stored.sql} AS DATE) AS TIMESTAMP)"
+
+
+def _is_of_microseconds(stored: Stored) -> str | None:
+    if stored.type == "TIMESTAMP_NS":
+        return f"epoch_ns({stored.sql}) % 1000 = 0"
+    if stored.kind is Kind.RAW:
+        return f"NOT regexp_matches({stored.sql}, '[.][0-9]{{7,}}')"
+    return None

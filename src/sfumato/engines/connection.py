@@ -11,6 +11,8 @@ from sfumato.errors import EngineFailed
 
 COPY = "copy"
 """The name under which the bounded copy is attached."""
+STAGE = "stage"
+"""The name under which the database of intermediate results is attached; it is thrown away."""
 
 Parameters = Sequence[object] | Mapping[str, object]
 _PATTERNS = {"*": "[*]", "?": "[?]", "[": "[[]"}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import finalize
 
 from sfumato.analysis.catalog import Catalog, Public
 from sfumato.analysis.flow import Show
@@ -66,6 +67,10 @@ class DuckDB:
     def close(self) -> None:
         """Let go of the copy."""
         self._reader.close()
+
+    def retire(self) -> None:
+        """Let go of the copy when the last question about it is answered: another snapshot has taken its place."""
+        finalize(self, self._reader.close)
 
     def _run(self, plan: GroupPlan, statement: str | None) -> GroupAggregates:
         rows = [] if statement is None else self._reader.rows(statement)

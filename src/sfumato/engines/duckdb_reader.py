@@ -42,6 +42,7 @@ class Reader:
         if os.getpid() == self._process:
             self._connection.close()
             rmtree(self._spill, ignore_errors=True)
+        self._registered.use.close()
 
     def _open(self) -> None:
         self._process = os.getpid()

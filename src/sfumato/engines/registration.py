@@ -1,28 +1,35 @@
-"""Opening a source: its bounded copy is found, or built by exactly one process while the others wait."""
+"""Opening a source: its snapshot is found, or taken by one process; until it is complete nothing has changed."""
 
 import shutil
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfumato.engines.bounded_copy import STAGE, Build, CopiedColumn, CopiedTable, Progress, build_table
-from sfumato.engines.connection import COPY, Limits, closed_connection, execute, literal, open_copy
-from sfumato.engines.private_file import publish
+from sfumato.engines.bounded_copy import Build, CopiedColumn, CopiedTable, Progress, build_table
+from sfumato.engines.connection import COPY, STAGE, Limits, closed_connection, execute, literal, open_copy
+from sfumato.engines.loading import load_tables
+from sfumato.engines.parquet_mending import mended
+from sfumato.engines.private_file import publish, write_whole
 from sfumato.engines.salt import read_or_draw_salt
-from sfumato.engines.source import attach_source, read_schema, source_files
+from sfumato.engines.source import Files, attach_source, check_place, read_schema, source_files, source_root
 from sfumato.engines.versions import (
     FORMAT,
     Manifest,
+    Use,
     fresh_id,
     locked,
+    place_of,
     read_manifest,
+    remove_unused,
     stamp_of,
+    watch_of,
     write_manifest,
 )
-from sfumato.errors import BadSource, EngineFailed
+from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.canonical import tables_hash
-from sfumato.policy.policy import Policy
-from sfumato.randomness.source import Source, system_source
+from sfumato.policy.policy import Policy, Refresh
+from sfumato.randomness.source import system_source
 
 _ATTEMPTS = 3
 _SHAPE = "sfumato_shape"
@@ -31,11 +38,13 @@ _SHAPE = "sfumato_shape"
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A source that can be asked: which version of the data, and what is public about its copy."""
+    """A source that can be asked: which snapshot of the data, and what is public about its copy."""
 
     version: str
     path: Path = field(repr=False)
     tables: tuple[CopiedTable, ...]
+    use: Use = field(repr=False, compare=False)
+    """Keeps the copy where it is."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,16 +68,88 @@ class Places:
         """Every folder of a build that is under way or was interrupted."""
         return [path for path in self.ledger.parent.iterdir() if path.name.startswith(f"{self.ledger.name}.build-")]
 
+    @property
+    def manifest(self) -> Path:
+        """The file that says which copy is current."""
+        return self.beside("copy.manifest")
 
-def register(policy: Policy, progress: Progress, limits: Limits | None = None) -> Registered:
-    """Return the copy of the source as it is now; build it where there is none or the source has changed."""
+
+class Snapshot:
+    """A snapshot that was found, or one that is complete and becomes the current one when it is kept."""
+
+    def __init__(self, ledger: str, keep: Callable[[str], Registered]) -> None:
+        self.ledger = ledger
+        """The ledger that paid for answers about the snapshot before it; empty where there was none."""
+        self._keep = keep
+
+    def keep(self, ledger: str) -> Registered:
+        """Make it the current one; its answers are paid for by this ledger."""
+        with _failing_closed():
+            return self._keep(ledger)
+
+
+def register(policy: Policy, progress: Progress, limits: Limits | None = None, *, again: bool = False) -> Registered:
+    """Return the current snapshot, or take one: for those who open no ledger."""
+    with snapshot(policy, progress, limits, again=again) as taken:
+        return taken.keep(taken.ledger)
+
+
+@contextmanager
+def snapshot(
+    policy: Policy,
+    progress: Progress,
+    limits: Limits | None = None,
+    *,
+    again: bool = False,
+    first: Callable[[], None] | None = None,
+) -> Iterator[Snapshot]:
+    """Find the current snapshot, or take one aside. Whoever leaves without keeping it has changed nothing.
+
+    One is taken where there is none, where the policy's words about tables have changed, where the source has changed
+    and the policy says so, and if it is to be taken `again`. `first` may refuse before anything is read.
+    """
+    places, limits = places_of(policy), limits or Limits()
+    with _failing_closed():
+        found = None if again else _found(policy, places, limits)
+        if found is not None:
+            _check_place(policy, places)
+    if found is not None and not _is_wanted(policy):
+        yield found
+        return
+    if first is not None:
+        first()
+    with _build_lock(places, wait=found is None) as ours:
+        with _failing_closed():
+            if not again:  # somebody else may have taken one while we waited
+                found = _found(policy, places, limits) or found
+                ours = ours and (found is None or _is_wanted(policy))
+            taken = _Taken(policy, places, limits, again) if ours else None
+            if taken is not None:
+                found = taken.or_before(progress, found)
+        if found is None:
+            raise AssertionError("who waits for the lock has it")
+        try:
+            yield found
+        finally:
+            if taken is not None:
+                taken.clean()
+
+
+def has_changed(policy: Policy) -> bool:
+    """Tell the owner whether the source has changed since its snapshot was taken, by names, sizes and times alone."""
     places = places_of(policy)
+    known = read_manifest(places.manifest)
     try:
-        with locked(places.beside("copy.lock")):
-            return _current(policy, places, progress, limits or Limits(), system_source())
-    except OSError:
-        pass  # a disk that is full, a folder that cannot be written: the system's words hold paths
-    raise EngineFailed()
+        return known is not None and _stamp(policy, places) != known.stamp
+    except (OSError, BadSource):
+        return True  # it is not there any more
+
+
+def was_paid_for(policy: Policy) -> bool:
+    """Tell whether there is a snapshot that a ledger belongs to."""
+    places = places_of(policy)
+    known = read_manifest(places.manifest)
+    return bool(places.copies) if known is None else bool(known.ledger)
 
 
 def places_of(policy: Policy) -> Places:
@@ -104,66 +185,165 @@ def places_of(policy: Policy) -> Places:
     return Places(path)
 
 
-def _current(policy: Policy, places: Places, progress: Progress, limits: Limits, random: Source) -> Registered:
-    """Return the current copy. The caller holds the lock, so whatever is unfinished was left by a dead process."""
-    salt = read_or_draw_salt(places.beside("copy.salt"), random)
-    known, tables = read_manifest(places.beside("copy.manifest")), tables_hash(policy)
+def _found(policy: Policy, places: Places, limits: Limits) -> Snapshot | None:
+    """Return the current snapshot if it is of these tables. No lock is needed: a manifest appears whole."""
     for _ in range(_ATTEMPTS):
-        stamp = stamp_of(source_files(policy.source), salt)
-        same_data = known is not None and known.stamp == stamp
-        if known is not None and same_data and known.tables == tables:
-            path = places.ledger.with_name(known.copy)
-            if path.is_file():
-                return Registered(known.version, path, _shape(path, limits))
-        version = known.version if known is not None and same_data else fresh_id(random)
-        identity = fresh_id(random)
-        built = _build(policy, places.beside(f"build-{identity}"), salt, progress, limits)
-        if stamp_of(source_files(policy.source), salt) != stamp:
-            built.unlink()
-            shutil.rmtree(built.parent)
-            continue
-        path = places.beside(f"copy-{identity}")
-        publish(built, path)
-        write_manifest(places.beside("copy.manifest"), Manifest(FORMAT, version, stamp, tables, path.name))
-        _sweep(places, path)
-        return Registered(version, path, _shape(path, limits))
-    raise BadSource(
-        "source changes while it is read.",
-        "A copy of half of a change would be of data that never was.",
-        "Open it again when nobody writes to it.",
-    )
+        known = read_manifest(places.manifest)
+        if known is None or known.tables != tables_hash(policy):
+            return None
+        path = places.ledger.with_name(known.copy)
+        try:
+            use = Use(path)
+        except OSError:
+            continue  # another one has just taken its place, or somebody removed it
+        read_or_draw_salt(places.beside("copy.salt"), system_source())  # one that others can read is refused
+        return _same(known.ledger, Registered(known.version, path, _shape(path, limits), use))
+    return None
 
 
-def _sweep(places: Places, current: Path) -> None:
-    """Remove what is not the current copy. Who still reads an old one keeps it until they close it."""
-    for path in places.copies:
-        if path != current:
+def _same(ledger: str, registered: Registered) -> Snapshot:
+    return Snapshot(ledger, lambda _ledger: registered)
+
+
+def _is_wanted(policy: Policy) -> bool:
+    """Tell whether another snapshot is to be taken although there is one."""
+    return policy.refresh is Refresh.ON_CHANGE and has_changed(policy)
+
+
+def _check_place(policy: Policy, places: Places) -> None:
+    """Refuse another source that does not exist: a slip of the keyboard must not put the rest of a policy in force."""
+    known, secret = read_manifest(places.manifest), places.beside("copy.salt")
+    if known is None or not secret.exists():
+        return
+    if known.place != place_of(policy.source, read_or_draw_salt(secret, system_source())):
+        check_place(policy.source)
+
+
+def _stamp(policy: Policy, places: Places) -> str:
+    salt = read_or_draw_salt(places.beside("copy.salt"), system_source())
+    return stamp_of(source_root(policy.source), source_files(policy.source), salt)
+
+
+@contextmanager
+def _build_lock(places: Places, wait: bool) -> Iterator[bool]:
+    """Hold the lock of builds. Where there is no snapshot afterwards, nothing stays behind."""
+    path = places.beside("copy.lock")
+    with _failing_closed():
+        lock = locked(path, wait)
+        ours = lock.__enter__()
+    try:
+        yield ours
+    finally:
+        if ours and not places.manifest.exists():
             path.unlink(missing_ok=True)
-    for folder in places.builds:
-        shutil.rmtree(folder, ignore_errors=True)
+        lock.__exit__(None, None, None)
+
+
+@contextmanager
+def _failing_closed() -> Iterator[None]:
+    """Turn what the system says into one sentence: a disk that is full, a folder that cannot be written."""
+    try:
+        yield
+        return
+    except OSError:
+        pass  # the system's words hold paths
+    raise EngineFailed()
+
+
+class _Taken:
+    """A snapshot that is being taken. The lock is held, so whatever is unfinished was left by a dead process."""
+
+    def __init__(self, policy: Policy, places: Places, limits: Limits, anew: bool) -> None:
+        self._policy, self._places, self._limits, self._anew = policy, places, limits, anew
+        self._random = system_source()
+        self._identity = fresh_id(self._random)
+        self._folder = places.beside(f"build-{self._identity}")
+        self._salt = read_or_draw_salt(places.beside("copy.salt"), self._random)
+        self._known = read_manifest(places.manifest)
+
+    def or_before(self, progress: Progress, before: Snapshot | None) -> Snapshot:
+        """Return the snapshot when it is complete; the one before where there is one and this cannot be taken."""
+        try:
+            stamp, built = self._complete(progress)
+        except Refusal:
+            if before is None:
+                raise
+            return before
+        ledger = "" if self._known is None else self._known.ledger
+        return Snapshot(ledger, lambda ledger: self._kept(stamp, built, ledger))
+
+    def _complete(self, progress: Progress) -> tuple[str, Path]:
+        """Build the copy of a source that stays as it is meanwhile."""
+        source = self._policy.source
+        for left in self._places.builds:
+            shutil.rmtree(left, ignore_errors=True)
+        for _ in range(_ATTEMPTS):
+            files = source_files(source)
+            watched, stamp = watch_of(files), stamp_of(source_root(source), files, self._salt)
+            built = _build(self._policy, self._folder, self._salt, progress, self._limits)
+            if watch_of(source_files(source)) == watched:
+                return stamp, built
+            self.clean()
+        raise BadSource(
+            "source changes while it is read.",
+            "A copy of half of a change would be of data that never was.",
+            "Take the snapshot again when nobody writes to it.",
+        )
+
+    def _kept(self, stamp: str, built: Path, ledger: str) -> Registered:
+        places, known = self._places, self._known
+        same_data = known is not None and known.stamp == stamp and not self._anew
+        version = known.version if known is not None and same_data else fresh_id(self._random)
+        secret = places.beside("copy.salt")
+        if not secret.exists():
+            write_whole(secret, self._salt)
+        path = places.beside(f"copy-{self._identity}")
+        publish(built, path)
+        use = Use(path)
+        tables, place = tables_hash(self._policy), place_of(self._policy.source, self._salt)
+        registered = Registered(version, path, _shape(path, self._limits), use)
+        write_manifest(places.manifest, Manifest(FORMAT, version, stamp, place, tables, path.name, ledger))
+        for other in places.copies:
+            if other != path:
+                remove_unused(other)
+        return registered
+
+    def clean(self) -> None:
+        """Remove what was not kept."""
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _build(policy: Policy, folder: Path, salt: bytes, progress: Progress, limits: Limits) -> Path:
     """Build a copy in a folder of its own, which only its owner may enter: what spills to disk is private too."""
-    for left in Places(policy.ledger.path or folder).builds:
-        shutil.rmtree(left)
     folder.mkdir(mode=0o700)
     try:
-        copy = folder / COPY
-        sources = [policy.source.path] if policy.source.path is not None else []
-        connection = closed_connection([folder, *sources], limits, folder / "spill")
-        with closing(connection):
-            for name in (COPY, STAGE):
-                execute(connection, f"ATTACH {literal(str(folder / name))} AS {name}")
-            attach_source(connection, policy.source)
-            build = Build(connection, policy, read_schema(connection, policy), salt)
-            shapes = [build_table(build, table, progress) for table in policy.tables]
-            _write_shape(build, shapes)
-            execute(connection, f"DETACH {COPY}")  # writes everything into the file
-        return copy
+        try:
+            return _built(policy, folder, salt, progress, limits, {})
+        except EngineFailed:
+            if policy.source.scheme != "parquet":
+                raise
+        for name in (COPY, STAGE):
+            (folder / name).unlink(missing_ok=True)
+        return _built(policy, folder, salt, progress, limits, mended(policy, folder / "mended"))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _built(
+    policy: Policy, folder: Path, salt: bytes, progress: Progress, limits: Limits, instead: Mapping[str, Files]
+) -> Path:
+    copy = folder / COPY
+    sources = [policy.source.path] if policy.source.path is not None else []
+    with closing(closed_connection([folder, *sources], limits, folder / "spill")) as connection:
+        for name in (COPY, STAGE):
+            execute(connection, f"ATTACH {literal(str(folder / name))} AS {name}")
+        attach_source(connection, policy.source)
+        found = read_schema(connection, policy, instead)
+        build = Build(connection, policy, found, salt, load_tables(connection, policy, found))
+        _write_shape(build, [build_table(build, table, progress) for table in policy.tables])
+        execute(connection, f"DETACH {COPY}")  # writes everything into the file
+    return copy
 
 
 def _write_shape(build: Build, tables: list[CopiedTable]) -> None:

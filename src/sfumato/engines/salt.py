@@ -7,7 +7,6 @@ choosing which of them count, and opaque ids from being guessed.
 import stat
 from pathlib import Path
 
-from sfumato.engines.private_file import write_whole
 from sfumato.errors import BadSource
 from sfumato.randomness.source import Source, read_exactly
 
@@ -15,10 +14,8 @@ SALT_BYTES = 32
 
 
 def read_or_draw_salt(path: Path, source: Source) -> bytes:
-    """Return the salt of this file; draw it where there is none. The caller holds the lock of the copy."""
-    if not path.exists():
-        write_whole(path, read_exactly(source, SALT_BYTES))
-    return read_salt(path)
+    """Return the salt of this file; draw one where there is none, which is written when the copy is complete."""
+    return read_salt(path) if path.exists() else read_exactly(source, SALT_BYTES)
 
 
 def read_salt(path: Path) -> bytes:

@@ -1,23 +1,35 @@
 """Where the tables of a file source lie, and what columns they have: read from names and headers, never from rows."""
 
-import csv
-import gzip
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import duckdb
 
-from sfumato.engines.column_sql import Stored, check_range, check_type
-from sfumato.engines.connection import execute, literal, quoted, starless
-from sfumato.errors import BadSource
+from sfumato.engines.column_sql import ABSENT, Stored, check_range, check_type
+from sfumato.engines.connection import STAGE, execute, literal, quoted, starless
+from sfumato.engines.csv_records import Malformed, header
+from sfumato.errors import BadSource, shown
 from sfumato.policy.policy import Column, Location, Policy, Table, fold
 
 ENDINGS = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz")}
 SOURCE = "source"
 """The name under which a DuckDB source is attached."""
-_LONGEST_HEADER = 2**20
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Part:
+    """Those rows of a table that are stored alike: what stands after FROM, and its columns."""
+
+    relation: str
+    columns: tuple[tuple[str, Stored], ...]
+
+    def column(self, name: str) -> Stored:
+        """Return the column of this name in any case; where these rows have none, all its values are NULL."""
+        return next((stored for known, stored in self.columns if fold(known) == fold(name)), ABSENT)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -25,8 +37,12 @@ class SourceTable:
     """A table as the source has it."""
 
     relation: str
-    """SQL that stands after FROM."""
+    """SQL that stands after FROM, with the types on which the engine lets all rows agree: for public tables."""
     columns: tuple[tuple[str, Stored], ...]
+    parts: tuple[Part, ...]
+    """The same rows, each with the type it is stored in: for people's, which are read one by one."""
+    files: "Files | None" = None
+    """None in a DuckDB file. A CSV table can be read when its files have been loaded: see `loading`."""
 
     def column(self, name: str) -> Stored | None:
         """Return the column of this name in any case, or None."""
@@ -40,6 +56,15 @@ class Files:
     root: Path
     paths: tuple[Path, ...]
 
+    def name(self, path: Path) -> str:
+        """Return what the owner calls a file: its path below the table's folder."""
+        return shown(str(path.relative_to(self.root)))
+
+    def partition(self, path: Path) -> dict[str, str | None]:
+        """Return what the folders of a file say: names and values of its partition columns."""
+        parts = [part.partition("=") for part in path.relative_to(self.root).parts[:-1] if "=" in part]
+        return {key: None if value == _NO_VALUE else unquote(value) for key, _, value in parts}
+
     @property
     def partitions(self) -> set[tuple[str, ...]]:
         """The names of the partition columns, as each file's folders spell them."""
@@ -47,6 +72,17 @@ class Files:
             tuple(part.partition("=")[0] for part in path.relative_to(self.root).parts[:-1] if "=" in part)
             for path in self.paths
         }
+
+
+def check_place(location: Location) -> None:
+    """Refuse a source that is not there."""
+    _place(location)
+
+
+def source_root(location: Location) -> Path:
+    """Return the folder in which the files of the source have their names."""
+    path = _place(location)
+    return path if path.is_dir() else path.parent
 
 
 def source_files(location: Location) -> list[Path]:
@@ -63,11 +99,20 @@ def attach_source(connection: duckdb.DuckDBPyConnection, location: Location) -> 
         execute(connection, f"ATTACH {literal(str(_place(location)))} AS {SOURCE} (READ_ONLY)")
 
 
-def read_schema(connection: duckdb.DuckDBPyConnection, policy: Policy) -> dict[str, SourceTable]:
-    """Find every table of the policy in the source and check its columns, or refuse by the policy's own key."""
+def read_schema(
+    connection: duckdb.DuckDBPyConnection, policy: Policy, instead: Mapping[str, Files] | None = None
+) -> dict[str, SourceTable]:
+    """Find every table of the policy in the source and check its columns, or refuse by the policy's own key.
+
+    `instead` names other files to read than the source's, by table.
+    """
     found = {}
     for table in policy.tables:
-        source = _attached(connection, table) if policy.source.scheme == "duckdb" else _filed(connection, policy, table)
+        if policy.source.scheme == "duckdb":
+            source = _attached(connection, table)
+        else:
+            files = (instead or {}).get(table.name) or files_of(policy.source, table)
+            source = _filed(connection, policy, table, files)
         for column in table.columns:
             _check(table, column, source)
         for key in _foreign_keys(policy, table):
@@ -90,7 +135,9 @@ def _check(table: Table, column: Column, source: SourceTable) -> None:
         raise _no_column(table, column.name)
     check_type(table.name, column, stored)
     if not table.public:
-        check_range(table.name, column, stored)
+        for part in source.parts:
+            check_type(table.name, column, part.column(column.name))
+            check_range(table.name, column, part.column(column.name))
 
 
 def _no_column(table: Table, column: str) -> BadSource:
@@ -109,7 +156,7 @@ def _place(location: Location) -> Path:
             "Write parquet:, csv: or duckdb: with a path.",
         )
     if not location.path.exists() or (location.scheme == "duckdb" and not location.path.is_file()):
-        raise BadSource("source names nothing that exists.", "There is no data to protect.", "Check the path.")
+        raise BadSource("The source path does not exist.", "There is no data to protect.", "Check the path in source.")
     return location.path
 
 
@@ -121,8 +168,7 @@ def _data_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
                 yield Path(parent) / name
 
 
-def _filed(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table) -> SourceTable:
-    files = _files_of(policy.source, table)
+def _filed(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files) -> SourceTable:
     partitions = files.partitions
     if len(partitions) > 1:
         raise BadSource(
@@ -132,14 +178,40 @@ def _filed(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table) 
         )
     keys = next(iter(partitions))
     if policy.source.scheme == "csv":
-        return _csv(table, files, keys)
+        return _csv(policy, table, files, keys)
+    everything = _parquet(connection, files, keys)
+    alike = _stored_alike(connection, files)
+    parts = tuple(_parquet(connection, group, keys) for group in alike) if len(alike) > 1 else (everything,)
+    # where files disagree, the column is what the first of them that knows says
+    columns = {fold(name): (name, stored) for part in reversed(parts) for name, stored in part.columns}
+    return SourceTable(everything.relation, tuple(columns.values()), parts, files)
+
+
+def _parquet(connection: duckdb.DuckDBPyConnection, files: Files, keys: tuple[str, ...]) -> Part:
     options = "hive_partitioning = true, hive_types_autocast = false" if keys else "hive_partitioning = false"
     relation = f"read_parquet({_listed(files)}, union_by_name = true, {options})"
-    raw = {fold(key) for key in keys}
-    return SourceTable(relation, _described(connection, relation, raw))
+    return Part(relation, _described(connection, relation, {fold(key) for key in keys}))
 
 
-def _files_of(location: Location, table: Table) -> Files:
+def _stored_alike(connection: duckdb.DuckDBPyConnection, files: Files) -> list[Files]:
+    """Put the files together that have the same columns of the same types: in which type a value lies is its own."""
+    if len(files.paths) == 1:
+        return [files]
+    fields = "name, type, type_length, num_children, converted_type, scale, precision, logical_type"
+    found = execute(
+        connection,
+        f"SELECT file_name, list_sort(list(row({fields})::VARCHAR))::VARCHAR "  # noqa: S608
+        f"FROM parquet_schema({_listed(files)}) GROUP BY file_name",
+    )
+    schemas = dict(found)
+    groups: dict[str | None, list[Path]] = {}
+    for path in files.paths:
+        groups.setdefault(schemas.get(str(path)), []).append(path)
+    return [replace(files, paths=tuple(paths)) for paths in groups.values()]
+
+
+def files_of(location: Location, table: Table) -> Files:
+    """Find the files of one table, or refuse."""
     path, endings = _place(location), ENDINGS[location.scheme]
     if path.is_file():
         found = [Files(path.parent, (path,))] if _stem(path, endings) == fold(table.name) else []
@@ -179,9 +251,9 @@ def _listed(files: Files) -> str:
     return f"[{', '.join(literal(starless(path)) for path in files.paths)}]"
 
 
-def _csv(table: Table, files: Files, keys: tuple[str, ...]) -> SourceTable:
-    """Read CSV as text in one fixed dialect: what an engine guesses from rows would depend on people."""
-    headers = {_header(table, path) for path in files.paths}
+def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...]) -> SourceTable:
+    """Name the table that the files will be loaded into: as text, in one dialect. A guess would depend on people."""
+    headers = {_header(table, files, path) for path in files.paths}
     if len(headers) > 1:
         raise BadSource(
             f"tables.{table.name} has files with different headers.",
@@ -189,33 +261,34 @@ def _csv(table: Table, files: Files, keys: tuple[str, ...]) -> SourceTable:
             "Give them the same first line.",
         )
     names = next(iter(headers))
-    if len({fold(name) for name in (*names, *keys)}) != len(names) + len(keys) or "" in names:
+    if len({fold(name) for name in (*names, *keys)}) != len(names) + len(keys) or "" in names or not names:
         raise BadSource(
             f"tables.{table.name} has a header with an empty or a repeated name.",
             "The first line names the columns; names match whatever their case.",
             "Name every column once.",
         )
-    types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    relation = (
-        f"read_csv({_listed(files)}, columns = {{{types}}}, auto_detect = false, header = true, delim = ',', "
-        "quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, null_padding = true, "
-        f"ignore_errors = true, strict_mode = false, {'hive_types_autocast = false, ' if keys else ''}"
-        f"hive_partitioning = {'true' if keys else 'false'})"
-    )
-    return SourceTable(relation, tuple((name, Stored(quoted(name), "VARCHAR", raw=True)) for name in (*names, *keys)))
+    relation = f"{STAGE}.csv{policy.tables.index(table)}"
+    columns = tuple((name, Stored(quoted(name), "VARCHAR", raw=True)) for name in (*names, *keys))
+    return SourceTable(relation, columns, (Part(relation, columns),), files)
 
 
-def _header(table: Table, path: Path) -> tuple[str, ...]:
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
+def _header(table: Table, files: Files, path: Path) -> tuple[str, ...]:
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
-            return tuple(next(csv.reader([stream.readline(_LONGEST_HEADER)], strict=True), ()))
-    except (OSError, ValueError, EOFError, csv.Error):
-        raise BadSource(
-            f"tables.{table.name} has a file that cannot be read as CSV.",
-            "It is UTF-8 text, separated by commas, with the names of the columns in its first line.",
-            "Convert the file, and check that it can be read.",
-        ) from None
+        return header(path)
+    except Malformed as malformed:
+        refusal = not_csv(table.name, files, path, malformed)
+    raise refusal
+
+
+def not_csv(table: str, files: Files, path: Path, malformed: Malformed) -> BadSource:
+    """Return the refusal of a file that is not CSV: it is its owner who reads this, and nobody else."""
+    where = "" if malformed.line is None else f" in line {malformed.line}"
+    return BadSource(
+        f"tables.{table}: the file {files.name(path)} cannot be read as CSV{where}: {malformed.why}.",
+        "A CSV file is UTF-8 text with commas, the names of the columns in its first line, and quotation marks around "
+        "fields that hold commas, line ends or quotation marks. One wrong record would change how others are read.",
+        "Correct that line, or write the file again with a program that quotes such fields.",
+    )
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:
@@ -232,7 +305,8 @@ def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTabl
             "Correct the name, or remove the table from the policy.",
         )
     relation = f"{SOURCE}.main.{quoted(found[0])}"
-    return SourceTable(relation, _described(connection, relation, set()))
+    columns = _described(connection, relation, set())
+    return SourceTable(relation, columns, (Part(relation, columns),))
 
 
 def _described(connection: duckdb.DuckDBPyConnection, relation: str, raw: set[str]) -> tuple[tuple[str, Stored], ...]:

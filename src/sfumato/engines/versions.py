@@ -1,7 +1,7 @@
-"""Which version of the data a copy was made of: a random id, given when the source is seen to change.
+"""Snapshots of the data: which one is current, and of what it was made.
 
-Never a digest of content: in a receipt that would tell whether one guessed a database. What is compared are the names,
-sizes, times and inodes of the files, under a key, so that the manifest holds no name either.
+A snapshot has a random id. Never a digest of content: in a receipt that would tell whether one guessed a database. What
+is compared are the names, sizes and times of the files, under a key, so that the manifest holds no name either.
 """
 
 import hmac
@@ -9,14 +9,15 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from fcntl import LOCK_EX, flock
+from dataclasses import asdict, dataclass, fields
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 
 from sfumato.engines.private_file import write_whole
+from sfumato.policy.policy import Location
 from sfumato.randomness.source import Source, read_exactly
 
-FORMAT = 2
+FORMAT = 3
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
 _ID_BYTES = 16
 
@@ -27,12 +28,17 @@ class Manifest:
 
     format: int
     version: str
-    """The data version: random, public, in every receipt."""
+    """The snapshot: random, public, in every receipt."""
     stamp: str
+    """What its files were, by name, size and time."""
+    place: str
+    """Where they lay."""
     tables: str
     """The hash of the tables that the policy declares."""
     copy: str
     """The name of the copy's file."""
+    ledger: str
+    """The ledger that pays for answers about it; empty where none was open."""
 
 
 def fresh_id(source: Source) -> str:
@@ -40,23 +46,37 @@ def fresh_id(source: Source) -> str:
     return read_exactly(source, _ID_BYTES).hex()
 
 
-def stamp_of(files: Sequence[Path], salt: bytes) -> str:
-    """Return what changes when a file is added, removed, replaced or written."""
+def stamp_of(root: Path, files: Sequence[Path], salt: bytes) -> str:
+    """Return what changes when a file is added, removed, renamed or written; not when all are moved or read."""
     lines = []
     for path in files:
         status = path.stat()
-        lines.append([str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino])
-    return hmac.new(salt, json.dumps(lines).encode("utf-8", "surrogateescape"), "sha256").hexdigest()
+        lines.append([os.path.relpath(path, root), status.st_size, status.st_mtime_ns])
+    return _keyed(salt, "stamp", lines)
+
+
+def watch_of(files: Sequence[Path]) -> list[tuple[object, ...]]:
+    """Return what changes with anything that happens to a file: a copy of half of a change is not kept."""
+    found = [(str(path), path.stat()) for path in files]
+    return [(name, one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for name, one in found]
+
+
+def place_of(source: Location, salt: bytes) -> str:
+    """Return what changes when the policy names another source; the spelling of a path does not matter."""
+    return _keyed(salt, "place", [source.scheme, source.target if source.path is None else str(source.path.resolve())])
+
+
+def _keyed(salt: bytes, purpose: str, content: object) -> str:
+    return hmac.new(salt, json.dumps([purpose, content]).encode("utf-8", "surrogateescape"), "sha256").hexdigest()
 
 
 def read_manifest(path: Path) -> Manifest | None:
     """Return the manifest; None where there is none or it is not one of this format: then a copy is built."""
     try:
-        fields = json.loads(path.read_bytes())
-        manifest = Manifest(**fields)
+        manifest = Manifest(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
-    texts = (manifest.version, manifest.stamp, manifest.tables, manifest.copy)
+    texts = [getattr(manifest, one.name) for one in fields(Manifest) if one.name != "format"]
     whole = manifest.format == FORMAT and all(isinstance(text, str) for text in texts)
     return manifest if whole and Path(manifest.copy).name == manifest.copy else None
 
@@ -67,11 +87,63 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock that lets one process build while the others wait; the system lets go of it if we die."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+def locked(path: Path, wait: bool) -> Iterator[bool]:
+    """Hold the lock that lets one process build, and say whether we have it; the system lets go of it if we die.
+
+    Who does not wait is told so. A lock that somebody removed meanwhile locks nothing: then it is taken again.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            try:
+                flock(descriptor, LOCK_EX if wait else LOCK_EX | LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            if os.fstat(descriptor).st_nlink:
+                yield True
+                return
+        finally:
+            os.close(descriptor)
+
+
+class Use:
+    """A copy that somebody uses: as long as this exists, nobody removes its file. A forked process uses it too."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = -1
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            flock(descriptor, LOCK_SH)
+            if not os.fstat(descriptor).st_nlink:
+                raise FileNotFoundError
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        """Use it no longer. Closing twice is fine."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def remove_unused(path: Path) -> None:
+    """Remove a copy unless somebody uses it."""
     try:
-        flock(descriptor, LOCK_EX)
-        yield
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+        path.unlink(missing_ok=True)
+    except OSError:
+        pass  # it is in use
     finally:
         os.close(descriptor)

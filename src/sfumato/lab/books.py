@@ -145,11 +145,12 @@ def _versions(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     with opened(policy, folder, Seeded((seed, "later"))) as database:
         before = {entry.version: entry.receipt for entry in database.history()}
         spent = database.budget().spent
+        database.refresh()
         release = database.ask(ASKED, epsilon="1/2")
         if release.receipt.version in before:
-            yield "data that changed has its old version"
+            yield "a new snapshot has an old id"
         if release.receipt.id in before.values() or database.budget().spent.epsilon <= spent.epsilon:
-            yield "an answer was kept across versions of the data"
+            yield "an answer was kept across snapshots of the data"
 
 
 def _caps(policy: Policy, folder: Path, seed: object) -> Iterator[str]:

@@ -320,12 +320,12 @@ BUGS: tuple[Bug, ...] = (
     _bug(
         "answers kept across analysts",
         "books",
-        ("ledger/chain.py", "framed(account, question, policy, version)", 'framed("", question, policy, version)'),
+        ("ledger/chain.py", "framed(account, question, version)", 'framed("", question, version)'),
     ),
     _bug(
         "answers kept across versions of the data",
         "books",
-        ("database.py", "            version=self._engine.version,\n", '            version="1",\n'),
+        ("database.py", "            version=asked.engine.version,\n", '            version="1",\n'),
     ),
     _bug(
         "an analyst's own budget is not charged",
@@ -347,9 +347,9 @@ BUGS: tuple[Bug, ...] = (
         "books",
         (
             "engines/registration.py",
-            "version = known.version if known is not None and same_data else fresh_id(random)",
+            "version = known.version if known is not None and same_data else fresh_id(self._random)",
             'version = __import__("hashlib").sha256(b"".join(path.read_bytes() for path in '
-            "source_files(policy.source))).hexdigest()",
+            "source_files(self._policy.source))).hexdigest()",
         ),
     ),
     _bug(

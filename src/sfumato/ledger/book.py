@@ -86,7 +86,7 @@ class Book:
             raise BadParameter(
                 "This account does not exist.", "The policy names no such analyst.", "Open as one that it names."
             )
-        same = same_question(request.account, request.question, request.policy, request.version)
+        same = same_question(request.account, request.question, request.version)
         if key and (found := self._resumed(request.account, key, same)):
             return found
         if settled := self._store.answer(same):
@@ -123,7 +123,7 @@ class Book:
         if charge.same != same:
             raise BadParameter(
                 "This key was used for another question.",
-                "A key names one attempt at one question, under one policy and one version of the data.",
+                "A key names one attempt at one question about one snapshot of the data.",
                 "Nothing was charged. Ask with a new key.",
             )
         settled = self._store.answer(same)

@@ -50,7 +50,7 @@ class Row(NamedTuple):
     key: str = ""
     """The idempotency key; empty where none was given."""
     same: str = ""
-    """The hash of account, question, policy and version: equal for the same question."""
+    """The hash of account, question and version: equal for the same question."""
     about: int = 0
     content: str = ""
     head: str = ""
@@ -71,6 +71,11 @@ def linked(previous: str, row: Row) -> Row:
     return row._replace(head=sha256(framed(previous, *row[:-1])).hexdigest())
 
 
-def same_question(account: str, question: str, policy: str, version: str) -> str:
-    """Return what is equal for two requests iff they are the same question."""
+def same_question(account: str, question: str, version: str) -> str:
+    """Return what is equal for two requests iff they are the same question, whatever else the policy says by now."""
+    return sha256(framed(account, question, version)).hexdigest()
+
+
+def same_question_before(account: str, question: str, policy: str, version: str) -> str:
+    """Return what entries of version 0.1.0 hold instead: there any change of the policy made another question."""
     return sha256(framed(account, question, policy, version)).hexdigest()

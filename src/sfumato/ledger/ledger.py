@@ -156,6 +156,13 @@ class Ledger:
                 self._store.close()
             self._closed, self._store = True, None
 
+    def identity(self) -> str:
+        """Return the head of the first entry: no two ledgers share it."""
+        first = self._reading().row(1)
+        if first is None:
+            raise damaged("It has no entry.")
+        return first.head
+
     def record(self, task: Task) -> None:
         """Do one more kind of task in the writer's turn: opening records policies so."""
         self._done(task)

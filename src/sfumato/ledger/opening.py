@@ -7,6 +7,7 @@ from time import time_ns
 from sfumato.errors import MixedNeighbours, PolicyWeakened
 from sfumato.ledger.book import Book
 from sfumato.ledger.chain import GENESIS, Kind, Row, linked
+from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.postgres_store import PostgresStore, create_table
 from sfumato.ledger.recorded_policy import RecordedPolicy, recorded, to_content
@@ -16,20 +17,42 @@ from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Location, Policy
 
 
-def open_ledger(policy: Policy, confirm: str | None = None) -> Ledger:
+def open_ledger(policy: Policy, confirm: str | None = None, expected: str = "") -> Ledger:
     """Open the ledger that a policy names, or create it.
 
     A changed budget or another analyst is recorded. Where the tables changed after something was spent, the owner must
-    say so by giving the new policy's hash as `confirm`; that is recorded too. A changed neighbour relation is refused.
+    say so by giving the new policy's hash as `confirm`; that is recorded too. A changed neighbour relation is refused,
+    and so is another ledger than the `expected` one, which paid for what was answered before.
     """
     first = linked(GENESIS, _row(recorded(policy, {}, False))._replace(sequence=1, time=time_ns() // 1000))
     ledger = Ledger(_store_of(policy.ledger, first))
     try:
+        _require_identity(ledger, expected)
         ledger.record(lambda book: _record(book, policy, confirm))
     except BaseException:
         ledger.close()
         raise
     return ledger
+
+
+def check_ledger(policy: Policy, confirm: str | None = None) -> None:
+    """Refuse what `open_ledger` would refuse of a ledger that is there, and change nothing."""
+    place = policy.ledger.path
+    if place is not None and place.exists():
+        ledger = Ledger(partial(SqliteStore, place))
+        try:
+            ledger.record(lambda book: _check(book, policy, confirm))
+        finally:
+            ledger.close()
+
+
+def _require_identity(ledger: Ledger, expected: str) -> None:
+    if expected and ledger.identity() != expected:
+        raise damaged(
+            "It is not the one that paid for answers about this snapshot of the data.",
+            "Nothing was released. Restore the ledger and its anchor from a backup. An account that was spent does not "
+            "begin anew.",
+        )
 
 
 def _store_of(place: Location, first: Row) -> Callable[[], Store]:
@@ -43,9 +66,16 @@ def _store_of(place: Location, first: Row) -> Callable[[], Store]:
 
 
 def _record(book: Book, policy: Policy, confirm: str | None) -> None:
+    changed = _check(book, policy, confirm)
+    if changed is not None:
+        book.add(_row(changed))
+
+
+def _check(book: Book, policy: Policy, confirm: str | None) -> RecordedPolicy | None:
+    """Return what is to be recorded of this policy, or None if it is in force; refuse one that does not continue."""
     state = book.state
     if state.policy == policy_hash(policy):
-        return
+        return None
     confirmed = confirm == policy_hash(policy)
     changed = recorded(policy, state.accounts, confirmed)
     if changed.neighbours != state.neighbours:
@@ -60,7 +90,7 @@ def _record(book: Book, policy: Policy, confirm: str | None) -> None:
             "Another unit, other bounds or other keys may protect less than was promised to the people in the data.",
             f"Nothing was changed. If the owner means it, confirm the new policy by its hash, {changed.hash}.",
         )
-    book.add(_row(changed))
+    return changed
 
 
 def _row(policy: RecordedPolicy) -> Row:

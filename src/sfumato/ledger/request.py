@@ -13,7 +13,7 @@ class Request:
     account: str
     """The analyst, folded; the empty text is the dataset's own account."""
     question: str
-    """The canonical plan: two requests with equal question, policy and version under one account are the same."""
+    """The canonical plan and the policy's words about its tables: with the version it says which question this is."""
     sql: str
     """The question as `history` shows it to people: the text that was asked."""
     event: Event

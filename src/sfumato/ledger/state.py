@@ -13,7 +13,7 @@ from functools import lru_cache
 from sfumato.accounting.event import Neighbours, from_json
 from sfumato.accounting.filter import Filter
 from sfumato.errors import Refusal
-from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_question
+from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_question, same_question_before
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
 
@@ -122,7 +122,11 @@ def _under(state: State, row: Row) -> State:
 def _charged(state: State, row: Row) -> State:
     if row.same in state.unanswered or row.policy != state.policy:
         raise ValueError("the same question is being answered, or another policy is in force")
-    if row.same != same_question(row.account, row.question, row.policy, row.version):
+    names = (
+        same_question(row.account, row.question, row.version),
+        same_question_before(row.account, row.question, row.policy, row.version),
+    )
+    if row.same not in names:
         raise ValueError("not the question that it says")
     event = _read_event(row.event)
     charged = {name: state.accounts[name].charge(event) for name in {DATASET, row.account}}

@@ -1,20 +1,28 @@
-"""The identity of a plan: two plans with one text release the same thing with the same noise."""
+"""The identity of a question: its canonical plan, and the policy's words about the tables it touches."""
 
 import json
 
 from sfumato.accounting.event import to_json
+from sfumato.analysis.catalog import REMOVED
 from sfumato.planning.noise import event_of
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.canonical import canonical
-from sfumato.query.relation import Query
+from sfumato.query.relation import Query, Relation, Scan, inputs
 
 
-def question(query: Query, plan: Plan) -> str:
-    """Return the canonical text of the query and of all noise: the name under which a ledger keeps the release.
+def question(query: Query, plan: Plan, words: str) -> str:
+    """Return the canonical text of the query and of all noise, with the policy's words about the tables it touches.
 
-    It is JSON, so no text inside it can imitate another structure.
+    Together with the snapshot it is the name under which a ledger keeps the release: budget, analysts, paths and other
+    tables are no part of it. It is JSON, so no text inside it can imitate another structure.
     """
-    return json.dumps([canonical(query), [_group(group) for group in plan.groups]], separators=(",", ":"))
+    return json.dumps([canonical(query), [_group(group) for group in plan.groups], words], separators=(",", ":"))
+
+
+def tables_of(relation: Relation) -> set[str]:
+    """Return the names of the tables that are read; removed rows belong to the table they were removed from."""
+    own = {relation.table.removesuffix(REMOVED)} if isinstance(relation, Scan) else set()
+    return own.union(*(tables_of(below) for below in inputs(relation)))
 
 
 def _group(group: GroupPlan) -> list[object]:

@@ -3,7 +3,8 @@
 The text is itself a policy in TOML, without `source` and `ledger`. What belongs to it: the name, the neighbour
 relation, the budget and the analysts, every table and column with all that is promised of them; defaults written out,
 names folded, numbers reduced, everything without an order sorted. What does not: where the data and the ledger lie
-(moving a file promises nothing else; what is in it is the data version's matter), comments and spellings.
+(moving a file promises nothing else; what is in it is the data version's matter), when it is read again, comments and
+spellings.
 """
 
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from hashlib import sha256
 
+from sfumato.policy.columns import LENGTH
 from sfumato.policy.policy import (
     Analyst,
     Bounds,
@@ -55,8 +57,35 @@ def policy_hash(policy: Policy) -> str:
 
 def tables_hash(policy: Policy) -> str:
     """Return the SHA-256 of the tables alone, on which the bounded copy depends: a new budget need not rebuild it."""
-    lines = [line for table in sorted(policy.tables, key=_folded) for line in _table(table)]
-    return sha256(_lines([f"{_FORM}, tables", *lines]).encode()).hexdigest()
+    return sha256(_words(policy.tables).encode()).hexdigest()
+
+
+def words_about(policy: Policy, names: Iterable[str]) -> str:
+    """Return the SHA-256 of what the policy says about these tables, and about those that they lead to.
+
+    A table leads to the one that names its person, and to those that its columns take their keys from; whom we
+    protect, and under which relation, is said of every table.
+    """
+    found: dict[str, Table] = {}
+    waiting = [fold(name) for name in names]
+    while waiting:
+        name = waiting.pop()
+        table = policy.table(name)
+        if table is not None and name not in found:
+            found[name] = table
+            waiting += [fold(other) for other in _leads_to(table)]
+    text = _lines([f"neighbours = {_quoted(policy.neighbours)}"]) + _words(found.values())
+    return sha256(text.encode()).hexdigest()
+
+
+def _leads_to(table: Table) -> list[str]:
+    others = [column.values.table for column in table.columns if isinstance(column.values, Reference)]
+    return [*others, table.unit.table] if isinstance(table.unit, UnitPath) else others
+
+
+def _words(tables: Iterable[Table]) -> str:
+    lines = [line for table in sorted(tables, key=_folded) for line in _table(table)]
+    return _lines([f"{_FORM}, tables", *lines])
 
 
 def _lines(lines: Iterable[str]) -> str:
@@ -116,6 +145,8 @@ def _column(column: Column) -> str:
             parts.append(f"values = [{', '.join(_value(value) for value in _sorted(values))}]")
     if column.unique:
         parts.append("unique = true")
+    if column.length not in (None, LENGTH):  # form 1 is older than the key: there this is what silence means
+        parts.append(f"length = {column.length}")
     return f"{_name(column.name)} = {{ {', '.join(parts)} }}"
 
 

@@ -5,13 +5,16 @@ from datetime import date, datetime
 from fractions import Fraction
 from math import ceil, floor
 
-from sfumato.policy.entry import Entry, choice, flag, items, missing, number, refuse, section, shown, text
+from sfumato.policy.entry import Entry, choice, count, flag, items, missing, number, refuse, section, shown, text
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
 
-COLUMN_KEYS = ("type", "bounds", "step", "values", "unique")
+COLUMN_KEYS = ("type", "bounds", "step", "values", "unique", "length")
 MOST_VALUES = 10_000
 """As many cells as an answer may have."""
 LONGEST_VALUE = 1000
+LENGTH = 1000
+"""The most characters of a text that count, where the policy does not say."""
+MOST_LENGTH = 1_000_000
 _INT64 = range(-(2**63), 2**63)
 _STEPS = (Fraction(1, 10**18), Fraction(10**18))
 
@@ -51,7 +54,8 @@ def read_column(name: str, entry: Entry) -> Column:
     if bounds is not None:
         _check_grid(keys["bounds"], bounds, step)
     values = _values(kind, keys["values"], bounds, step) if "values" in keys else None
-    return Column(name, kind, bounds, step, values, flag(keys["unique"]) if "unique" in keys else False)
+    length = _length(kind, keys.get("length"), values, keys.get("values"))
+    return Column(name, kind, bounds, step, values, flag(keys["unique"]) if "unique" in keys else False, length)
 
 
 def _meant(word: str) -> str:
@@ -79,6 +83,28 @@ def _step(kind: ColumnType, entry: Entry | None) -> Fraction | None:
             "Write the precision that matters, for example step = 0.01.",
         )
     return step
+
+
+def _length(kind: ColumnType, entry: Entry | None, values: object, listed: Entry | None) -> int | None:
+    if kind is not ColumnType.TEXT:
+        if entry is None:
+            return None
+        raise refuse(
+            entry,
+            f"is written for a column of type {kind}.",
+            "Only texts are cut; numbers, dates and timestamps have bounds.",
+            "Leave out length.",
+        )
+    length = LENGTH if entry is None else count(entry, MOST_LENGTH)
+    for place, value in enumerate(values if isinstance(values, tuple) else ()):
+        if listed is not None and len(str(value)) > length:
+            raise refuse(
+                listed.below(place, value),
+                f"has {len(str(value))} characters, more than length = {length}.",
+                "Texts are cut to that length, so that no row would have this key.",
+                "Raise length, or shorten the value.",
+            )
+    return length
 
 
 def _bounds(kind: ColumnType, entry: Entry) -> Bounds:

@@ -88,6 +88,8 @@ class Column:
     """The public keys: listed, or the values of a public table's column."""
     unique: bool = False
     """Within one privacy unit each value is kept once."""
+    length: int | None = None
+    """The most characters of a text that count; None for other types, and for text that nobody declared."""
 
     @property
     def grid(self) -> Grid | None:
@@ -182,6 +184,13 @@ class Location:
     """The absolute path of a file or folder; None where the target is not one."""
 
 
+class Refresh(StrEnum):
+    """When another snapshot of the source is taken."""
+
+    MANUAL = "manual"
+    ON_CHANGE = "on-change"
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Everything the owner promised, in one immutable value."""
@@ -193,6 +202,7 @@ class Policy:
     budget: Budget
     tables: tuple[Table, ...]
     analysts: tuple[Analyst, ...]
+    refresh: Refresh = Refresh.MANUAL
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name in any case, or None."""

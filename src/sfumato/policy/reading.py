@@ -15,14 +15,14 @@ from sfumato.policy.columns import COLUMN_KEYS
 from sfumato.policy.entry import Entry, check_name, choice, missing, named, number, refuse, section, shown, text
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_location
-from sfumato.policy.policy import Analyst, Budget, Location, Policy
+from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh
 from sfumato.policy.tables import TABLE_KEYS, read_tables
 
 LARGEST_FILE = 2**20
 MOST_ANALYSTS = 10_000
 NAMELESS = "dataset"
 """The name of a dict without one; a file without one is called after itself."""
-TOP_KEYS = ("name", "source", "ledger", "neighbours", "budget", "tables", "analysts")
+TOP_KEYS = ("name", "source", "ledger", "refresh", "neighbours", "budget", "tables", "analysts")
 BUDGET_KEYS = ("epsilon", "delta", "query_delta")
 ANALYST_KEYS = ("epsilon", "delta")
 KEYS = (
@@ -40,6 +40,13 @@ _REQUIRED = (
     ("tables", "A policy without tables answers nothing.", "Add [tables.NAME] with its unit and columns."),
 )
 _SYNONYMS = {"bounded": "replace", "unbounded": "add-remove", "substitute": "replace", "swap": "replace"}
+_REFRESHING = {
+    "never": "manual",
+    "by-hand": "manual",
+    "always": "on-change",
+    "auto": "on-change",
+    "change": "on-change",
+}
 _DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
 """tomllib takes time in the square of a key's depth: minutes for one line of a megabyte."""
 _QUERIES = 1000
@@ -138,7 +145,8 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     budget = _budget(keys["budget"])
     tables = read_tables(keys["tables"])
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
-    return Policy(name, source, ledger, neighbours, budget, tables, analysts)
+    refresh = Refresh(choice(keys["refresh"], Refresh, _REFRESHING)) if "refresh" in keys else Refresh.MANUAL
+    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh)
 
 
 def _name(entry: Entry | None, root: Entry, file: Path | None) -> str:

@@ -23,6 +23,8 @@ MOST_ROWS = 10**9
 _ADVICE = f"The keys of a table are: {', '.join(TABLE_KEYS)}; its columns are declared below columns."
 _LONGEST_UNIT = 300
 _EXAMPLE = 'unit = "orders.o_custkey via l_orderkey = o_orderkey"'
+REMOVED_ROWS = "removed_rows"
+"""The column that says how many rows of a person were left out, in the table that queries call "TABLE.removed"."""
 _NAMES_NOBODY = (ColumnType.BOOLEAN, ColumnType.DECIMAL)
 
 
@@ -89,6 +91,13 @@ def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
             )
         return EachRow()
     if declared is not None:
+        if fold(words) == REMOVED_ROWS:
+            raise refuse(
+                entry,
+                f"is {shown(entry.value)}.",
+                f"The table of removed rows has the unit beside a column {REMOVED_ROWS}, and a name has one meaning.",
+                "Rename the column of the person, here and in the source.",
+            )
         return UnitColumn(_naming(entry, declared).name)
     path = _path(words)
     if path is not None:

@@ -17,6 +17,7 @@ from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
 from sfumato.release.table import text_table
 from sfumato.terminal.plain import clean
+from sfumato.terminal.reports import CHANGED
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MOST_SUMS = 3
@@ -45,6 +46,8 @@ class Checked:
     epsilon: str
     margins: tuple[tuple[str, str], ...]
     """Some questions at that price, and their margin at 95 %."""
+    source_changed: bool
+    """Whether the source has changed since its snapshot was taken."""
 
 
 def check(database: Database) -> Checked:
@@ -62,6 +65,7 @@ def check(database: Database) -> Checked:
         bought.tables,
         round_up(each),
         tuple(_margins(database, private, str(each))),
+        database.source_changed(),
     )
 
 
@@ -157,7 +161,7 @@ def checked_text(checked: Checked) -> str:
         text_table(["column", "type", "group by", "sum, average"], _columns(rows), [False] * 4) if rows else "nothing"
     )
     parts = [
-        "The policy is whole, and the data fits it.",
+        "The policy is valid and matches the data.",
         f"Who is protected\n{_indented(people)}",
         f"What analysts can learn\n{_indented(learn)}",
         "What they cannot\n" + "\n".join(f"  - {line}" for line in checked.never),
@@ -168,6 +172,8 @@ def checked_text(checked: Checked) -> str:
             f"How exactly, at epsilon = {checked.epsilon} a question (the budget answers about {checked.tables})"
             f"\n{_indented(exact)}"
         )
+    if checked.source_changed:
+        parts.append(CHANGED)
     return "\n\n".join(parts)
 
 

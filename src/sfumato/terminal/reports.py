@@ -11,6 +11,11 @@ from sfumato.release.release import Release
 from sfumato.release.table import text_table
 from sfumato.terminal.plain import round_down
 
+CHANGED = (
+    "The source has changed since its snapshot was taken (by the names, sizes or times of its files), and answers "
+    "still come from that snapshot. Take another one: sfumato refresh POLICY"
+)
+"""What the owner is told, and nobody else."""
 _LONGEST = 70
 
 
@@ -61,10 +66,11 @@ def budget_text(budget: Budget) -> str:
     return f"total      {budget.total}\nspent      {budget.spent}\nremaining  {left}"
 
 
-def budget_json(budget: Budget) -> str:
-    """Return a budget as JSON; fractions are exact text."""
-    parts = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
-    return _json({name: _loss(loss) for name, loss in parts.items()})
+def budget_json(budget: Budget, changed: bool | None = None) -> str:
+    """Return a budget as JSON; fractions are exact text. Only the owner is told whether the source has changed."""
+    losses = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
+    parts: dict[str, object] = {name: _loss(loss) for name, loss in losses.items()}
+    return _json(parts if changed is None else {**parts, "source_changed": changed})
 
 
 def quote_json(quote: Quote) -> str:

@@ -1,0 +1,278 @@
+"""CSV as RFC 4180 has it: every record by itself, any content within quotation marks; what is malformed is refused.
+
+The structure of a file is checked here, byte by byte, before anything parses it: quotation marks, the ends of records
+and the number of fields. Only whole records that have passed go on to Arrow's parser, which is fast and, in files that
+are not well-formed, kind. Every value stays text; nothing is guessed, and no value decides how another one is read.
+Proof: proofs/bounded_copy.md §0.
+"""
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv as arrow_csv
+
+_CHUNK = 1 << 24
+_LONGEST_RECORD = 1 << 28
+_LONGEST_HEADER = 1 << 20
+_LONGEST_SCALAR = 1000
+"""The most bytes of a number, a date or a truth value; longer ones are absent."""
+_QUOTE, _COMMA, _LF, _CR = b'",\n\r'
+_MARK = b"\xef\xbb\xbf"
+_UNREADABLE = (OSError, EOFError, zlib.error)
+
+
+class Malformed(Exception):  # noqa: N818
+    """A file is not CSV, and in which line; the caller says which file, to its owner."""
+
+    def __init__(self, why: str, line: int | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Whole records at the beginning of a buffer: how many bytes, how many records, how many lines."""
+
+    size: int
+    count: int
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What the first record says about all others: the names of the fields, and the byte that ends a record."""
+
+    names: tuple[str, ...]
+    end: int
+
+
+def header(path: Path) -> tuple[str, ...]:
+    """Return the names in the first record."""
+    with _opened(path) as stream:
+        return _header(_first(stream))[0].names
+
+
+def record_batches(path: Path, wanted: dict[str, int | None]) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield the wanted columns as text, a part of the file at a time, and how many records each part has.
+
+    A column has the most characters that its values keep, or None where they stay whole; `0` marks values that are no
+    text: those of more than a thousand bytes are absent. Unquoted and empty is NULL, and so is what is not UTF-8.
+    """
+    with _opened(path) as stream:
+        buffer = _first(stream)
+        form, start, line = _header(buffer)
+        buffer, final = buffer[start:], False
+        while not final:
+            more = _read(stream, max(_CHUNK - len(buffer), len(buffer), 1))
+            final = not more
+            buffer += more
+            records = _checked(buffer, form, line, final)
+            if records.size:
+                yield _parsed(buffer, records, form, wanted, line), records.count
+            buffer, line = buffer[records.size :], line + records.lines
+            if len(buffer) > _LONGEST_RECORD:
+                raise Malformed(f"a record has more than {_LONGEST_RECORD:,} bytes", line)
+
+
+def _opened(path: Path) -> BufferedReader:
+    try:
+        if path.name.lower().endswith(".gz"):
+            return gzip.open(path, "rb")  # type: ignore[return-value]
+        return path.open("rb")
+    except OSError:
+        raise Malformed("it cannot be opened") from None
+
+
+def _read(stream: BufferedReader, size: int) -> bytes:
+    """Read so many bytes, fewer at the end only."""
+    parts, missing = [], size
+    try:
+        while missing and (part := stream.read(missing)):
+            parts.append(part)
+            missing -= len(part)
+    except _UNREADABLE:
+        raise Malformed("it cannot be read to its end") from None
+    return b"".join(parts)
+
+
+def _first(stream: BufferedReader) -> bytes:
+    """Read enough for the first record, without the mark of UTF-8 that some programs put before it."""
+    return _read(stream, _LONGEST_HEADER + len(_MARK)).removeprefix(_MARK)
+
+
+def _header(buffer: bytes) -> tuple[_Form, int, int]:
+    """Read the first record: what it says, where the next one begins, and in which line."""
+    quoted = False
+    place = 0
+    for place, byte in enumerate(buffer):  # noqa: B007
+        if byte == _QUOTE:
+            quoted = not quoted
+        elif byte in (_LF, _CR) and not quoted:
+            break
+    else:
+        place = len(buffer)
+        if quoted or place >= _LONGEST_HEADER:
+            raise Malformed("its first record does not end", 1)
+    end = _CR if buffer[place : place + 1] == b"\r" and buffer[place + 1 : place + 2] != b"\n" else _LF
+    after = place + (2 if buffer[place : place + 2] == b"\r\n" else 1)
+    first = buffer[:place]
+    try:
+        names = tuple(next(csv.reader([first.decode()], strict=True), ()))
+    except UnicodeDecodeError:
+        raise Malformed("its first record is not UTF-8", 1) from None
+    except csv.Error:
+        raise Malformed("its first record is not a list of names", 1) from None
+    return _Form(names, end), after, 1 + buffer[:after].count(b"\r" if end == _CR else b"\n")
+
+
+def _checked(buffer: bytes, form: _Form, line: int, final: bool) -> _Records:
+    """Return how far the buffer holds whole records, all well-formed, or refuse by line."""
+    data = np.frombuffer(buffer, np.uint8)
+    found = (data == _COMMA) | (data == _LF)
+    for byte in (_QUOTE, _CR):
+        if bytes([byte]) in buffer:
+            found |= data == byte
+    places = np.flatnonzero(found)
+    codes = data[places]
+    marks = places[codes == _QUOTE]
+    if marks.size:
+        # an escaped mark closes and opens again, so that only the parity matters [RFC 4180, §2.7]
+        outside = ((np.cumsum(codes == _QUOTE, dtype=np.uint8) & 1) == 0) & (codes != _QUOTE)
+        places, codes = places[outside], codes[outside]
+    ending = places[codes == form.end]
+    size = int(ending[-1]) + 1 if ending.size else 0
+    if final:
+        if marks.size % 2:
+            raise Malformed("a quotation mark is opened and never closed", _line(buffer, int(marks[-1]), form, line))
+        size = len(buffer)  # the last record may end without a line end
+    _check_quotes(buffer, data[:size], marks[: np.searchsorted(marks, size)], form, line)
+    _check_line_ends(buffer, places[: np.searchsorted(places, size)], form, line)
+    kept = (codes == form.end) | (codes == _COMMA)
+    places, codes = places[kept], codes[kept]
+    if size and (not ending.size or ending[-1] + 1 < size):
+        places, codes = np.append(places, size), np.append(codes, np.uint8(form.end))
+    ends = np.flatnonzero(codes == form.end)
+    return _Records(size, _check_fields(buffer, places, ends, form, line), buffer.count(bytes([form.end]), 0, size))
+
+
+def _check_quotes(buffer: bytes, data: NDArray[np.uint8], marks: NDArray[np.intp], form: _Form, line: int) -> None:
+    """A mark opens at the beginning of a field and closes at its end; within one, marks come in pairs."""
+    if not marks.size:
+        return
+    opening, closing = marks[0::2], marks[1::2]
+    before = data[np.maximum(opening - 1, 0)]
+    wrong = opening[~((opening == 0) | (before == _COMMA) | (before == form.end) | (before == _QUOTE))]
+    last = data.size - 1
+    after = data[np.minimum(closing + 1, last)]
+    ended = (after == _COMMA) | (after == _LF) | (after == _CR) | (after == _QUOTE)
+    wrong = np.append(wrong, closing[~((closing == last) | ended)])
+    if wrong.size:
+        raise Malformed(
+            "a quotation mark stands inside a field; a field that holds one is quoted, and the mark is doubled",
+            _line(buffer, int(wrong.min()), form, line),
+        )
+
+
+def _check_line_ends(buffer: bytes, places: NDArray[np.intp], form: _Form, line: int) -> None:
+    """Outside quotation marks a carriage return belongs to the end of a record."""
+    data = np.frombuffer(buffer, np.uint8)
+    if form.end == _LF:
+        found = places[data[places] == _CR]
+        found = found[(found + 1 == data.size) | (data[np.minimum(found + 1, data.size - 1)] != _LF)]
+    else:
+        found = places[data[places] == _LF]
+    if found.size:
+        what = "carriage return" if form.end == _LF else "line feed"
+        raise Malformed(f"a {what} stands outside quotation marks", _line(buffer, int(found[0]), form, line))
+
+
+def _check_fields(buffer: bytes, places: NDArray[np.intp], ends: NDArray[np.intp], form: _Form, line: int) -> int:
+    """Return how many records there are; all have as many fields as the first. An empty line is none."""
+    fields = np.diff(ends, prepend=-1)
+    if len(form.names) == 1:
+        blank = np.zeros(fields.size, bool)
+    else:
+        stops = places[ends]
+        widths = np.diff(stops, prepend=-1) - 1
+        blank = widths == 0
+        if form.end == _LF:
+            ones = np.flatnonzero(widths == 1)
+            blank[ones[[buffer[stop - 1] == _CR for stop in stops[ones]]]] = True
+    wrong = np.flatnonzero((fields != len(form.names)) & ~blank)
+    if wrong.size:
+        first = int(wrong[0])
+        start = int(places[ends[first - 1]]) + 1 if first else 0
+        raise Malformed(
+            f"a record has {fields[first]} fields, and the first one has {len(form.names)}",
+            _line(buffer, start, form, line),
+        )
+    return int(fields.size - np.count_nonzero(blank))
+
+
+def _line(buffer: bytes, place: int, form: _Form, line: int) -> int:
+    return line + buffer.count(bytes([form.end]), 0, place)
+
+
+def _parsed(buffer: bytes, records: _Records, form: _Form, wanted: dict[str, int | None], line: int) -> pa.RecordBatch:
+    whole = memoryview(buffer)[: records.size]
+    try:
+        table = _table(whole, records, form, list(wanted), pa.string())
+    except pa.ArrowInvalid:  # a value is not UTF-8: then each is looked at by itself
+        table = _table(whole, records, form, list(wanted), pa.binary())
+    if table.num_rows != records.count:
+        raise Malformed("its records cannot be told apart", line)
+    columns = [_text(table.column(name), most) for name, most in wanted.items()]
+    return pa.record_batch(columns, names=list(wanted))
+
+
+def _table(whole: memoryview, records: _Records, form: _Form, wanted: list[str], kind: pa.DataType) -> pa.Table:
+    if not records.count:
+        return pa.table({name: pa.array([], kind) for name in wanted})
+    return arrow_csv.read_csv(
+        pa.BufferReader(pa.py_buffer(whole)),
+        arrow_csv.ReadOptions(column_names=list(form.names), block_size=records.size + 1),
+        arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(form.names) > 1),
+        arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(form.names, kind),
+            include_columns=wanted,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _text(column: pa.ChunkedArray, most: int | None) -> Any:
+    values = column.combine_chunks()
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks)
+    if values.type == pa.binary():
+        values = pa.array([_decoded(value) for value in values.to_pylist()], pa.string())
+    if most is None:
+        return values
+    longest = pc.max(pc.binary_length(values)).as_py() or 0
+    if longest <= (most or _LONGEST_SCALAR):
+        return values
+    if most:
+        return pc.utf8_slice_codeunits(values, 0, most)
+    return pc.if_else(pc.less_equal(pc.binary_length(values), _LONGEST_SCALAR), values, None)
+
+
+def _decoded(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
