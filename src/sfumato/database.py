@@ -14,7 +14,7 @@ from sfumato.engines.desk import evaluate
 from sfumato.engines.duckdb_engine import DuckDB, Job
 from sfumato.engines.registration import has_changed, snapshot, was_paid_for
 from sfumato.engines.versions import fresh_id
-from sfumato.errors import BadParameter, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
+from sfumato.errors import BadParameter, BadPolicy, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger
@@ -176,8 +176,8 @@ class Database:
         self, asked: Prepared, name: str, sequence: int | None = None, head: str | None = None, bits: int = 0
     ) -> Receipt:
         version, loss = asked.engine.version, asked.plan.loss
-        described = {"source": self._source.name, "gamma": declared_gamma(self._source)}
-        return Receipt(name, self._policy_hash, version, loss, sequence, head, bits, **described)
+        coins, gamma = self._source.name, declared_gamma(self._source)
+        return Receipt(name, self._policy_hash, version, loss, sequence, head, bits, source=coins, gamma=gamma)
 
     def _kept(self, plan: Plan, kept: str) -> Release:
         stored = json.loads(kept)
@@ -240,6 +240,12 @@ def refreshed(
 
 
 def _opened(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool = False) -> Database:
+    if policy.sealed is not None:
+        raise BadPolicy(
+            "This policy is of a sealed database.",
+            "Its rows are ciphertexts, and there is no source to read.",
+            "Open it with sfumato.sealed.database.open_sealed.",
+        )
     if policy.ledger.path is not None and not policy.ledger.path.exists() and was_paid_for(policy):
         raise damaged(
             "Its file is gone, and the snapshot of the data that it paid for is still there.",

@@ -107,7 +107,8 @@ def _folded(high: Cells, low: Cells) -> Residues:
     eight = ((high & np.uint64((1 << 58) - 1)) << np.uint64(3)) + (high >> np.uint64(58))  # 8 · high, folded
     total = (eight & mask) + (eight >> _NARROW_BITS) + (low & mask) + (low >> _NARROW_BITS)
     total = (total & mask) + (total >> _NARROW_BITS)
-    return np.where(total >= mask, total - mask, total)
+    folded: Residues = np.where(total >= mask, total - mask, total)
+    return folded
 
 
 def _cell(cell: object) -> int:

@@ -58,7 +58,8 @@ class Padding:
     def draw(self, cells: int, source: Source) -> Integers:
         """Draw the number of dummies for each of so many cells."""
         noise = DiscreteLaplace(self.moved / self.epsilon).draw(integer(cells, "cells", 0), source)
-        return np.maximum(noise + self.shift, 0)
+        dummies: Integers = np.maximum(noise + self.shift, 0)
+        return dummies
 
     def _hides(self, shift: int, step: Fraction) -> bool:
         """Decide both bounds by enclosures: one cell that changes by k rows, and k cells that change by one."""
