@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types tests bench clean
+.PHONY: demo test lint types tests long bench clean
 
 demo: .venv/installed
 	$(BIN)/sfumato demo
@@ -21,6 +21,10 @@ types: .venv/tested
 
 tests: .venv/tested .venv/programs
 	$(BIN)/pytest -n 2 --durations=8
+
+# Examples that nobody has seen yet, 20 times over; what it finds is kept as an @example.
+long: .venv/tested
+	$(BIN)/python -m tests.longer
 
 # One question each, one ratio each; they compare with other libraries, so they install those too.
 bench: .venv/benched

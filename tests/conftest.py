@@ -1,6 +1,15 @@
-"""What holds for every test: no example fails for being slow, since the machines are shared."""
+"""What holds for every test: the examples are the same in every run, and none fails for being slow.
+
+A commit is green or red by its own doing, so the examples that Hypothesis draws are derived from the test itself. New
+ones are looked for by command, `python -m tests.longer`; what it finds is kept as an `@example`.
+"""
+
+import os
 
 from hypothesis import settings
 
-settings.register_profile("sfumato", deadline=None)
-settings.load_profile("sfumato")
+RANDOM = "SFUMATO_RANDOM_EXAMPLES"
+
+settings.register_profile("the same examples in every run", derandomize=True, deadline=None)
+settings.register_profile("other examples in every run", derandomize=False, deadline=None, print_blob=True)
+settings.load_profile("other examples in every run" if os.environ.get(RANDOM) else "the same examples in every run")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import BadParameter
-from sfumato.exact import decimal_rational, integer, positive, positive_rational, probability, rational
+from sfumato.exact import decimal_rational, integer, positive, positive_rational, probability, rational, typed_rational
 
 Door = Callable[[object, str], Fraction]
 
@@ -33,6 +33,7 @@ DOORS: tuple[Door, ...] = (
     probability,
     _any_integer,
     _positive_typed,
+    typed_rational,
 )
 
 HOSTILE: tuple[object, ...] = (
@@ -198,3 +199,17 @@ def test_an_integer_below_the_least_is_refused(least: int) -> None:
     for value in (least - 1, np.int64(least - 1), Fraction(least - 1)):
         with pytest.raises(BadParameter, match="is below"):
             integer(value, "times", least)
+
+
+@pytest.mark.parametrize("value", ["1e-40", "1e40", f"{10**40 - 1}/{10**40 - 3}", "-0.5", 0.1, 0])
+def test_prices_of_forty_digits_are_read_as_they_are(value: object) -> None:
+    assert typed_rational(value, "epsilon") == decimal_rational(value, "epsilon")
+
+
+@pytest.mark.parametrize(
+    "value", ["1e-41", "1e41", "1e-300", f"1/{'7' * 1982}", f"1.{'3' * 41}", Fraction(1, 10**5000), 5e-324]
+)
+def test_prices_of_more_digits_are_refused(value: object) -> None:
+    with pytest.raises(BadParameter, match="40 digits") as refused:
+        typed_rational(value, "epsilon")
+    assert len(str(refused.value)) < 400

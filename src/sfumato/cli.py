@@ -43,10 +43,12 @@ class _Refusing(click.Group):
 
 
 def print_refusal(refusal: Refusal) -> None:
-    """Print what, why and what next to stderr, a line each."""
-    click.echo(f"{click.style(f'Refused ({refusal.code}):', fg='red', bold=True)} {refusal.what}", err=True)
-    click.echo(f"  why:  {refusal.why}", err=True)
-    click.echo(f"  next: {refusal.remedy}", err=True)
+    """Print what, why and what next to stderr, a line each; what it quotes may hold anything."""
+    from sfumato.release.harmless import visible
+
+    click.echo(f"{click.style(f'Refused ({refusal.code}):', fg='red', bold=True)} {visible(refusal.what)}", err=True)
+    click.echo(f"  why:  {visible(refusal.why)}", err=True)
+    click.echo(f"  next: {visible(refusal.remedy)}", err=True)
 
 
 @click.group(cls=_Refusing, context_settings={"help_option_names": ["-h", "--help"]})
@@ -266,13 +268,18 @@ def ask(
             exports.check_apart(path, database.policy)
         before = database.budget()
         release = database.ask(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
-        if output is not None:
-            exports.write_file(exports.encoded(release, kind), output)
-            click.echo(f"Wrote {output}.", err=True)
-        elif kind == "table":
-            _print_table(database, release, before)
-        else:
-            sys.stdout.buffer.write(exports.encoded(release, kind))
+        try:
+            if output is not None:
+                exports.write_file(exports.encoded(release, kind), output)
+                click.echo(f"Wrote {output}.", err=True)
+            elif kind == "table":
+                _print_table(database, release, before)
+            else:
+                sys.stdout.buffer.write(exports.encoded(release, kind))
+        except Refusal:
+            _print_table(database, release, before)  # it was charged: it is shown in any case
+            raise
+        sys.stdout.flush()  # before a picture is drawn by a program that is not ours
         if plot is not None:
             exports.write_plot(release, plot)
             click.echo(f"Drew {plot}.", err=True)
@@ -391,13 +398,21 @@ def history(policy: Path, analyst: str | None, form: str) -> None:
 @main.command()
 @_policy
 @_report
-def verify(policy: Path, form: str) -> None:
+@click.option("--accept-clock", is_flag=True, help="Go on although the clock is behind the last entry: on record.")
+def verify(policy: Path, form: str, accept_clock: bool) -> None:
     """Check the ledger with a second reader.
 
     Every hash and every sum is computed again.
     """
     from sfumato.terminal.reports import verified_json, verified_text
 
+    if accept_clock:
+        from sfumato.ledger import opening
+        from sfumato.policy.reading import read_policy
+
+        behind = opening.accept_clock(read_policy(policy))
+        said = f"It is on record that the clock is right, {behind} behind the last entry." if behind else ""
+        click.echo(said or "The clock is not behind the last entry: nothing was recorded.", err=True)
     with _opened(policy) as database:
         verified = database.verify()
         click.echo(verified_json(verified) if form == "json" else verified_text(verified))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -78,8 +78,7 @@ class Database:
                 return self._kept(asked.plan, charge.kept)
             aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
-            receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy.bits)
-            receipt = replace(receipt, needed=needed_bits(asked.plan, noisy))
+            receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
             release = make_release(asked.plan, noisy, receipt, evaluate)
             charge.settle(_stored(receipt, noisy))  # kept: asking again is free
         return release
@@ -98,9 +97,10 @@ class Database:
         self._require_owner("take a snapshot")
         with snapshot(self.policy, progress or _silent, again=True) as taken:
             registered = taken.keep(self._ledger.identity())
-        before, self._engine = self._engine, DuckDB(self.policy, registered, Limits())
+        engine = DuckDB(self.policy, registered, Limits())
+        before, self._engine = self._engine, engine
         before.retire()
-        return self._engine.version
+        return engine.version
 
     def source_changed(self) -> bool:
         """Tell the owner whether the source has changed since the last snapshot: by names, sizes and times of files."""
@@ -145,7 +145,8 @@ class Database:
         self._check_open()
         engine = self._engine
         query = parse(sql, engine.catalog)  # text -> our own algebra; nothing else goes further
-        private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
+        with engine.public.one_question():  # what is free has limits
+            private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
@@ -173,11 +174,26 @@ class Database:
         )
 
     def _receipt(
-        self, asked: Prepared, name: str, sequence: int | None = None, head: str | None = None, bits: int = 0
+        self,
+        asked: Prepared,
+        name: str,
+        sequence: int | None = None,
+        head: str | None = None,
+        noisy: Noisy | None = None,
     ) -> Receipt:
-        version, loss = asked.engine.version, asked.plan.loss
-        coins, gamma = self._source.name, declared_gamma(self._source)
-        return Receipt(name, self._policy_hash, version, loss, sequence, head, bits, source=coins, gamma=gamma)
+        bits, needed = (0, 0) if noisy is None else (noisy.bits, needed_bits(asked.plan, noisy))
+        return Receipt(
+            name,
+            self._policy_hash,
+            asked.engine.version,
+            asked.plan.loss,
+            sequence,
+            head,
+            bits,
+            source=self._source.name,
+            gamma=declared_gamma(self._source),
+            needed=needed,
+        )
 
     def _kept(self, plan: Plan, kept: str) -> Release:
         stored = json.loads(kept)

@@ -118,6 +118,12 @@ class BadSql(Refusal):
     code = "bad_sql"
 
 
+class FreeLimit(Refusal):
+    """What costs nothing (public tables, VALUES, quotes) would take too many rows, bytes or seconds."""
+
+    code = "free_limit"
+
+
 class QueryTooLarge(Refusal):
     """The text is longer, deeper or wider than a query may be."""
 
@@ -210,6 +216,12 @@ class NoSnapshot(Refusal):
         super().__init__(what, why, remedy)
 
 
+class OtherLedger(Refusal):
+    """The ledger that the policy names is another dataset's. Nothing was changed."""
+
+    code = "other_ledger"
+
+
 class PolicyChanged(Refusal):
     """Another policy was recorded in the ledger since this handle was opened."""
 
@@ -243,6 +255,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     BudgetExhausted,
     EngineFailed,
     EntropyFailed,
+    FreeLimit,
     ImperfectSource,
     KeysNeedDelta,
     LedgerDamaged,
@@ -251,6 +264,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     MalformedEvent,
     MixedNeighbours,
     NoSnapshot,
+    OtherLedger,
     PolicyChanged,
     PolicyWeakened,
     QueryTooLarge,

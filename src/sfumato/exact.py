@@ -1,8 +1,8 @@
 """Numbers from people become exact integers and fractions here, or are refused.
 
-Two doors. `rational` is for numbers that decide privacy inside the house: a float is refused, because 0.1 is not one
-tenth. `decimal_rational` is for numbers a person typed as a target: a float is read as its shortest decimal text, so
-0.1 means one tenth.
+Three doors. `rational` is for numbers that decide privacy inside the house: a float is refused, because 0.1 is not one
+tenth. `decimal_rational` reads a float as its shortest decimal text, so 0.1 means one tenth. `typed_rational` does the
+same for the prices and margins of questions, and lets only numbers through that a person could mean.
 """
 
 import re
@@ -18,6 +18,9 @@ _TEXT = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)", re.AS
 _LONGEST = 2000
 # No parameter of privacy needs more than some two thousand digits, and Python refuses to print more than 4300.
 _BITS = 8192
+TYPED_DIGITS = 40
+"""So many digits may an epsilon, a delta or a margin have above and below the line, as in a policy."""
+_TYPED = 10**TYPED_DIGITS
 
 
 def rational(value: object, name: str) -> Fraction:
@@ -54,6 +57,25 @@ def decimal_rational(value: object, name: str) -> Fraction:
     if _is_float(value):
         return _from_text(repr(float(value)), name)  # type: ignore[arg-type]
     return rational(value, name)
+
+
+def typed_rational(value: object, name: str) -> Fraction:
+    """Read an epsilon, a delta or a margin: at most 40 digits above and below the line, or it is refused at once.
+
+    Fewer would refuse numbers that somebody means; more make a price that takes long to compute and sums that grow
+    with every question.
+
+    >>> typed_rational("1/3", "epsilon"), typed_rational(1e-9, "delta")
+    (Fraction(1, 3), Fraction(1, 1000000000))
+    """
+    number = decimal_rational(value, name)
+    if abs(number.numerator) <= _TYPED and number.denominator <= _TYPED:
+        return number
+    raise BadParameter(
+        f"{name} = {shown(value)} has more than {TYPED_DIGITS} digits.",
+        f"As a fraction it has more than {TYPED_DIGITS} digits above or below the line; no price or margin needs them.",
+        f"Give {name} with fewer digits, neither that small nor that large.",
+    )
 
 
 def positive(value: Fraction, name: str) -> Fraction:

@@ -28,7 +28,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.filter import UNIT, Filter, rounded_loss
+from sfumato.accounting.filter import LONGEST_SUM, UNIT, Filter, added, rounded_loss
 from sfumato.errors import BadParameter, BudgetExhausted, MixedNeighbours, UnsupportedEvent
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -350,3 +350,31 @@ def test_an_analyst_who_mixes_pure_gaussian_and_failing_releases_gets_no_more_th
 
     reached = value(Fraction(0), budget, 4)
     assert Fraction(delta) / 2 < reached <= Fraction(delta)
+
+
+@pytest.mark.parametrize("questions", [3, 7, 997, 10**39 + 3])
+def test_a_budget_for_exactly_m_equal_questions_is_exact_for_every_m(questions: int) -> None:
+    share, budget = Fraction(1, questions), Filter(Fraction(1), Fraction(0))
+    for _ in range(min(questions, 1000)):
+        budget = budget.charge(Pure(share, ADD))
+    assert budget.pure == min(questions, 1000) * share
+    if questions < 1000:
+        with pytest.raises(BudgetExhausted):
+            budget.charge(Pure(share, ADD))
+
+
+def test_sums_of_long_fractions_stay_short_and_are_never_below_the_truth() -> None:
+    random.seed(8)
+    budget, exact = Filter(Fraction(1), Fraction(1, 10**6)), Fraction(0)
+    for _ in range(300):
+        loss, delta = (Fraction(1, random.randrange(10**39, 10**40)) for _ in range(2))
+        budget, exact = budget.charge(Approximate(Pure(loss, ADD), delta)), exact + loss
+        assert budget.pure is not None
+        assert exact <= budget.pure < exact + Fraction(300, UNIT)
+        assert max(budget.pure.denominator, budget.approximate.denominator) <= LONGEST_SUM
+    assert exact.denominator > LONGEST_SUM  # so some of them were rounded
+
+
+@given(st.fractions(0, 1), st.fractions(0, 1))
+def test_short_fractions_are_added_exactly(one: Fraction, other: Fraction) -> None:
+    assert added(one, other) == one + other

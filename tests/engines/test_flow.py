@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Order, Pair, Read, Show, Take, outputs
+from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Kept, Order, Pair, Read, Show, Take, outputs
 from sfumato.analysis.scalar import Operator, Scalar, column
 from sfumato.engines.connection import quoted
 from sfumato.engines.duckdb_flow import PLACE, flow_sql
@@ -66,6 +66,8 @@ def _rows(flow: Flow, table: list[tuple[Any, ...]]) -> list[Row]:
             return [{(label, name): value for (name, _, _), value in zip(columns, row, strict=True)} for row in table]
         case Given(label, columns, rows):
             return [{(label, name): v for (name, _), v in zip(columns, row, strict=True)} for row in rows or ()]
+        case Kept():
+            raise AssertionError("public rows are kept by an engine: see test_enforcement.py")
         case Keep(source, condition):
             return [row for row in _rows(source, table) if _value(condition, row) is True]
         case Pair():

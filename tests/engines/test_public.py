@@ -138,7 +138,7 @@ def test_a_private_table_cannot_be_read_as_a_public_one(engine: DuckDB) -> None:
     with pytest.raises(KeyError):
         engine.exact(Show(read(table), "out", ()))
     with pytest.raises(KeyError):
-        engine.public.most_alike(read(table), ())
+        engine.public.kept(read(table), (), ())
     with pytest.raises(KeyError):
         engine.public.reach(read(table), of(table, "age"))
 
@@ -150,10 +150,10 @@ def test_facts_of_public_flows_are_counted_once(engine: DuckDB, monkeypatch: pyt
     def facts() -> list[object]:
         null = Keep(flow, Scalar(Operator.IS_NULL, (site,), of(table, "active").facts))
         return [
-            public.most_alike(flow, (site,)),
-            public.most_alike(flow, ()),
-            public.most_alike(null, (site,)),
-            public.most_alike(flow, (site, of(table, "active"))),
+            public.kept(flow, (), (site,)).most,
+            public.kept(flow, (), ()).most,
+            public.kept(null, (), (site,)).most,
+            public.kept(flow, (), (site, of(table, "active"))).most,
             public.reach(flow, of(table, "wage")),
             public.reach(Keep(flow, Scalar(Operator.IS_NULL, (of(table, "wage"),), site.facts)), of(table, "wage")),
             public.distinct(flow, site, 2),
@@ -163,7 +163,7 @@ def test_facts_of_public_flows_are_counted_once(engine: DuckDB, monkeypatch: pyt
 
     expected = [2, 4, 0, 1, (-125, 1250), None, ("north", "south"), None, (False, True)]
     assert facts() == expected
-    monkeypatch.setattr(public, "_rows", None)  # the second time nothing is run
+    monkeypatch.setattr(public, "_run", None)  # the second time nothing is run
     assert facts() == expected
 
 
@@ -174,6 +174,6 @@ def test_literal_rows_need_no_table(engine: DuckDB) -> None:
     assert engine.public.distinct(given, name, 9) == ("", "a'b")
     nothing = Given("empty", (("n", number),), ())
     pair = Pair(JoinKind.LEFT, given, nothing, None)
-    assert engine.public.most_alike(pair, (name,)) == 1
-    assert engine.public.most_alike(nothing, ()) == 0
-    assert engine.public.most_alike(Given("one", (), ((),)), ()) == 1
+    assert engine.public.kept(pair, (), (name,)).most == 1
+    assert engine.public.kept(nothing, (), ()).most == 0
+    assert engine.public.kept(Given("one", (), ((),)), (), ()).most == 1

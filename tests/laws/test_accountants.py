@@ -183,6 +183,7 @@ DOMINATED: list[Event] = [
     Composed((GaussianNoise(1, Fraction(9), ADD), Repeated(LaplaceNoise(2, Fraction(30), ADD), 9))),
     Repeated(Approximate(Pure(Fraction(1, 10), ADD), Fraction(1, 10**9)), 80),
     Repeated(RandomizedResponse(Fraction(1, 5), 4, REPLACE), 40),
+    Repeated(BoundedRange(Fraction(1, 2), ADD), 50),
 ]
 
 

@@ -20,6 +20,7 @@ from sfumato.errors import (
     LedgerDamaged,
     LedgerUnavailable,
     MixedNeighbours,
+    OtherLedger,
     PolicyChanged,
     PolicyWeakened,
 )
@@ -364,3 +365,19 @@ def test_a_ledger_that_is_replaced_while_in_use_is_refused(policy: Policy, tmp_p
     with pytest.raises(LedgerDamaged, match="replaced"):
         _ask(ledger, policy, "q")
     ledger.close()
+
+
+def test_a_ledger_belongs_to_the_dataset_whose_name_it_has(tmp_path: Path) -> None:
+    mine, yours = policy_in(tmp_path), policy_in(tmp_path, 100, name="another clinic")
+    open_ledger(mine).close()
+    with pytest.raises(OtherLedger, match="belongs to 'clinic', not to 'another clinic'"):
+        open_ledger(yours)
+    ledger = open_ledger(mine)
+    assert ledger.budget().total.epsilon == 1
+    ledger.close()
+    renamed = open_ledger(yours, confirm=policy_hash(yours))  # only the owner knows that it is the same
+    assert renamed.budget().total.epsilon == 100
+    renamed.verify()
+    renamed.close()
+    with pytest.raises(OtherLedger, match="belongs to 'another clinic', not to 'clinic'"):
+        open_ledger(mine)

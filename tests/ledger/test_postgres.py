@@ -3,14 +3,16 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.ledger.accounts import policy_in, request_for
+from tests.ledger.accounts import TABLES, policy_in, request_for
 from tests.ledger.answering import crowds
 from tests.ledger.postgres import binaries, server
 
-from sfumato.errors import BudgetExhausted, LedgerUnavailable, PolicyWeakened
+from sfumato.errors import BudgetExhausted, LedgerUnavailable, OtherLedger, PolicyWeakened
 from sfumato.ledger.opening import open_ledger
+from sfumato.ledger.postgres_store import PostgresStore
 from sfumato.policy.policy import Policy
 
 FITS = 200
@@ -91,6 +93,84 @@ def test_rows_on_a_server_are_neither_changed_nor_deleted(url: str, policy: Poli
 def test_other_tables_need_the_owners_word_on_a_server_too(url: str) -> None:
     with pytest.raises(PolicyWeakened):
         open_ledger(policy_in(Path(), "5", ledger=url, tables={"visits": {"unit": "rows"}}))
+
+
+def _in_schema(url: str, schema: str) -> str:
+    with _connected(url) as connection:
+        connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+    return f"{url}?options=-csearch_path%3D{schema},public"
+
+
+def _connected(url: str) -> Any:
+    return pytest.importorskip("psycopg").connect(url, autocommit=True)
+
+
+def test_the_search_path_of_a_url_says_in_which_schema_the_ledger_lies(url: str) -> None:
+    clinics = [
+        policy_in(Path(), budget, name=name, ledger=_in_schema(url, name))
+        for name, budget in (("north", "1"), ("south", "0.02"))
+    ]
+    north, south = map(open_ledger, clinics)
+    with north.charge(request_for(clinics[0], "asked in the north")) as charge:
+        charge.settle("of the north")
+    assert [str(ledger.budget().total.epsilon) for ledger in (north, south)] == ["1", "1/50"]
+    assert (len(north.history()), len(south.history())) == (1, 0)
+    with _connected(url) as connection:
+        found = connection.execute("SELECT schemaname FROM pg_tables WHERE tablename = 'sfumato_entries'").fetchall()
+    assert {("north",), ("south",)} <= set(found)
+    for ledger in (north, south):
+        ledger.verify()
+        ledger.close()
+
+
+def test_charges_at_the_same_place_of_two_ledgers_of_a_database_are_two(url: str) -> None:
+    clinics = [
+        policy_in(Path(), "1", name=name, ledger=_in_schema(url, name), tables=TABLES) for name in ("east", "west")
+    ]
+    east, west = map(open_ledger, clinics)
+    with (
+        east.charge(request_for(clinics[0], "the same")) as first,
+        west.charge(request_for(clinics[1], "the same")) as second,
+    ):
+        assert first.sequence == second.sequence
+        second.settle("of the west")
+        other = open_ledger(clinics[0])
+        assert not other._store.claim(first.sequence)  # type: ignore[union-attr]
+        other.close()
+        first.settle("of the east")
+    assert [entry.state for ledger in (east, west) for entry in ledger.history()] == ["settled", "settled"]
+    east.close()
+    west.close()
+
+
+def test_a_schema_that_does_not_exist_is_refused(url: str) -> None:
+    with pytest.raises(LedgerUnavailable, match="schema"):
+        open_ledger(policy_in(Path(), "1", ledger=f"{url}?options=-csearch_path%3Dnowhere"))
+
+
+def test_settings_of_the_url_cannot_make_commits_less_durable(url: str) -> None:
+    ledger = open_ledger(policy_in(Path(), "1", name="fast", ledger=f"{_in_schema(url, 'fast')}"))
+    store = PostgresStore(f"{url}?options=-csearch_path%3Dfast%20-csynchronous_commit%3Doff")
+    assert store._connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+    store.close()
+    ledger.close()
+
+
+def test_a_ledger_of_another_dataset_is_refused_and_keeps_its_cap(url: str) -> None:
+    address = _in_schema(url, "shared")
+    mine = policy_in(Path(), "1", name="mine", ledger=address)
+    open_ledger(mine).close()
+    with pytest.raises(OtherLedger, match=r"belongs to 'mine', not to 'yours'"):
+        open_ledger(policy_in(Path(), "100", name="yours", ledger=address))
+    again = open_ledger(mine)
+    assert again.budget().total.epsilon == 1
+    again.close()
+
+
+def test_an_account_that_lies_where_an_older_version_put_it_does_not_begin_anew(url: str) -> None:
+    open_ledger(policy_in(Path(), "5", ledger=url)).close()  # in "public", whatever the URL said
+    with pytest.raises(LedgerUnavailable, match=r"lies in the schema public, not in moved"):
+        open_ledger(policy_in(Path(), "5", ledger=_in_schema(url, "moved")))
 
 
 def test_a_server_that_is_not_there_is_unavailable_and_its_address_is_not_repeated() -> None:

@@ -1,8 +1,10 @@
 """A plan is a function of query and wish; a wish may only tighten the policy."""
 
 import time
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, SECRET_DEPT, asked, group_of, price, private_of
@@ -29,6 +31,23 @@ def _wish(epsilon: object = None, within: object = None, delta: object = None, o
 @pytest.mark.parametrize("epsilon", ["0.1", 0.1, Decimal("0.1"), Fraction(1, 10), "1/10"])
 def test_epsilon_is_read_exactly_however_it_is_written(epsilon: object) -> None:
     assert _wish(epsilon) == Wish(Fraction(1, 10), Fraction(1, 10**9), (), CAP)
+
+
+LONG = ("1e-41", "1e-1500", f"1/{'7' * 1982}", Fraction(1, 10**41), 1e-300, f"0.{'1' * 41}")
+
+
+@pytest.mark.parametrize("value", LONG, ids=lambda value: str(value)[:12])
+def test_prices_and_margins_of_more_than_forty_digits_are_refused_before_anything_is_planned(value: Any) -> None:
+    options = Options(epsilon=Fraction(value), delta=Fraction(value))
+    wishes: list[dict[str, Any]] = [
+        {"epsilon": value},
+        {"epsilon": 1, "delta": value},
+        {"within": {"n": value}},
+        {"options": options},
+    ]
+    for wish in wishes:
+        with pytest.raises(BadParameter, match="40 digits"):
+            _wish(**wish)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, "nan", float("inf"), "much", True, [], "1/0"])
@@ -91,6 +110,17 @@ def test_extreme_prices_have_plans_and_quotes(epsilon: str) -> None:
     plan = make_plan(VISITS, price(epsilon, "1e-9"))
     assert plan.loss.epsilon == Fraction(epsilon)
     assert str(make_quote(plan))
+
+
+@pytest.mark.parametrize("delta", ["1e-9", "1e-40", f"1/{10**40 - 57}"])
+@pytest.mark.parametrize("epsilon", ["1e-40", "1e40", f"{10**40 - 57}/{10**40 - 63}", f"1/{10**40 - 57}"])
+def test_whatever_price_is_allowed_is_planned_in_less_than_a_second(epsilon: str, delta: str) -> None:
+    secret = private_of(group_of(asked("count"), asked("avg", COST), keys=(SECRET_DEPT,)))
+    begun = time.process_time()
+    for private in (VISITS, secret):
+        with suppress(BadParameter):  # too little or too much to select keys by
+            str(make_quote(make_plan(private, _wish(epsilon, delta=delta))))
+    assert time.process_time() - begun < 1
 
 
 def test_a_plan_takes_milliseconds() -> None:

@@ -87,3 +87,23 @@ def test_lookup_and_numbering() -> None:
     assert lookup(Name("A", quoted=True), {"a": 1}) is None
     assert unique(["a", "a", "a#2"]) == ["a", "a#2", "a#2#2"]
     assert free("a", set()) == "a"
+
+
+KELVIN = "\N{KELVIN SIGN}"
+
+
+@pytest.mark.parametrize(("one", "other"), [("É", "é"), (KELVIN, "k"), ("ſ", "s"), ("İ", "i"), ("Σ", "ς"), ("ẞ", "ß")])
+def test_only_a_to_z_fold(one: str, other: str) -> None:
+    assert Name("AbZ").matches("aBz")
+    for left, right in ((one, other), (other, one)):
+        assert not Name(left).matches(right)
+        assert lookup(Name(left), {right: 1}) is None
+        assert lookup(Name(left), {left: 1, right: 2}) == 1
+    assert str(Name(one)) == one
+
+
+def test_a_column_of_another_letter_is_unknown() -> None:
+    for table, column in (("visits", "urgent"), ("visits", "age")):
+        assert parse(f"SELECT COUNT({column.upper()}) FROM {table.upper()}", CLINIC).names == ("count",)
+    with pytest.raises(UnknownName):
+        parse("SELECT COUNT(*) FROM vi\N{LATIN SMALL LETTER LONG S}its", CLINIC)

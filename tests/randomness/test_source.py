@@ -161,6 +161,25 @@ def test_no_entropy_means_no_noise(fresh: _SystemSource, monkeypatch: pytest.Mon
     assert len(fresh.read(5)) == 5  # and asking again works
 
 
+class Panic(BaseException):
+    """What a library written in Rust raises when it gives up: no Exception."""
+
+
+@pytest.mark.parametrize("failure", [Panic(), ImportError()], ids=["panic", "missing"])
+def test_a_cipher_that_cannot_be_loaded_is_a_refusal(
+    fresh: _SystemSource, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    def fail(_: str) -> object:
+        raise failure
+
+    module._ciphers.cache_clear()
+    monkeypatch.setattr(module, "import_module", fail)
+    with pytest.raises(EntropyFailed, match="could not be started"):
+        fresh.read(1)
+    monkeypatch.undo()
+    assert len(fresh.read(5)) == 5  # and asking again works
+
+
 @pytest.mark.parametrize("seed", [b"", b"short", bytes(48)], ids=["empty", "short", "zeros"])
 def test_a_seed_that_no_generator_gives_is_refused(
     fresh: _SystemSource, monkeypatch: pytest.MonkeyPatch, seed: bytes

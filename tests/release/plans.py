@@ -72,15 +72,24 @@ def make_plan(
         asked,
         Contribution(1, 1, False, False),
     )
-    measured = tuple(
-        Measured(name, Aggregation.COUNT, None, False, None, count_sensitivity(1, ADD), mechanism)
-        for name, mechanism in mechanisms.items()
-    )
+    centred = any(derived(one).offset for one in aggregations)
+    measured = tuple(_measured(name, mechanism, centred) for name, mechanism in mechanisms.items())
     plan = GroupPlan(group, selection, measured, tuple(derived(one) for one in aggregations))
     shown = outcome or show(noisy_table(aggregations), aggregations)
     names = tuple(item.name for item in shown.items)
     private = PrivateQuery((group,), shown, names, ADD)
     return Plan(private, (plan,), LOSS, measured[0].mechanism.event)
+
+
+def _measured(name: str, mechanism: Mechanism, centred: bool) -> Measured:
+    """Return N, a count of rows, or T or Q, sums over the same rows."""
+    least, most = (LOW - OFFSET, HIGH - OFFSET) if centred else (LOW, HIGH)
+    spans = {"T": (least, most), "Q": (0, max(abs(least), abs(most)) ** 2)}
+    if name not in spans:
+        return Measured(name, Aggregation.COUNT, None, False, None, count_sensitivity(1, ADD), mechanism)
+    facts = Facts(Type.DECIMAL, Kind.INTEGER, False, STEP, *spans[name])
+    argument = column("rows", name, facts)
+    return Measured(name, Aggregation.SUM, argument, False, None, count_sensitivity(1, ADD), mechanism)
 
 
 def noisy_table(aggregations: Sequence[Aggregation]) -> Given:

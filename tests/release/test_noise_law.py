@@ -1,4 +1,4 @@
-"""Tails of weighted sums against quadrature and the exact integer laws; draws against the laws themselves."""
+"""Tails and quantiles of weighted sums against quadrature and the exact integer laws; Fieller's set."""
 
 from fractions import Fraction
 from itertools import product
@@ -10,8 +10,8 @@ from tests.release.plans import gaussian, laplace
 
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.release.noise_law import Floats, Law, draw_noise, even_shares, law_of, tail_of_two
-from sfumato.release.ratio import ratio_interval
+from sfumato.release.noise_law import Floats, Law, law_of, quantile_of_sum, tail_of_two
+from sfumato.release.ratio import of_few, of_two, ratio_interval
 
 LAWS = (Law(True, 3.0), Law(True, 40.0), Law(False, 5.0), Law(False, 60.0))
 
@@ -43,7 +43,7 @@ def test_the_tail_of_two_is_that_of_their_convolution(one: Law, other: Law) -> N
     for weight, reach in product((1e-6, 0.5, 1.0, 7.0), (0.0, 10.0, 150.0)):
         above = upper(other, weight * other.scale, reach - middle)
         expected = 2 * float((density(one, middle) * above).sum() * width)
-        found = float(tail_of_two(np.array([reach]), one, other, np.array([weight]))[0])
+        found = float(tail_of_two(np.array([reach]), one, other, (np.ones(1), np.array([weight])))[0])
         assert found == pytest.approx(expected, abs=2e-3)
 
 
@@ -57,24 +57,64 @@ def test_the_true_ratio_is_possible_with_the_level_under_the_exact_integer_laws(
     steps = (np.arange(len(side)) - len(side) // 2 for side in (first, second))
     noise = np.abs(np.subtract.outer(next(steps), ratio * next(steps)))
     distance = np.maximum(noise - total.lattice - ratio * count.lattice, 0)
-    possible = tail_of_two(distance, total, count, np.full_like(distance, ratio)) >= 0.05
+    possible = tail_of_two(distance, total, count, (np.ones_like(distance), np.full_like(distance, ratio))) >= 0.05
     assert float((np.outer(first, second) * possible).sum()) >= 0.95
 
 
-@pytest.mark.parametrize("mechanism", [laplace(1), laplace(30), gaussian(12)], ids=repr)
-def test_draws_have_the_law_of_the_noise(mechanism: Laplace | Gaussian) -> None:
-    draws = draw_noise(mechanism, even_shares("seed", 200_000, 1)[0])
-    law = integer_law(law_of(mechanism), 2000)
-    found = np.bincount(draws + 2000, minlength=4001) / len(draws)
-    # the shares are the middles of equal parts, so only rounding remains (and a normal law rounded to integers)
-    assert np.abs(found.cumsum() - law.cumsum()).max() < 2e-3
+def convolved(parts: list[tuple[Law, int]]) -> Floats:
+    """Return the law of a sum of integer noises with whole weights, by multiplying transforms: its tails beyond 0."""
+    reach = int(60 * sum(weight * law.scale for law, weight in parts)) + 60
+    size = 1 << (2 * reach).bit_length()
+    product_of = np.ones(size // 2 + 1, dtype=np.complex128)
+    for law, weight in parts:
+        one = np.zeros(size)
+        far = int(45 * law.scale) + 45
+        np.add.at(one, np.arange(-far, far + 1) * weight % size, integer_law(law, far))
+        product_of *= np.fft.rfft(one)
+    found = np.fft.irfft(product_of, size)
+    sizes = found[: size // 2] + np.concatenate([[0.0], found[: size // 2 : -1]])
+    return np.asarray(1 - np.cumsum(sizes))
 
 
-def test_the_same_seed_gives_the_same_shares_and_each_column_holds_every_part_once() -> None:
-    shares = even_shares("a", 100, 3)
-    assert np.array_equal(np.sort(shares, axis=1), np.tile((np.arange(100) + 0.5) / 100, (3, 1)))
-    assert not np.array_equal(shares[0], shares[1])
-    assert not np.array_equal(shares, even_shares("b", 100, 3))
+@pytest.mark.parametrize("tail", [0.5, 0.1, 0.05, 0.01, 1e-3, 1e-5])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [(Law(True, 40.0), 1), (Law(True, 40.0), 1)],
+        [(Law(True, 40.0), 1), (Law(True, 20.0), 1)],
+        [(Law(True, 20.0), 3), (Law(True, 20.0), 1), (Law(True, 20.0), 1)],
+        [(Law(True, 30.0), 1), (Law(False, 30.0), 1)],
+        [(Law(True, 5.0), 7), (Law(False, 30.0), 2), (Law(True, 11.0), 1)],
+        [(Law(True, 0.4), 1), (Law(True, 0.4), 1)],
+        [(Law(False, 0.5), 1)] * 3,
+        [(Law(True, 2.0), 1)] * 50,
+        [(Law(False, 9.0), 1)] * 20,
+    ],
+    ids=repr,
+)
+def test_a_sum_of_noises_goes_beyond_its_quantile_as_seldom_as_it_should_and_not_much_more_seldom(
+    parts: list[tuple[Law, int]], tail: float
+) -> None:
+    moments = np.array([law.moments for law, _ in parts])
+    weights = np.array([float(weight) for _, weight in parts])
+    variance, fourth = (weights**2 * moments[:, 0]).sum(), (weights**4 * moments[:, 1]).sum()
+    reach = quantile_of_sum(np.array([variance]), np.array([fourth]), np.array([weights.max()]), tail)[0]
+    exact = convolved(parts)
+    assert exact[int(reach)] <= tail * 1.0001 + 1e-12
+    if variance > 100 and tail >= 0.01:
+        assert exact[int(reach * 0.95 - weights.max())] >= tail
+
+
+@pytest.mark.parametrize("tail", [0.5, 0.2, 0.05, 1e-2, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8])
+@pytest.mark.parametrize("laplace_too", [True, False])
+def test_no_mixture_of_two_laws_goes_beyond_its_quantile_more_often(tail: float, laplace_too: bool) -> None:
+    weights = np.geomspace(0.01, 100, 200)
+    one, other = Law(True, 1e4), Law(laplace_too, 1e4)
+    moments = [law.moments for law in (one, other)]
+    variance = moments[0][0] + weights**2 * moments[1][0]
+    fourth = moments[0][1] + weights**4 * moments[1][1]
+    reach = quantile_of_sum(variance, fourth, np.maximum(1, weights), tail)
+    assert (tail_of_two(reach, one, other, (np.ones_like(weights), weights)) <= tail).all()
 
 
 def test_the_quantile_of_two_laplaces_is_convex_in_the_ratio() -> None:
@@ -82,31 +122,44 @@ def test_the_quantile_of_two_laplaces_is_convex_in_the_ratio() -> None:
     total, count = Law(True, 50.0), Law(True, 3.0)
     ratios, reach = np.linspace(0, 200, 400), np.linspace(0, 4000, 20_001)
     quantiles = np.array(
-        [reach[np.argmax(tail_of_two(reach, total, count, np.full_like(reach, r)) < 0.05)] for r in ratios]
+        [
+            reach[np.argmax(tail_of_two(reach, total, count, (np.ones_like(reach), np.full_like(reach, r))) < 0.05)]
+            for r in ratios
+        ]
     )
     assert (np.diff(quantiles, 2) > -0.41).all()  # the grid of 0.2 rounds each quantile
 
 
+def average_ends(total: float, count: float, scale: float, level: float = 0.95) -> tuple[float, float]:
+    """Return the interval of total / count in [-10, 10], both with Laplace noise of this scale."""
+    over, under, laws = np.array([total]), np.array([count]), (Law(True, scale), Law(True, scale))
+    weights = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    possible = of_two(over, under, laws, weights, 1 - level)
+    low, high = ratio_interval(over, under, possible, (np.array([-10.0]), np.array([10.0])))
+    return float(low[0]), float(high[0])
+
+
 def test_noise_that_leaves_everything_possible_gives_the_public_range() -> None:
-    low, high = ratio_interval(
-        np.array([3.0]), np.array([1.0]), (Law(True, 50.0), Law(True, 50.0)), (-10.0, 10.0), 0.95
-    )
-    assert (low[0], high[0]) == (-10.0, 10.0)
+    assert average_ends(3.0, 1.0, 50.0) == (-10.0, 10.0)
 
 
 @pytest.mark.parametrize(("total", "end"), [(1e9, 10.0), (-1e9, -10.0)])
 def test_an_average_beyond_its_range_ends_at_the_range(total: float, end: float) -> None:
-    low, high = ratio_interval(
-        np.array([total]), np.array([1e6]), (Law(True, 5.0), Law(True, 5.0)), (-10.0, 10.0), 0.95
-    )
-    assert (low[0], high[0]) == (end, end)
+    assert average_ends(total, 1e6, 5.0) == (end, end)
 
 
-def test_counts_that_are_not_above_zero_have_no_average() -> None:
-    ends = ratio_interval(
-        np.array([3.0, 3.0]), np.array([0.0, -4.0]), (Law(True, 5.0), Law(True, 5.0)), (-1.0, 1.0), 0.9
-    )
-    assert np.isnan(ends).all()
+def test_a_ratio_to_nothing_can_be_everything() -> None:
+    assert average_ends(3.0, 0.0, 5.0) == (-10.0, 10.0)
+
+
+def test_an_unbounded_range_is_left_only_where_the_denominator_is_far_from_zero() -> None:
+    over, under = np.array([100.0, 100.0]), np.array([200.0, 20.0])
+    moments = (np.full((2, 3), 200.0), np.full((2, 3), 120_000.0))
+    weights = np.tile([1.0, 1.0, 0.0], (2, 1)), np.tile([0.0, 0.0, 1.0], (2, 1))
+    everything = np.full(2, -np.inf), np.full(2, np.inf)
+    low, high = ratio_interval(over, under, of_few(over, under, moments, weights, 0.05), everything)
+    assert -np.inf < low[0] < 0.5 < high[0] < np.inf
+    assert (low[1], high[1]) == (-np.inf, np.inf)
 
 
 def test_small_noise_is_nearly_a_lattice() -> None:

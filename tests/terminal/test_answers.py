@@ -15,10 +15,11 @@ from tests.made_up_clinic import console, text
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.database import Database, open
 from sfumato.ledger.ledger import Budget
+from sfumato.release.harmless import visible
 from sfumato.release.release import Release
 from sfumato.terminal.answers import draw_gauge, draw_release, print_release
 from sfumato.terminal.exports import FORMATS, encoded
-from sfumato.terminal.plain import clean, round_down
+from sfumato.terminal.plain import round_down
 from sfumato.terminal.reports import read_margins
 from sfumato.terminal.screen import phases
 
@@ -116,8 +117,8 @@ def test_what_is_left_is_never_shown_as_more(value: Fraction) -> None:
 
 @given(st.text())
 def test_a_cleaned_text_stays_on_its_line(words: str) -> None:
-    assert clean(words).isprintable()
-    assert len(clean(words)) == len(words)
+    assert visible(words).isprintable()
+    assert len(visible(words)) == len(words)
 
 
 def test_no_margins_are_none() -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from math import ceil, exp, floor, inf, pi, sinh, sqrt
+from functools import partial
+from math import ceil, exp, floor, inf, log, pi, sinh, sqrt
 
 from sfumato.accounting.approximate import separate
 from sfumato.accounting.enclosure import enclose, float_above, refine
@@ -56,29 +57,36 @@ def integer_gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_s
     The real answer is tried first; where integer noise costs more, the variance grows until the PLD accountant's
     upper bound of the integer law's delta fits.
     """
-    from sfumato.accounting.pld import delta_bounds  # a second of imports that no question needs
+    from sfumato.accounting.pld import delta_at_most  # a second of imports that no question needs
 
     target = positive(decimal_rational(epsilon, "epsilon"), "epsilon")
     allowed = probability(delta, "delta")
     moved = integer(sensitivity_squared, "sensitivity_squared", 1)
     start = gaussian_sigma_squared(target, allowed, moved)
 
-    def _suffices(variance: Fraction) -> bool:
-        event = GaussianNoise(moved, variance, Neighbours.ADD_REMOVE)
-        return Fraction(delta_bounds(event, target)[1]) <= allowed
-
-    if _suffices(start):
-        return start
-    for exponent in range(-20, 8, 2):
-        high = start * (1 + Fraction(2) ** exponent)
-        if _suffices(_short(high)):
-            low = start * (1 + Fraction(2) ** (exponent - 2))
-            return _bisected(_suffices, low, high)
+    steepness = _steepness(target, start / moved)
+    variance, haste = start, 1.001
+    while variance <= 128 * start:
+        found = delta_at_most(GaussianNoise(moved, variance, Neighbours.ADD_REMOVE), target)
+        if Fraction(found) <= allowed:
+            return variance
+        # Newton's step for ln delta as a function of ln variance: integer noise falls nearly as real noise does
+        missing = log(found) - log(allowed.numerator) + log(allowed.denominator)
+        variance = _short(variance * Fraction(1 + max(_TIGHT - 1, min(1.0, haste * missing / steepness))))
+        haste *= 1.3  # whatever the curve does, this ends
     raise BadParameter(
         f"No variance below {float(start * 128):g} is certified at epsilon = {target}, delta = {allowed}.",
         "The bounds of the integer law do not reach so small a delta here.",
         "Use Laplace noise, or a larger delta.",
     )
+
+
+def _steepness(epsilon: Fraction, variance: Fraction) -> float:
+    """Return about -d ln delta / d ln variance of real Gaussian noise of sensitivity 1."""
+    step = Fraction(1, 1000)
+    at = [refine(partial(gaussian_delta, epsilon, 1 / v)) for v in (variance, variance * (1 + step))]
+    fall = (at[0] / at[1]).ln() / step
+    return max(float(fall.low), 1e-3) if fall.low.is_finite() else 1.0
 
 
 def laplace_scale_for(budget: Filter, queries: int, sensitivity: int) -> Fraction:
@@ -195,18 +203,6 @@ def _least(suffices: Callable[[Fraction], bool]) -> Fraction:
         else:
             low = middle
     return Fraction(high)
-
-
-def _bisected(suffices: Callable[[Fraction], bool], low: Fraction, high: Fraction) -> Fraction:
-    """Halve the gap ten times; only a number that suffices is returned."""
-    found = _short(high)
-    for _ in range(10):
-        middle = _short((low + found) / 2)
-        if suffices(middle):
-            found = middle
-        else:
-            low = middle
-    return found
 
 
 def _short(value: Fraction) -> Fraction:

@@ -32,6 +32,22 @@ def epsilon_at(order: Fraction, loss: Fraction | float, delta: Fraction) -> Frac
     return max(Fraction(0), upper(refine(_excess)))
 
 
+def delta_at(order: Fraction, loss: Fraction | float, epsilon: Fraction) -> Fraction | float:
+    """Return a delta, rounded up, such that D_order ≤ loss implies (epsilon, delta)-DP: `epsilon_at`, solved for delta.
+
+    δ = e^((α - 1)(D - ε)) (1/α)(1 - 1/α)^(α - 1). Proof: proofs/rdp.md, Lemma 4.
+    """
+    if loss == inf:
+        return Fraction(1)
+    above = order - 1
+
+    def _mass(digits: int) -> Enclosure:
+        exponent = enclose(above * (Fraction(loss) - epsilon), digits) + enclose(above / order, digits).ln() * above
+        return exponent.exp() / order
+
+    return min(Fraction(1), upper(refine(_mass)))
+
+
 def least_epsilon(loss: Loss, estimate: Callable[[float], float], delta: Fraction, *, lattice: bool = False) -> float:
     """Return the least epsilon that some order gives, as a float rounded up.
 
@@ -45,26 +61,39 @@ def least_epsilon(loss: Loss, estimate: Callable[[float], float], delta: Fractio
         bound = estimate(1 + above)
         return bound - log1p(1 / above) - (log1p(above) + log_delta) / above if bound < inf else inf
 
-    order = _order(_narrowed(_estimate, _walked(_estimate)))
-    near = {order}
-    if lattice:  # losses that are exact at integer orders only have their minimum at one of them
-        near |= {Fraction(max(2, floor(order))), Fraction(max(2, ceil(order)))}
-    return float_above(min(epsilon_at(alpha, loss(alpha), delta) for alpha in near))
+    return float_above(min(epsilon_at(alpha, loss(alpha), delta) for alpha in _orders(_estimate, lattice)))
+
+
+def least_delta(loss: Loss, estimate: Callable[[float], float], epsilon: Fraction, *, lattice: bool = False) -> float:
+    """Return the least delta that some order gives, as a float rounded up; the search goes as for `least_epsilon`."""
+    target = float_above(epsilon)
+
+    def _estimate(exponent: float) -> float:
+        above = float(_order(exponent) - 1)
+        bound = estimate(1 + above)
+        return above * (bound - target - log1p(1 / above)) - log1p(above) if bound < inf else inf
+
+    return float_above(min(delta_at(alpha, loss(alpha), epsilon) for alpha in _orders(_estimate, lattice)))
+
+
+def _orders(estimate: Callable[[float], float], lattice: bool) -> set[Fraction]:
+    """Return the order with the least estimate, and if losses are exact at integer orders only, those beside it."""
+    order = _order(_narrowed(estimate, _looked(estimate)))
+    return {order, Fraction(max(2, floor(order))), Fraction(max(2, ceil(order)))} if lattice else {order}
 
 
 def _order(exponent: float) -> Fraction:
     return 1 + Fraction(f"{2.0**exponent:.8g}")
 
 
-def _walked(estimate: Callable[[float], float]) -> int:
-    """Walk from 2^4 by factors of two while the estimate falls."""
-    best, value = 4, estimate(4)
-    for step in (1, -1):
-        while _LEAST < best + step < _MOST:
-            following = estimate(best + step)
-            if not following < value - _NO_GAIN * abs(value):
-                break
-            best, value = best + step, following
+def _looked(estimate: Callable[[float], float]) -> int:
+    """Look at every power of two up to 2^16, then at every eighth: a bound that is a minimum of two has two valleys."""
+    places = [*range(_LEAST + 1, 17), *range(24, _MOST, 8)]
+    best: int = min(places, key=lambda place: estimate(place))
+    while best > 16 and best + 1 < _MOST and estimate(best + 1) < estimate(best) * (1 - _NO_GAIN):
+        best += 1
+    while best > 17 and estimate(best - 1) < estimate(best) * (1 - _NO_GAIN):
+        best -= 1
     return best
 
 

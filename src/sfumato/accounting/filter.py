@@ -19,6 +19,8 @@ from sfumato.exact import decimal_rational, integer, positive
 
 UNIT = 1 << 64
 """Rényi losses are kept as integers, in units of 2^-64."""
+LONGEST_SUM = 10**4200
+"""A sum is exact while its denominator is not beyond this; then it is rounded up, to a multiple of 2^-64."""
 LARGEST_ORDER = 4096
 _HUGE = 1e12
 
@@ -114,9 +116,9 @@ class Filter:
         renyi = rounded_loss(core, self.order or 2)
         one_relation(self.neighbours, event)
         bound = epsilon_or_infinity(core)
-        pure = None if self.pure is None or bound == inf else self.pure + Fraction(bound)
+        pure = None if self.pure is None or bound == inf else added(self.pure, Fraction(bound))
         after = inf if renyi == inf else self.renyi + renyi
-        return _Sums(self, pure, after if self.order else 0, self.approximate + delta)
+        return _Sums(self, pure, after if self.order else 0, added(self.approximate, delta))
 
     def _share(self) -> Fraction:
         shares = [] if self.pure is None else [self.pure / self.epsilon]
@@ -140,6 +142,23 @@ class _Sums:
             (self.pure is not None and self.pure <= self.budget.epsilon)
             or (capacity is not None and self.renyi <= capacity)
         )
+
+
+def added(total: Fraction, more: Fraction) -> Fraction:
+    """Return the sum of losses: exact, or rounded up by less than 2^-64 where its denominator would grow too long.
+
+    Equal losses never come to that, and neither do losses whose denominators have a common multiple of at most
+    `LONGEST_SUM`: so a budget for exactly m equal questions answers exactly m, and no question makes a sum that
+    cannot be written. Proof: proofs/filter.md, Sums
+
+    >>> added(Fraction(1, 3), Fraction(1, 6))
+    Fraction(1, 2)
+    """
+    return _short(total + _short(more))
+
+
+def _short(total: Fraction) -> Fraction:
+    return total if total.denominator <= LONGEST_SUM else Fraction(ceil(total * UNIT), UNIT)
 
 
 def rounded_loss(core: Event, order: int) -> int | float:

@@ -6,21 +6,24 @@ may be adaptive): enforcement is the filter's job. Theorem: proofs/pld_compositi
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 
 import numpy as np
 
+from sfumato.accounting import rdp
 from sfumato.accounting.distribution import bracket, contour
 from sfumato.accounting.distribution.bracket import Bracket, known
 from sfumato.accounting.distribution.mixture import mixture
-from sfumato.accounting.distribution.reduction import Failures, elementary, exact, strip
-from sfumato.accounting.event import Event, Parallel, shared_neighbours
-from sfumato.errors import BadParameter
+from sfumato.accounting.distribution.reduction import Failures, elementary, exact, rebuilt, strip, unsampled
+from sfumato.accounting.event import Approximate, Event, Parallel, PoissonSampled, shared_neighbours
+from sfumato.errors import BadParameter, UnsupportedEvent
 from sfumato.exact import decimal_rational, probability
 
+_GAP = 1e-6  # relative width from which on other accountants are asked, too
 _GOOD = 3e-5  # relative width below which a grown table need not be laid again
 _LEAST, _HARDLY = Fraction(1, 10**290), Fraction(1, 10**15)
 _PRINTED = 1e-9  # both numbers are rounded outwards in the tenth digit: a true value stays inside when it is printed
@@ -36,10 +39,8 @@ def bounds(event: Event, delta: float | Fraction | str) -> tuple[float, float]:
     (True, True)
     """
     target = probability(delta, "delta")
-    if isinstance(event, Parallel) and event.events:  # the worst part decides, at every epsilon
-        pairs = [bounds(part, target) for part in event.events]
-        return max(low for low, _ in pairs), max(high for _, high in pairs)
-    return Pld.of(event, target).bounds()
+    pairs = [Pld.of(one, target).bounds() for one in _alternatives(event)]  # the worst decides, at every epsilon
+    return max(low for low, _ in pairs), max(high for _, high in pairs)
 
 
 def delta_bounds(event: Event, epsilon: float | Fraction | str) -> tuple[float, float]:
@@ -51,18 +52,65 @@ def delta_bounds(event: Event, epsilon: float | Fraction | str) -> tuple[float, 
     (True, True)
     """
     target = _epsilon(epsilon)
-    if isinstance(event, Parallel) and event.events:
-        pairs = [delta_bounds(part, target) for part in event.events]
-        return max(low for low, _ in pairs), max(high for _, high in pairs)
-    parts, failures = strip(event)
-    if failures.least == math.inf:
-        return 1.0, 1.0
-    near = float(target)
-    before = near if near <= target else math.nextafter(near, 0.0)
-    after = near if near >= target else math.nextafter(near, math.inf)
-    core = bracket.at_epsilon(parts, near)
-    low, high = failures.lower(core.delta(after)[0]), failures.upper(core.delta(before)[1])
-    return low * (1 - _PRINTED), min(high * (1 + _PRINTED), 1.0)
+    pairs = [_Delta(one, target).bounds() for one in _alternatives(event)]
+    return max(low for low, _ in pairs), max(high for _, high in pairs)
+
+
+def _alternatives(event: Event) -> tuple[Event, ...]:
+    """Return the releases between which a unit's place decides: one for each part of `Parallel`."""
+    match event:
+        case Parallel(events) if events:
+            return tuple(dict.fromkeys(one for part in events for one in _alternatives(part)))
+        case PoissonSampled(rate, inner):
+            return tuple(PoissonSampled(rate, one) for one in _alternatives(inner))
+        case Approximate(inner, delta):
+            return tuple(Approximate(one, delta) for one in _alternatives(inner))
+        case _:
+            return (event,)
+
+
+def delta_at_most(event: Event, epsilon: float | Fraction | str) -> float:
+    """Return the upper bound of `delta_bounds`, without looking for the lower one."""
+    target = _epsilon(epsilon)
+    return max(_Delta(one, target).most() for one in _alternatives(event))
+
+
+def _renyi(cost: Callable[[Event], float], event: Event) -> float:
+    """Return what the Rényi accountant says; a sample that it has no theorem for costs no more than everybody."""
+    for candidate in (event, unsampled(event)):
+        try:
+            return cost(candidate)
+        except UnsupportedEvent:
+            continue
+    return math.inf
+
+
+class _Delta:
+    """Delta of one release at one epsilon, each side by itself."""
+
+    def __init__(self, event: Event, target: Fraction) -> None:
+        self.target, self.near = target, float(target)
+        self.parts, self.failures = strip(event)
+        self.core = bracket.at_epsilon(self.parts, self.near)
+
+    def bounds(self) -> tuple[float, float]:
+        low, high = self.least(), self.most()
+        if high - low > _GAP * high:
+            renyi = _renyi(partial(rdp.delta, epsilon=self.target), rebuilt(self.parts))
+            high = min(high, self.failures.upper(min(renyi, 1.0)) * (1 + _PRINTED))
+        return low, high
+
+    def least(self) -> float:
+        if self.failures.least == math.inf:
+            return 1.0
+        after = self.near if self.near >= self.target else math.nextafter(self.near, math.inf)
+        return self.failures.lower(self.core.least(after)) * (1 - _PRINTED)
+
+    def most(self) -> float:
+        if self.failures.least == math.inf:
+            return 1.0
+        before = self.near if self.near <= self.target else math.nextafter(self.near, 0.0)
+        return min(self.failures.upper(self.core.most(before)) * (1 + _PRINTED), 1.0)
 
 
 def _epsilon(value: object) -> Fraction:
@@ -123,11 +171,23 @@ class Pld:
         return low * (1 - _PRINTED), wide
 
     def _certified(self) -> tuple[float, float]:
+        """Return the least upper bound known, where the engines' own leaves a gap that another could be in."""
+        low, high = self._engines()
+        if self.table is not None or not high - low > _GAP * high:
+            return low, high
+        left = self._core_target()
+        if left is None:
+            left = self.target - Fraction(self.failures.upper(0.0))
+        if left <= 0:
+            return low, high
+        return low, min(high, _renyi(partial(rdp.epsilon, delta=left), rebuilt(self.parts)))
+
+    def _engines(self) -> tuple[float, float]:
         core = self._core_target()
         if core is not None and core < 0:  # failures alone exceed delta
             return math.inf, math.inf
         if (self.target if core is None else core) < _LEAST:  # below floats: the largest loss of all
-            low, _ = replace(self, target=_HARDLY, failures=Failures())._certified()
+            low, _ = replace(self, target=_HARDLY, failures=Failures())._engines()
             return low, elementary(self.parts) if core is not None else math.inf
         if self.table is not None:
             low, high = self._solved(known(bracket.Guarded(self.table)), core)

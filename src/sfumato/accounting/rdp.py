@@ -9,9 +9,9 @@ from functools import lru_cache
 from math import inf
 
 from sfumato.accounting.approximate import nonprivate, separate
-from sfumato.accounting.conversion import epsilon_at, least_epsilon
+from sfumato.accounting.conversion import epsilon_at, least_delta, least_epsilon
 from sfumato.accounting.enclosure import Enclosure, enclose, float_above, refine, upper
-from sfumato.accounting.estimate import estimated_loss
+from sfumato.accounting.estimate import Estimate, estimated_loss, pure_estimate, sampled_gaussian_estimate
 from sfumato.accounting.event import (
     BoundedRange,
     Composed,
@@ -29,9 +29,9 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import one_relation, repeated, together
+from sfumato.accounting.loss import not_negative, one_relation, repeated, together
 from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
-from sfumato.accounting.sampled_gaussian import sampled_gaussian_loss
+from sfumato.accounting.sampled_gaussian import LARGEST_ORDER, sampled_gaussian_loss
 from sfumato.errors import BadParameter, UnsupportedEvent, shown
 from sfumato.exact import decimal_rational, probability
 
@@ -83,9 +83,39 @@ def epsilon(event: Event, delta: object) -> float:
         return 0.0
     if left <= 0 or probe == inf:
         return inf
-    rough = estimated_loss(core, lambda part, order: float_above(leaf_loss(part, Fraction(f"{order:.12g}"))))
+    rough = estimated_loss(core, _estimated)
     found = least_epsilon(lambda order: core_loss(core, order), rough, left, lattice=_samples(core))
     return min(found, float_above(epsilon_or_infinity(core)))
+
+
+def delta(event: Event, epsilon: object) -> float:
+    """Return a delta such that the event is (epsilon, delta)-DP: the least over all orders, rounded up.
+
+    Proof: proofs/rdp.md, Lemma 4.
+    """
+    core, beside = separate(event, "Rényi")
+    target = not_negative(decimal_rational(epsilon, "epsilon"), "epsilon")
+    if epsilon_or_infinity(core) <= target:
+        return min(1.0, float_above(beside))
+    rough = estimated_loss(core, _estimated)
+    found = least_delta(lambda order: core_loss(core, order), rough, target, lattice=_samples(core))
+    return min(1.0, float_above(beside + Fraction(found)))
+
+
+def _estimated(event: Event) -> Estimate:
+    """Return an estimate for a sampled event; the search for an order asks many, and only the last is certified."""
+    match event:
+        case PoissonSampled(1, inner):
+            return estimated_loss(inner, _estimated)
+        case PoissonSampled(rate, PoissonSampled(again, inner)):
+            return _estimated(PoissonSampled(rate * again, inner))
+        case PoissonSampled(rate, inner) if (bound := epsilon_or_infinity(event)) < inf:
+            return pure_estimate(float_above(bound))
+        case PoissonSampled(rate, inner) if (gaussian := _gaussian_ratio(inner)) is not None:
+            ratio, integers = gaussian
+            return sampled_gaussian_estimate(float(rate), float_above(ratio), LARGEST_ORDER, integer_noise=integers)
+        case _:
+            return lambda order: float_above(leaf_loss(event, Fraction(f"{order:.12g}")))
 
 
 def _samples(event: Event) -> bool:

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field, replace
 
 from sfumato.analysis.catalog import Catalog, Public, Table
+from sfumato.analysis.characters import check_characters
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
-from sfumato.analysis.groups import Limits, owned_fold, release_point
+from sfumato.analysis.groups import Limits, measure_parts, owned_fold, release_point
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, shape
 from sfumato.analysis.lineage import Analysed, Owned, State, at, is_owner
@@ -13,6 +14,7 @@ from sfumato.analysis.lowering import lower, narrowed
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.analysis.scalar import Operator, column
 from sfumato.analysis.scalar import columns as columns_read
+from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql
 from sfumato.query.expression import Position
@@ -41,13 +43,14 @@ class _Reading:
     catalog: Catalog
     public: Public
     options: Options
+    used: Used
     groups: list[Group] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
-    reading = _Reading(catalog, public, query.options)
+    reading = _Reading(catalog, public, query.options, used_columns(query.relation))
     below = _analyse(query.relation.source, reading)
     outcome = Show(below.flow, query.relation.label, _items(query.relation, below))
     if below.state is State.PRIVATE:
@@ -85,7 +88,8 @@ def _analyse(relation: Relation, reading: _Reading) -> Analysed:
         case Values():
             return _values(relation)
         case Join(_, left, right):
-            pair, note = joined(relation, _analyse(left, reading), _analyse(right, reading), reading.public)
+            sides = _analyse(left, reading), _analyse(right, reading)
+            pair, note = joined(relation, *sides, reading.used, reading.public)
             reading.notes += [] if note is None else [note]
             return pair
         case Filter(source):
@@ -117,7 +121,10 @@ def _scan(scan: Scan, reading: _Reading) -> Analysed:
     unique = frozenset((scan.label, field.name) for field in table.fields if field.unique)
     _check_unit(reading.options, table, scan.at)
     owned = Owned(unit, table.identity, table.rows_per_unit, table.groups_per_unit, unique, (_owner_name(table),))
-    return Analysed(Read(scan.table, scan.label, columns), scope, State.PRIVATE, owned, cells)
+    # where each row is a person, the number of a row tells rows apart, so that nobody can have two
+    most = table.rows_per_unit if table.identity else None
+    once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
+    return Analysed(Read(scan.table, scan.label, columns, most, once), scope, State.PRIVATE, owned, cells)
 
 
 def _owner_name(table: Table) -> str:
@@ -149,6 +156,7 @@ def _filter(relation: Filter, source: Analysed, reading: _Reading) -> Analysed:
     scope = source.scope if source.state is State.RELEASED else narrowed(source.scope, relation.condition)
     cells = source.cells
     if source.state is State.PRIVATE:
+        check_characters(source.flow, _rows(source), (condition,))
         for part in condition.arguments if condition.operator is Operator.AND else (condition,):
             cells = chosen_cells(part, cells, reading.public)
     flow = Keep(source.flow, condition)
@@ -160,12 +168,18 @@ def _aggregate(relation: Aggregate, source: Analysed, reading: _Reading) -> Anal
     keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
     if source.state is not State.PRIVATE:
         return _plain_fold(relation, keys, source)
+    measured = (part for measure in relation.measures for part in measure_parts(measure, source.scope) if part)
+    check_characters(source.flow, _rows(source), (*(key.scalar for key in keys), *measured), relation.at)
     if any(is_owner(key.scalar) for key in keys):
         return owned_fold(relation, keys, source, reading.public)
     limits = Limits(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
     group, noisy = release_point(relation, keys, source, limits, reading.public)
     reading.groups.append(group)
     return noisy
+
+
+def _rows(source: Analysed) -> int:
+    return 1 if source.owned is None else source.owned.rows
 
 
 def _plain_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed) -> Analysed:
@@ -192,6 +206,7 @@ def _private_project(relation: Project, items: tuple[Item, ...], source: Analyse
     """Compute columns of private rows one row at a time; the owner goes with them, whether it was selected or not."""
     if source.owned is None:
         raise AssertionError("a private flow has an owner")
+    check_characters(source.flow, source.owned.rows, (item.scalar for item in items))
     shown = (*items, Item(_OWNER, source.owned.unit))
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
     cells: Cells = {

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.facts import Facts
-from sfumato.analysis.flow import Flow
+from sfumato.analysis.flow import Flow, Item
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import Scalar
 
@@ -61,11 +61,19 @@ class Catalog:
     neighbours: Neighbours
 
 
+class PublicRows(Protocol):
+    """Public rows that were computed once: whoever has them reads the same rows again."""
+
+    @property
+    def most(self) -> int:
+        """The most of them that agree in all keys (none NULL); without keys, how many there are."""
+
+
 class Public(Protocol):
     """What an engine can compute before any private row is read: from public tables and from the text alone."""
 
-    def most_alike(self, flow: Flow, keys: tuple[Scalar, ...]) -> int:
-        """Return the most rows of a public flow that agree in all keys (none NULL); without keys, how many it has."""
+    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
+        """Return the rows of a public flow, computed once, with these columns."""
 
     def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
         """Return the least and greatest integer of an INTEGER scalar over a public flow; None if all are NULL."""

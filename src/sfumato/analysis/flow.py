@@ -3,7 +3,7 @@
 A flow mirrors the relation it was made of, node by node; labels are the relation's own.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sfumato.analysis.facts import Facts
 from sfumato.analysis.scalar import Scalar
@@ -21,11 +21,17 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The rows of a table of the copy; `columns` are those that are used: (name above, name in the copy, facts)."""
+    """The rows of a table of the copy: (name above, name in the copy, facts) of each column.
+
+    Of a private table, `most` is how many rows of one person were accounted for and `once` names the columns (in the
+    copy) whose values were taken to occur once within a person. The statement keeps to both, whatever the copy holds.
+    """
 
     table: str
     label: str
     columns: tuple[tuple[str, str, Facts], ...]
+    most: int | None = None
+    once: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,23 @@ class Given:
     label: str
     columns: tuple[tuple[str, Facts], ...]
     rows: tuple[tuple[int | float | str | bool | None, ...], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The rows of a public flow, computed once: what was accounted for and what the statement reads are the same.
+
+    `columns` are scalars over the source, by the names that they have above. `most` is how many rows were taken to
+    agree in all `keys`; the statement keeps to it. `rows` is the engine's hold on the rows, which live as long as
+    somebody has it; another engine computes them for itself. Two are equal if the same was asked for.
+    """
+
+    source: "Flow"
+    label: str
+    columns: tuple[Item, ...]
+    keys: tuple[Scalar, ...]
+    most: int
+    rows: object = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +129,13 @@ class Take:
     offset: int
 
 
-Flow = Read | Given | Keep | Pair | Fold | Show | Order | Take
+Flow = Read | Given | Kept | Keep | Pair | Fold | Show | Order | Take
 
 
 def below(flow: Flow) -> tuple[Flow, ...]:
     """Return the flows directly below."""
     match flow:
-        case Read() | Given():
+        case Read() | Given() | Kept():  # what is kept has been computed: nothing below it is run again
             return ()
         case Pair(_, left, right):
             return (left, right)
@@ -127,6 +150,8 @@ def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:
             return [(label, name, facts) for name, _, facts in columns]
         case Given(label, columns):
             return [(label, name, facts) for name, facts in columns]
+        case Kept(_, label, items):
+            return [(label, item.name, item.scalar.facts) for item in items]
         case Pair(_, left, right):
             return outputs(left) + outputs(right)
         case Fold(_, label, keys, measures):

@@ -6,12 +6,15 @@ Proof: proofs/lineage.md §3
 from dataclasses import replace
 
 from sfumato.analysis.catalog import Public
+from sfumato.analysis.characters import check_characters
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Given, Pair, Take, below, outputs
+from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Kept, Pair, Read, below, outputs
 from sfumato.analysis.keys import MOST_CELLS, Cells, shape
 from sfumato.analysis.lineage import Analysed, Owned, State, at
 from sfumato.analysis.lowering import Scope, lower, narrowed
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
+from sfumato.analysis.used import Used
+from sfumato.analysis.written import is_exact
 from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql
 from sfumato.query.expression import Call, Column, Expression, Position, conjuncts
 from sfumato.query.functions import Function
@@ -26,18 +29,18 @@ _COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 """Kinds in which one value equals at most one other: a double may equal several integers."""
 
 
-def joined(join: Join, left: Analysed, right: Analysed, public: Public) -> tuple[Analysed, str | None]:
+def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Public) -> tuple[Analysed, str | None]:
     """Return the pairs of two analysed relations, and a note where something was implied."""
     match left.state, right.state:
         case (State.PRIVATE, State.PRIVATE):
             return _of_one_person(join, left, right)
         case (State.PRIVATE, State.PUBLIC):
-            return _with_public(join, left, right, public), None
+            return _with_public(join, left, right, used, public), None
         case (State.PUBLIC, State.PRIVATE):
             if join.kind is JoinKind.LEFT:
                 raise _unowned(join.at)
             swapped = replace(join, left=join.right, right=join.left)
-            return _with_public(swapped, right, left, public), None
+            return _with_public(swapped, right, left, used, public), None
         case (State.PRIVATE, State.RELEASED) | (State.RELEASED, State.PRIVATE):
             raise UnsupportedSql(
                 f"{at(join.at)}this joins people's rows with an aggregate of people's rows.",
@@ -105,16 +108,22 @@ def _owned(side: Analysed) -> Owned:
     return side.owned
 
 
-def _with_public(join: Join, private: Analysed, other: Analysed, public: Public) -> Analysed:
+def _with_public(join: Join, private: Analysed, other: Analysed, used: Used, public: Public) -> Analysed:
     """Join a person's rows with public rows: each meets at most as many as agree with it in the compared columns."""
-    if _takes(other.flow):
-        other = _spelled_out(other, join.at, public)  # which rows LIMIT takes is decided once, not in every statement
-    owned, scope = _owned(private), _scope(join, private, other)
+    _check_exact(other.flow, join.at)
+    owned = _owned(private)
+    keys = (
+        ()
+        if join.condition is None
+        else _public_sides(lower(join.condition, _scope(join, private, other)), private, other)
+    )
+    other = _kept(other, tuple(dict.fromkeys(keys)), used, public)
+    scope = _scope(join, private, other)
     condition = None if join.condition is None else lower(join.condition, scope)
-    keys = tuple(dict.fromkeys(_public_sides(condition, private, other)))
-    most = max(1, public.most_alike(other.flow, keys))
+    most = other.flow.most if isinstance(other.flow, Kept) else 0
     _check_pairs(owned.rows * most, owned.rows, join.at)
     flow = Pair(join.kind, private.flow, other.flow, condition)
+    check_characters(flow, owned.rows * most, _tests(condition), join.at)
     inner = join.kind is JoinKind.INNER
     return replace(
         private,
@@ -122,7 +131,43 @@ def _with_public(join: Join, private: Analysed, other: Analysed, public: Public)
         scope=_after(join, scope),
         owned=replace(owned, rows=owned.rows * most, unique=owned.unique if most == 1 else frozenset()),
         cells=private.cells if inner else {**private.cells, **_outer_cells(other, public)},
-        origins={**private.origins, **({label: other.flow for label, _ in other.scope} if inner else {})},
+        origins={**private.origins, **(other.origins if inner else {})},
+    )
+
+
+def _kept(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: Public) -> Analysed:
+    """Return public rows as they are once computed: what is known of them and what is read are the same rows."""
+    label = f'"kept" {_first_label(other.flow)}'
+    known = {name: Item(f"{name[0]}.{name[1]}", scalar) for name, scalar in other.scope.items() if name in used}
+    items = tuple(known.values())
+    rows = public.kept(other.flow, items, keys)
+    flow = Kept(other.flow, label, items, keys, max(1, rows.most), rows)
+    scope = {name: column(label, item.name, item.scalar.facts) for name, item in known.items()}
+    return Analysed(flow, scope, State.PUBLIC, origins={label: flow})
+
+
+def _first_label(flow: Flow) -> str:
+    while not isinstance(flow, Read | Given | Kept):
+        flow = below(flow)[0]
+    return flow.label
+
+
+def _check_exact(flow: Flow, position: Position) -> None:
+    """Refuse public rows that hold an aggregate of doubles: engines add them in no fixed order, each time another."""
+    if isinstance(flow, Fold):
+        for measure in flow.measures:
+            if not is_exact(measure):
+                raise _inexact(measure, position)
+    for source in below(flow):
+        _check_exact(source, position)
+
+
+def _inexact(measure: Folded, position: Position) -> UnsupportedSql:
+    return UnsupportedSql(
+        f"{at(position)}this joins people's rows with an inexact {measure.aggregation.upper()} of public numbers.",
+        "Floating-point numbers are added in no fixed order, so that such a value may differ from run to run.",
+        "Ask for it first and write the number into the text, or use COUNT, MIN, MAX, or SUM and AVG of a column that "
+        "has a step.",
     )
 
 
@@ -132,14 +177,8 @@ def _outer_cells(other: Analysed, public: Public) -> Cells:
     return {column: values for column, values in known.items() if values is not None}
 
 
-def _takes(flow: Flow) -> bool:
-    return isinstance(flow, Take) or any(_takes(source) for source in below(flow))
-
-
-def _public_sides(condition: Scalar | None, private: Analysed, other: Analysed) -> list[Scalar]:
+def _public_sides(condition: Scalar, private: Analysed, other: Analysed) -> list[Scalar]:
     """Return the public sides of equalities that every pair meets, as they are compared."""
-    if condition is None:
-        return []
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
     found = []
     for part in parts:
@@ -178,8 +217,10 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
     )
     limits = [groups for groups in (first.groups, second.groups) if groups is not None]
     owned = Owned(first.unit, True, rows, min(limits, default=None), unique, first.names + second.names)
+    flow = Pair(join.kind, left.flow, right.flow, condition)
+    check_characters(flow, rows, _tests(condition), join.at)
     analysed = Analysed(
-        Pair(join.kind, left.flow, right.flow, condition),
+        flow,
         _after(join, scope),
         State.PRIVATE,
         owned,
@@ -187,6 +228,14 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
         {**left.origins, **right.origins},
     )
     return analysed, None if _says_so(join.condition, scope) else _note(first, second)
+
+
+def _tests(condition: Scalar | None) -> tuple[Scalar, ...]:
+    """Return what is looked at for each pair; equalities are looked up, each side by itself."""
+    if condition is None:
+        return ()
+    parts = condition.arguments if condition.operator is Operator.AND else (condition,)
+    return tuple(part for part in parts if part.operator is not Operator.EQUAL)
 
 
 def _check_pairs(rows: int, before: int, position: Position) -> None:

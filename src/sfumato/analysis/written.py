@@ -60,7 +60,8 @@ def folded(measure: Measure, scope: Scope) -> Folded:
     argument, where = measure_parts(measure, scope)
     facts = _facts(measure, argument)
     if argument is not None and facts.kind is Kind.REAL and argument.facts.kind is Kind.INTEGER:
-        argument = real(argument)
+        exact = measure.aggregation is Aggregation.AVG and _summed(argument.facts) is not None
+        argument = argument if exact else real(argument)
     return Folded(measure.name, measure.aggregation, argument, measure.distinct, where, facts)
 
 
@@ -71,7 +72,20 @@ def _facts(measure: Measure, argument: Scalar | None) -> Facts:
     if measure.aggregation in {Aggregation.MIN, Aggregation.MAX}:
         return replace(known, nullable=True, type=measure.type)
     if measure.aggregation is Aggregation.SUM and known.kind is Kind.INTEGER:
-        low, high = min(known.low * _ROWS, known.low), max(known.high * _ROWS, known.high)
-        if max(-low, high) < FARTHEST:
-            return replace(known, type=measure.type, nullable=True, low=low, high=high)
+        reach = _summed(known)
+        if reach is not None:
+            return replace(known, type=measure.type, nullable=True, low=reach[0], high=reach[1])
     return Facts(measure.type, Kind.REAL, True)
+
+
+def _summed(known: Facts) -> tuple[int, int] | None:
+    """Return how far a sum of such integers reaches; None if that is further than 128 bits hold."""
+    low, high = min(known.low * _ROWS, known.low), max(known.high * _ROWS, known.high)
+    return (low, high) if max(-low, high) < FARTHEST else None
+
+
+def is_exact(folded: Folded) -> bool:
+    """Whether an aggregate is the same whatever order the rows are added in: doubles are not."""
+    if folded.argument is None or folded.aggregation in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
+        return True
+    return folded.aggregation in {Aggregation.SUM, Aggregation.AVG} and folded.argument.facts.kind is Kind.INTEGER

@@ -14,7 +14,7 @@ from sfumato.engines.connection import Limits, closed_connection, execute
 from sfumato.engines.source import ENDINGS, SOURCE, SourceTable, attach_source, read_schema
 from sfumato.errors import BadPolicy, BadSource, shown
 from sfumato.policy.entry import Entry, check_name
-from sfumato.policy.policy import ColumnType
+from sfumato.policy.policy import ColumnType, fold
 from sfumato.policy.reading import read_policy
 
 _TYPES = {**TYPES, Kind.RAW: ColumnType.TEXT}
@@ -44,7 +44,7 @@ class SeenTable:
 
     def column(self, name: str) -> SeenColumn | None:
         """Return the column of this name in any case, or None."""
-        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+        return next((column for column in self.columns if fold(column.name) == fold(name)), None)
 
 
 @dataclass(frozen=True, slots=True)

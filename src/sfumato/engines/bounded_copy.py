@@ -13,7 +13,7 @@ import duckdb
 
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.column_sql import Stored, check_type, column_sql, keyed, storage, unit_sql
-from sfumato.engines.connection import COPY, STAGE, execute, literal, quoted
+from sfumato.engines.connection import COPY, RANK, STAGE, execute, literal, once_name, quoted
 from sfumato.engines.source import Part, SourceTable
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
@@ -240,13 +240,13 @@ def _choose(build: Build, table: Table, columns: list[Column]) -> None:
         f"CREATE TABLE {STAGE}.draws AS SELECT {', '.join(['rows.rowid AS place', 'id', *unique])}, {first} AS first, "  # noqa: S608
         f"(hash(id) % {parts})::UINTEGER AS part FROM {STAGE}.rows AS rows SEMI JOIN {STAGE}.crowded AS c USING (id)"
     )
-    build.run(f"CREATE TABLE {STAGE}.chosen (place BIGINT)")
+    build.run(f"CREATE TABLE {STAGE}.chosen (place BIGINT, nth UINTEGER)")
     for part in range(parts):
         build.run_salted(f"INSERT INTO {STAGE}.chosen {_chosen(unique, most, part)}")
 
 
 def _chosen(unique: list[str], most: int, part: int) -> str:
-    """Return the query for the places of the rows that are kept, among the people of one part."""
+    """Return the query for the places of the rows that are kept and their ranks, among the people of one part."""
     names = ", ".join(["place", "id", *unique])
     # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
     # does not matter, because they are equal.
@@ -260,7 +260,7 @@ def _chosen(unique: list[str], most: int, part: int) -> str:
         once = f"row_number() OVER (PARTITION BY id, {key} ORDER BY draw) = 1"
         chosen = f"SELECT * FROM ({chosen}) QUALIFY {key} IS NULL OR {once}"  # noqa: S608
     rank = "row_number() OVER (PARTITION BY id ORDER BY draw)"
-    return f"SELECT place FROM ({chosen}) QUALIFY {rank} <= {most}"  # noqa: S608
+    return f"SELECT place, {rank} AS nth FROM ({chosen}) QUALIFY nth <= {most}"  # noqa: S608
 
 
 def _most(table: Table) -> int:
@@ -285,20 +285,39 @@ def _hash(purpose: str, text: str) -> str:
 
 
 def _write(build: Build, table: Table, columns: list[Column]) -> None:
+    """Write the rows in the order of all their columns, so that their order tells nothing but what they hold.
+
+    Where people have rows, hidden columns number them within a person, so that a statement can keep to the bound that
+    it was priced for without counting: RANK, and for each unique column the rows that hold the same value. A row's
+    numbers depend on the same person's rows alone.
+    """
     unit = unit_column(table)
+    values = [f"c{at}" for at in range(len(columns))]
     names = [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
+    order = [f"c{at}" for at in _sort_keys(columns)]
+    source = f"FROM {STAGE}.rows"
     if unit is not None:
-        names.insert(0, f"id AS {quoted(unit)}")
-        source = (
-            f"(FROM {STAGE}.rows AS r ANTI JOIN {STAGE}.crowded AS c USING (id)) UNION ALL "
-            f"(FROM {STAGE}.rows AS r SEMI JOIN {STAGE}.chosen AS c ON r.rowid = c.place)"
+        within = f" ORDER BY {', '.join(values)}" if values else ""
+        unique = [(f"c{at}", column.name) for at, column in enumerate(columns) if column.unique]
+        names = [f"id AS {quoted(unit)}", *names, f"nth AS {quoted(RANK)}"]
+        names += [f"{_once(value, within)} AS {quoted(once_name(name))}" for value, name in unique]
+        order.append("id")
+        listed = ", ".join(["id", *values])
+        source = (  # those who had too many rows were ranked when they were chosen
+            f"(SELECT {listed}, row_number() OVER (PARTITION BY id{within})::UINTEGER AS nth FROM {STAGE}.rows "  # noqa: S608
+            f"ANTI JOIN {STAGE}.crowded USING (id)) UNION ALL "
+            f"(SELECT {listed}, c.nth FROM {STAGE}.rows AS r JOIN {STAGE}.chosen AS c ON r.rowid = c.place)"
         )
-    else:
-        source = f"FROM {STAGE}.rows"
-    order = [f"c{at}" for at in _sort_keys(columns)] + (["id"] if unit is not None else [])
+    order += [value for value in values if value not in order]
     selected = ", ".join(names or [f"c0 AS {quoted(LONE)}"])
     ordered = f"ORDER BY {', '.join(order)}" if order else ""
     build.run(f"CREATE TABLE {COPY}.main.{quoted(table.name)} AS SELECT {selected} FROM ({source}) {ordered}")  # noqa: S608
+
+
+def _once(column: str, within: str) -> str:
+    """Return the number of a row among those of one person that hold the same value; a NULL is nobody's like."""
+    number = f"row_number() OVER (PARTITION BY id, {column}{within})"
+    return f"(CASE WHEN {column} IS NULL THEN 1 ELSE {number} END)::UINTEGER"
 
 
 def most_removed(table: Table) -> int:

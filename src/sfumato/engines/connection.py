@@ -1,6 +1,6 @@
 """DuckDB connections without extensions, network or other files, whose failures all read the same."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,15 @@ COPY = "copy"
 STAGE = "stage"
 """The name under which the database of intermediate results is attached; it is thrown away."""
 
+RANK = '"rank"'
+"""The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys.
+
+No name of a query or policy holds a quotation mark.
+"""
+
 Parameters = Sequence[object] | Mapping[str, object]
 _PATTERNS = {"*": "[*]", "?": "[?]", "[": "[[]"}
+_PART = 10_000
 _FAILURES = (duckdb.Error, MemoryError, OSError, OverflowError)
 
 
@@ -42,6 +49,18 @@ def execute(
     raise EngineFailed()
 
 
+def execute_in_parts(connection: duckdb.DuckDBPyConnection, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+    """Run one statement and give its rows some at a time, so that a caller may stop; failures are as in `execute`."""
+    try:
+        connection.execute(statement)
+        while part := connection.fetchmany(_PART):
+            yield part
+        return
+    except (*_FAILURES, RuntimeError):
+        pass
+    raise EngineFailed()
+
+
 def quoted(name: str) -> str:
     """Return a name as an SQL identifier.
 
@@ -49,6 +68,11 @@ def quoted(name: str) -> str:
     "a""b"
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def once_name(column: str) -> str:
+    """Return the hidden column that numbers the rows of one person in which a column holds the same value."""
+    return f'"once" {column}'
 
 
 def literal(text: str) -> str:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sfumato.analysis.facts import FARTHEST, Facts, Kind
 from sfumato.analysis.flow import Flow, Given, below
+from sfumato.engines.clock import Clock
 from sfumato.engines.connection import Limits, closed_connection, quoted
 from sfumato.engines.duckdb_flow import PLACE, flow_sql
 from sfumato.errors import EngineFailed
@@ -25,6 +26,8 @@ Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
 _INT64 = np.iinfo(np.int64)
 _FEW = 10_000
 """Columns so short are listed value by value: `to_numpy` would import pandas, too."""
+_SECONDS = 120.0
+"""Arithmetic on an answer that takes longer is stopped."""
 _LONG = pa.decimal128(38, 0)  # FARTHEST has 38 digits
 
 
@@ -131,13 +134,20 @@ def _packed(
 
 def _run(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     """Run one statement over some tables; a failure is one fixed sentence, as everywhere."""
-    connection = _connection()
     try:
-        with closing(connection.cursor()) as cursor:
-            for name, table in tables.items():
-                cursor.register(name, table)
-            return cursor.sql(statement).to_arrow_table()
-    except (duckdb.Error, pa.ArrowException, MemoryError, OverflowError, RuntimeError):
+        with closing(_connection().cursor()) as cursor, Clock(_SECONDS).running(cursor.interrupt):
+            return _arrow(cursor, statement, tables)
+    except duckdb.Error:
+        pass
+    raise EngineFailed()
+
+
+def _arrow(cursor: duckdb.DuckDBPyConnection, statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    try:
+        for name, table in tables.items():
+            cursor.register(name, table)
+        return cursor.sql(statement).to_arrow_table()
+    except (duckdb.Error, pa.ArrowException, MemoryError, OSError, OverflowError, RuntimeError):
         pass
     raise EngineFailed()
 

@@ -1,13 +1,14 @@
 """The DuckDB engine: plans become statements before anything is charged, and exact, secret integers after."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import finalize
 
-from sfumato.analysis.catalog import Catalog, Public
-from sfumato.analysis.flow import Show
+from sfumato.analysis.catalog import Catalog
+from sfumato.analysis.flow import Given, Kept, Read, Show
 from sfumato.analysis.private_query import Cell
+from sfumato.analysis.work import check_work
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.catalog_of import catalog_of
 from sfumato.engines.connection import Limits
@@ -24,6 +25,8 @@ from sfumato.policy.policy import Policy
 
 LONGEST = 1_000_000
 """The most characters of one statement."""
+SELECTED = 1_000
+"""For so many cells, and their pairs, there is time where keys are selected; nobody knows how many there will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class DuckDB:
 
     catalog: Catalog
     version: str
-    public: Public
+    public: DuckDBPublic
 
     def __init__(self, policy: Policy, registered: Registered, limits: Limits | None = None) -> None:
         self._reader = Reader(registered, limits or Limits())
@@ -52,7 +55,14 @@ class DuckDB:
 
     def prepare(self, plan: Plan) -> Job:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
-        return Job(plan, tuple(_checked(group_sql(group, self._tables)) for group in plan.groups))
+        self._reader.ready()
+        if plan.groups:
+            _check_outcome(plan)
+        groups = tuple(
+            replace(one, group=replace(one.group, rows=self.public.at_home(one.group.rows))) for one in plan.groups
+        )
+        plan = replace(plan, groups=groups)
+        return Job(plan, tuple(_checked(group_sql(group, self._tables)) for group in groups))
 
     def run(self, job: Job) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged."""
@@ -61,7 +71,8 @@ class DuckDB:
 
     def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
-        rows = self._reader.rows(_checked(flow_sql(show, self._public_tables)) or "")
+        self.public.check(show)
+        rows = self._reader.free_rows(_checked(flow_sql(show, self._public_tables)) or "")
         return [[row[at] for row in rows] for at in range(len(show.items))]
 
     def close(self) -> None:
@@ -82,6 +93,16 @@ class DuckDB:
         found = tuple(row[:width] for row in rows)
         units = integer_answers([row[-1] for row in rows])
         return GroupAggregates(found, _columns(names, rows, width), units)
+
+
+def _check_outcome(plan: Plan) -> None:
+    """Refuse what would compute for ever with the noisy groups: that is free, too."""
+    cells = {one.group.label: one.group.cells if one.group.public_keys else SELECTED for one in plan.groups}
+
+    def size(node: Read | Given | Kept) -> int:
+        return len(node.rows) if isinstance(node, Given) and node.rows is not None else cells.get(node.label, 0)
+
+    check_work(plan.private.outcome, size)
 
 
 def _checked(statement: str | None) -> str | None:

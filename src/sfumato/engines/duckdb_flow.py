@@ -7,17 +7,28 @@ keeps the same rows each time it is asked.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Given, Keep, Order, Pair, Read, Show, Take, outputs
+from sfumato.analysis.flow import Flow, Fold, Given, Keep, Kept, Order, Pair, Read, Show, Take, outputs
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines.connection import quoted
-from sfumato.engines.duckdb_fold import finished, parts
+from sfumato.engines.connection import RANK, once_name, quoted
+from sfumato.engines.duckdb_fold import finished, one_zero, parts
 from sfumato.engines.duckdb_scalar import scalar_sql
 from sfumato.query.relation import JoinKind
 
 PLACE = '"place"'
 """The hidden column that tells the order of rows. No name of a query or policy holds a quotation mark."""
+
+
+@runtime_checkable
+class KeptRows(Protocol):
+    """Where the engine keeps public rows that were computed once."""
+
+    @property
+    def relation(self) -> str:
+        """The SQL after FROM: a table with the columns c0, c1, … and RANK."""
+
 
 Tables = Mapping[str, str]
 """For each table, and for each noisy table by its label, the SQL after FROM. Where rows are shown, it has a PLACE."""
@@ -42,7 +53,7 @@ class Frame:
 
     def select(self, listed: Sequence[str]) -> str:
         """Return the whole statement."""
-        where = f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
+        where = _where(self.conditions)
         order = f" ORDER BY {', '.join((*self.order, *self.ties))}" if self.order or self.ties else ""
         limit = "" if self.count is None else f" LIMIT {self.count}"
         offset = f" OFFSET {self.offset}" if self.offset else ""
@@ -70,6 +81,8 @@ def _frame(flow: Flow, tables: Tables, *, ordered: bool) -> Frame:
             return _read(flow, tables, ordered)
         case Given():
             return _given(flow, tables, ordered)
+        case Kept():
+            return _kept(flow, ordered)
         case Keep(source, condition):
             frame = _apart(_frame(source, tables, ordered=ordered))
             return replace(frame, conditions=(*frame.conditions, scalar_sql(condition)))
@@ -102,8 +115,24 @@ def _read(read: Read, tables: Tables, ordered: bool) -> Frame:
     listed = [f"{_decoded(stored, facts)} AS {quoted(name)}" for name, stored, facts in read.columns]
     if ordered or not listed:
         listed.append(quoted(PLACE) if ordered else f"0 AS {quoted(PLACE)}")
-    source = f"(SELECT {', '.join(listed)} FROM {tables[read.table]}) AS {quoted(read.label)}"  # noqa: S608
+    # What was accounted for is what is read. The engine knows the greatest rank of the table and skips a test that
+    # nothing fails, so that this costs nothing as long as the copy is what it should be.
+    tests = [] if read.most is None else [f"{quoted(RANK)} <= {read.most}"]
+    tests += [f"{quoted(once_name(name))} = 1" for name in read.once]
+    source = f"(SELECT {', '.join(listed)} FROM {tables[read.table]}{_where(tests)}) AS {quoted(read.label)}"  # noqa: S608
     return Frame(source, (read.label,), ties=_placed(read.label, ordered))
+
+
+def _where(tests: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(tests)}" if tests else ""
+
+
+def _kept(kept: Kept, ordered: bool) -> Frame:
+    if ordered or not isinstance(kept.rows, KeptRows):
+        raise AssertionError("kept rows meet people's rows, which have no order, in the engine that keeps them")
+    listed = [f"c{at} AS {quoted(item.name)}" for at, item in enumerate(kept.columns)] or ["0 AS none"]
+    cut = f"SELECT {', '.join(listed)} FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}"  # noqa: S608
+    return Frame(f"({cut}) AS {quoted(kept.label)}", (kept.label,))
 
 
 def _decoded(stored: str, facts: Facts) -> str:
@@ -151,7 +180,7 @@ def _pair(pair: Pair, tables: Tables, ordered: bool) -> Frame:
 def _fold(fold: Fold, tables: Tables, ordered: bool) -> Frame:
     """Aggregate in one SELECT and finish what needs arithmetic in another, so that no argument is written twice."""
     frame = _apart(_frame(fold.source, tables, ordered=ordered))
-    inner = [f"{scalar_sql(key.scalar)} AS k{at}" for at, key in enumerate(fold.keys)]
+    inner = [f"{_key(key.scalar)} AS k{at}" for at, key in enumerate(fold.keys)]
     outer = [f"k{at} AS {quoted(key.name)}" for at, key in enumerate(fold.keys)]
     for at, measure in enumerate(fold.measures):
         named = {f"p{at}_{nth}": part for nth, part in enumerate(parts(measure))}
@@ -166,6 +195,11 @@ def _fold(fold: Fold, tables: Tables, ordered: bool) -> Frame:
     source = f"(SELECT {', '.join(outer)} FROM ({folded}) AS folded) AS {quoted(fold.label)}"  # noqa: S608
     apart = [_name(fold.label, key.name) for key in fold.keys] if ordered else []
     return Frame(source, (fold.label,), ties=(*_placed(fold.label, ordered), *apart))
+
+
+def _key(scalar: Scalar) -> str:
+    """Return what rows are grouped by: of equal doubles, always the same one stands for the group."""
+    return one_zero(scalar_sql(scalar)) if scalar.facts.kind is Kind.REAL else scalar_sql(scalar)
 
 
 def _show(show: Show, tables: Tables, ordered: bool) -> Frame:

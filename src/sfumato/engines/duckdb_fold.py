@@ -1,8 +1,8 @@
 """Plain aggregates as SQL: what is aggregated per group, and the arithmetic that follows from it.
 
-None of it can raise: integers are added in 128 bits, in two halves where they may be long, and what leaves the range
-that the facts promise is cut there. Averages and distinct sums of integers beyond 64 bits are good to 15 digits, all
-others are exact. Doubles that are not finite are NULL.
+None of it can raise. Whatever aggregates integers is exact, whatever order the rows come in: they are added in 128
+bits, and what leaves the range that the facts promise is cut there. Sums, averages and variances of doubles are the
+engine's own; they meet nobody's rows (`written.is_exact`). Doubles that are not finite are NULL, and there is one zero.
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,16 @@ def huge(number: int) -> str:
 
 
 def clipped(name: str, facts: Facts) -> str:
-    """Return a named INTEGER value inside the range of its facts, in their storage; NULL stays NULL."""
-    inside = f"least(greatest({name}, {huge(facts.low)}), {huge(facts.high)})::{storage(facts)}"
-    return f"CASE WHEN {name} IS NOT NULL THEN {inside} END"  # least and greatest pass over NULL
+    """Return a named integer inside the range of its facts, in their storage; NULL stays NULL."""
+    low, high = f"({facts.low})::{storage(facts)}", f"({facts.high})::{storage(facts)}"
+    # not least and greatest, which pass over NULL
+    inside = f"CASE WHEN {name} < {low} THEN {low} WHEN {name} > {high} THEN {high} ELSE {name} END"
+    return f"({inside})::{storage(facts)}"
+
+
+def one_zero(sql: str) -> str:
+    """Return a double without a sign on zero: 0.0 and -0.0 are equal, and which of them is met first is no fact."""
+    return f"CASE WHEN {sql} = 0::DOUBLE THEN 0::DOUBLE ELSE {sql} END"
 
 
 def parts(folded: Folded) -> list[str]:
@@ -48,65 +55,52 @@ def parts(folded: Folded) -> list[str]:
         return f"{name}({'DISTINCT ' * folded.distinct}{value}){where}"
 
     match folded.aggregation:
+        case Aggregation.MIN | Aggregation.MAX if facts.kind is Kind.REAL:
+            return [aggregate(str(folded.aggregation), one_zero(sql))]
         case Aggregation.COUNT | Aggregation.MIN | Aggregation.MAX:
             return [aggregate(str(folded.aggregation), sql)]
-        case _ if folded.facts.kind is Kind.REAL:
-            return [aggregate(str(folded.aggregation), _real(sql, facts))]
-        case Aggregation.SUM if _short(facts):
-            return [aggregate("sum", sql)]
-        case Aggregation.SUM if not folded.distinct:
-            return [aggregate("sum", f"{sql} // {huge(_HALF)}"), aggregate("sum", f"{sql} % {huge(_HALF)}")]
-        case Aggregation.AVG if _short(facts):
-            return [aggregate("sum", sql), aggregate("count", sql)]
+        case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:
+            counted = [aggregate("count", sql)] if folded.aggregation is Aggregation.AVG else []
+            if _short(facts) or folded.distinct:  # of distinct values, as many as there can be stay below 2^126
+                return [aggregate("sum", sql), *counted]
+            halves = [aggregate("sum", f"{sql} // {huge(_HALF)}"), aggregate("sum", f"{sql} % {huge(_HALF)}")]
+            return [*halves, *counted]
         case _:
-            return [aggregate(str(folded.aggregation), _real(sql, facts))]
+            return [aggregate(str(folded.aggregation), f"({sql})::DOUBLE")]
 
 
 def finished(folded: Folded, named: Sequence[str]) -> str:
     """Return the aggregate from the names of its parts."""
-    exact = folded.argument is not None and folded.facts.kind is Kind.INTEGER
-    match folded.aggregation:
-        case Aggregation.COUNT | Aggregation.MIN | Aggregation.MAX:
-            return named[0]
-        case Aggregation.SUM if exact:
-            return clipped(_total(folded, named), folded.facts)
-        case Aggregation.AVG if folded.argument is not None and exact:
-            value = _rounded(named[0], folded.facts) if len(named) == 1 else _average(folded.argument, folded, *named)
-            return clipped(f"({value})", folded.facts)
-        case _:
-            return f"CASE WHEN isfinite({named[0]}) THEN {named[0]} END"
+    argument = folded.argument
+    if argument is None or folded.aggregation in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
+        return named[0]
+    if argument.facts.kind is not Kind.INTEGER or folded.aggregation not in {Aggregation.SUM, Aggregation.AVG}:
+        return f"CASE WHEN isfinite({named[0]}) THEN {named[0]} END"
+    if folded.aggregation is Aggregation.SUM:
+        return clipped(_total(named), folded.facts)
+    *totals, count = named
+    if folded.facts.kind is Kind.REAL:
+        return _quotient(argument.facts, _total(totals), count)
+    return clipped(f"({_average(argument, folded, _total(totals), count)})", folded.facts)
+
+
+def _total(named: Sequence[str]) -> str:
+    """Return a sum from its halves, where it has two."""
+    if len(named) == 1:
+        return named[0]
+    upper, lower = named
+    near = f"least(greatest({upper}, {huge(-_FAR)}), {huge(_FAR)})"
+    return f"(CASE WHEN {upper} IS NOT NULL THEN {near} * {huge(_HALF)} + {lower} END)"
 
 
 def _short(facts: Facts) -> bool:
     return facts.low >= -STORED and facts.high < STORED
 
 
-def _total(folded: Folded, named: Sequence[str]) -> str:
-    if len(named) == 2:
-        return _joined(*named)
-    return (
-        named[0] if folded.argument is not None and _short(folded.argument.facts) else _rounded(named[0], folded.facts)
-    )
-
-
-def _joined(upper: str, lower: str) -> str:
-    near = f"least(greatest({upper}, {huge(-_FAR)}), {huge(_FAR)})"
-    return f"(CASE WHEN {upper} IS NOT NULL THEN {near} * {huge(_HALF)} + {lower} END)"
-
-
-def _real(sql: str, facts: Facts) -> str:
-    """Return a number as a double, in its own unit."""
-    if facts.kind is not Kind.INTEGER or facts.step == 1:
-        return f"({sql})::DOUBLE"
-    return f"(({sql})::DOUBLE * {float(facts.step.numerator)!r}::DOUBLE / {float(facts.step.denominator)!r}::DOUBLE)"
-
-
-def _rounded(real: str, facts: Facts) -> str:
-    """Return a double on the grid of the facts: good to 15 digits, which is how an average of long integers is kept."""
-    low, high = float(facts.low), float(facts.high)
-    scaled = f"{real} * {float(facts.step.denominator)!r}::DOUBLE / {float(facts.step.numerator)!r}::DOUBLE"
-    near = f"least(greatest({scaled}, ({low!r})::DOUBLE), ({high!r})::DOUBLE)"
-    return f"(CASE WHEN isfinite({real}) THEN round({near})::HUGEINT END)"
+def _quotient(facts: Facts, total: str, count: str) -> str:
+    """Return an exact total over a count as a double: three roundings, each of the same two numbers every time."""
+    n, d = (f"{float(part)!r}::DOUBLE" for part in (facts.step.numerator, facts.step.denominator))
+    return f"({total}::DOUBLE * {n} / {d} / nullif({count}, 0)::DOUBLE)"
 
 
 def _average(argument: Scalar, folded: Folded, total: str, count: str) -> str:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Read, below
 from sfumato.analysis.private_query import Group
-from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.analysis.scalar import Scalar
 from sfumato.engines.connection import literal
 from sfumato.engines.duckdb_flow import Tables, projected
 from sfumato.engines.duckdb_fold import clipped
@@ -126,10 +125,16 @@ def _first_rows(rows: str, group: Group, used: _Used) -> str:
 
 
 def _by_hash(group: Group, columns: list[str]) -> str:
-    """Return an order of one person's rows or cells that only their values decide; a collision is no tie."""
-    hashed = [_OWNER, *columns] if group.identity else columns  # the number of a row is not about the person
-    order = [f"hash({', '.join(hashed)})", *columns]
-    return f" ORDER BY {', '.join(order)}" if hashed else ""
+    """Return an order of one person's rows or cells that only their values decide; a collision is no tie.
+
+    The id is 128 bits of a keyed hash that nobody knows: it is the key here. Each step mixes one value into what was
+    mixed before by `hash` of one integer, which is one to one and all bits of which depend on all; `hash` of several
+    values only combines theirs, and would prefer some cells to others.
+    """
+    mixed = f"hash({_OWNER})" if group.identity else "0::UBIGINT"  # the number of a row is not about the person
+    for column in columns:
+        mixed = f"hash(xor({mixed}, hash({column})))"
+    return f" ORDER BY {', '.join([mixed, *columns])}" if group.identity or columns else ""
 
 
 def _first_cells(rows: str, group: Group, used: _Used) -> str:
@@ -148,30 +153,16 @@ def _people(group: Group) -> str:
 
 
 def _measures(plan: GroupPlan, used: _Used) -> list[str]:
-    exact = _exact_columns(plan.group.rows)
-    return [_measure(one, plan.group, used, exact) for one in plan.measured]
+    return [_measure(one, plan.group, used) for one in plan.measured]
 
 
-def _measure(one: Measured, group: Group, used: _Used, exact: dict[object, tuple[int, int]]) -> str:
+def _measure(one: Measured, group: Group, used: _Used) -> str:
     where = "" if one.where is None else f" FILTER (WHERE {used.names[one.where]})"
     if one.argument is None:
         return f"count(*){where}"
     if _is_owner(one.argument, group):
         return f"{_people(group) if one.distinct else 'count(*)'}{where}"
     value = used.names[one.argument]
-    if one.aggregation is Aggregation.SUM and not _is_exact(one.argument, exact):
-        value = clipped(value, one.argument.facts)
+    if one.argument.facts.kind is Kind.INTEGER and (one.aggregation is Aggregation.SUM or one.distinct):
+        value = clipped(value, one.argument.facts)  # what it was priced for, whatever is stored
     return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}"
-
-
-def _exact_columns(flow: Flow) -> dict[object, tuple[int, int]]:
-    """Return how far the stored columns below reach: the copy holds nothing beyond, so they need no clipping."""
-    if isinstance(flow, Read):
-        return {(flow.label, name): (facts.low, facts.high) for name, _, facts in flow.columns}
-    return {name: reach for source in below(flow) for name, reach in _exact_columns(source).items()}
-
-
-def _is_exact(scalar: Scalar, exact: dict[object, tuple[int, int]]) -> bool:
-    """Whether a scalar is a stored column whose whole range was accounted for; what was narrowed is clipped again."""
-    reach = exact.get(scalar.constant) if scalar.operator is Operator.COLUMN else None
-    return reach is not None and scalar.facts.low <= reach[0] and reach[1] <= scalar.facts.high

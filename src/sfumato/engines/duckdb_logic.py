@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from sfumato.analysis.facts import Kind
 from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.engines.duckdb_null import null_if
 from sfumato.engines.duckdb_numbers import WIDE, integer_type, typed
 
 
@@ -58,11 +59,17 @@ def _not(scalar: Scalar, texts: list[str]) -> str:
     return f"(NOT {texts[0]})"
 
 
+def _null_if(scalar: Scalar, texts: list[str]) -> str:
+    parts = list(scalar.arguments)
+    value, unwanted = _alike(parts, texts)
+    return _narrow(null_if(value, unwanted), scalar, parts)
+
+
 FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
     Operator.LEAST: _named("least"),
     Operator.GREATEST: _named("greatest"),
     Operator.COALESCE: _named("coalesce"),
-    Operator.NULLIF: _named("nullif"),
+    Operator.NULLIF: _null_if,
     Operator.CASE: _case,
     Operator.EQUAL: _infix("="),
     Operator.DIFFERENT: _infix("<>"),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.analysis.intervals import reach
 from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.engines.duckdb_null import finite, null_if
 
 NARROW, WIDE = "BIGINT", "HUGEINT"
 
@@ -27,11 +28,6 @@ def integer_sql(value: int, type: str) -> str:
 def double_sql(value: float) -> str:
     """Return a double, read from its shortest text, which is exact."""
     return f"'{value!r}'::DOUBLE"
-
-
-def finite(sql: str) -> str:
-    """Return a double, or NULL where it is infinite or no number."""
-    return f"nullif(nullif(nullif({sql}, 'inf'::DOUBLE), '-inf'::DOUBLE), 'nan'::DOUBLE)"
 
 
 def typed(sql: str, facts: Facts, type: str) -> str:
@@ -117,12 +113,12 @@ def _power(scalar: Scalar, texts: list[str]) -> str:
 def _by(symbol: str) -> Callable[[Scalar, list[str]], str]:
     def form(scalar: Scalar, texts: list[str]) -> str:
         if _doubles(scalar):
-            divisor = f"nullif({texts[1]}, 0::DOUBLE)"
+            divisor = null_if(texts[1], "0::DOUBLE")
             return finite(f"({texts[0]} % {divisor})" if symbol == "%" else f"trunc({texts[0]} / {divisor})")
         # the least integer divided by -1 overflows, in DuckDB also on the way to a remainder
         type = working_type(scalar, reach(scalar.arguments[0].facts))
         first, second = _typed_arguments(scalar, texts, type)
-        return _result(f"({first} {symbol} nullif({second}, {integer_sql(0, type)}))", scalar, type)
+        return _result(f"({first} {symbol} {null_if(second, integer_sql(0, type))})", scalar, type)
 
     return form
 
@@ -130,7 +126,7 @@ def _by(symbol: str) -> Callable[[Scalar, list[str]], str]:
 def _divide(scalar: Scalar, texts: list[str]) -> str:
     """Half away from zero: trunc((2A + sign(A)|B|) / 2B), where A = a · times and B = b · over."""
     if _doubles(scalar):
-        return finite(f"({texts[0]} / nullif({texts[1]}, 0::DOUBLE))")
+        return finite(f"({texts[0]} / {null_if(texts[1], '0::DOUBLE')})")
     times, over = pair(scalar)
     first, second = (argument.facts for argument in scalar.arguments)
     type = working_type(scalar, 2 * reach(first) * times + 2 * max(reach(second), 1) * over)
@@ -140,7 +136,7 @@ def _divide(scalar: Scalar, texts: list[str]) -> str:
     if first.low < 0:
         half = f"{half} * sign({a})"
     zero, two = integer_sql(0, type), integer_sql(2, type)
-    return _result(f"(({numerator} + {half}) // nullif({divisor} * {two}, {zero}))", scalar, type)
+    return _result(f"(({numerator} + {half}) // {null_if(f'{divisor} * {two}', zero)})", scalar, type)
 
 
 def _brought(name: str) -> Callable[[Scalar, list[str]], str]:

@@ -1,85 +1,250 @@
 """What is known before any private row is read: from public tables and the text alone.
 
-It is given the public tables and no others, so that a flow over a private one has no statement here.
+It is given the public tables and no others, so that a flow over a private one has no statement here. It costs nothing,
+so that rows, bytes and seconds are limited.
 """
 
-from collections.abc import Callable, Hashable
-from threading import Lock
-from typing import Any, TypeVar
+import os
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from threading import Lock, local
+from typing import Any, Protocol, TypeVar
+from weakref import finalize
 
-from sfumato.analysis.flow import Flow
+from sfumato.analysis.facts import Kind
+from sfumato.analysis.flow import Flow, Given, Item, Kept, Pair, Read
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import Scalar
+from sfumato.analysis.work import check_work
+from sfumato.engines.clock import Clock
+from sfumato.engines.connection import RANK, quoted
 from sfumato.engines.duckdb_flow import Tables, projected
+from sfumato.errors import FreeLimit
 
 Rows = list[tuple[Any, ...]]
 Fact = TypeVar("Fact")
+MOST_ROWS = 5_000_000
+MOST_BYTES = 1 << 29
+"""How many public rows, and how many bytes of them, may meet people's rows in one join."""
 _KEPT = 10_000
 """How many facts are remembered; then all are forgotten."""
+_KEPT_BYTES = 1 << 30
+_KEPT_TABLES = 200
+"""How many computed rows are kept for the next question; those in use are kept besides."""
+
+
+class Run(Protocol):
+    """Runs one statement; a clock may stop it."""
+
+    def __call__(self, statement: str, clock: Clock | None = None) -> Rows:
+        """Return its rows."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
+class _KeptTable:
+    """Public rows in a table of their own, which is dropped when nobody has them any more."""
+
+    name: str
+    rows: int
+    size: int
+    """Bytes, about."""
+    most: int
+    home: object
+    """Whose they are: this process's, and this engine's."""
+    facts: dict[Hashable, Any] = field(default_factory=dict)
+    """What is known of them so far."""
+
+    @property
+    def relation(self) -> str:
+        """The table's name."""
+        return f"memory.main.{quoted(self.name)}"
 
 
 class DuckDBPublic:
     """`analysis.catalog.Public` over the public tables of a copy, whose data does not change while it is open."""
 
-    def __init__(self, tables: Tables, rows: Callable[[str], Rows]) -> None:
+    def __init__(self, tables: Tables, run: Run) -> None:
         self._tables = tables
-        self._rows = rows
-        self._known: dict[Hashable, Any] = {}
-        self._lock = Lock()
+        self._run = run
+        self._clocks = local()
+        self._forget()
 
-    def most_alike(self, flow: Flow, keys: tuple[Scalar, ...]) -> int:
-        """Return the most rows of a public flow that agree in all keys (none NULL); without keys, how many it has."""
-        return self._once(("alike", flow, keys), lambda: self._most_alike(flow, keys))
+    def _forget(self) -> None:
+        """Begin anew: in a process that was forked, nothing that was computed is there."""
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._known: dict[Hashable, Any] = {}
+        self._held: OrderedDict[Hashable, _KeptTable] = OrderedDict()
+        self._unused: deque[str] = deque()
+        self._names = count(1)
+        self._home = object()
+
+    @contextmanager
+    def one_question(self) -> Iterator[None]:
+        """Give everything that the body asks, in this thread, one allowance of time together."""
+        self._clocks.clock = Clock()
+        try:
+            yield
+        finally:
+            del self._clocks.clock
+
+    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> _KeptTable:
+        """Return the rows of a public flow, computed once: the columns by their places, and their rank among equals."""
+        self._here()
+        self._drop_unused()
+        question = (flow, columns, keys)
+        with self._lock:
+            held = self._held.get(question)
+            if held is not None:
+                self._held.move_to_end(question)
+                return held
+        check_work(flow, self._size)
+        made = self._make(flow, tuple(item.scalar for item in columns), keys)
+        with self._lock:
+            self._held[question] = made
+            while len(self._held) > _KEPT_TABLES or sum(table.size for table in self._held.values()) > _KEPT_BYTES:
+                self._held.popitem(last=False)
+        return made
+
+    def _make(self, flow: Flow, columns: tuple[Scalar, ...], keys: tuple[Scalar, ...]) -> _KeptTable:
+        name = f"public {next(self._names)}"
+        relation = f"memory.main.{quoted(name)}"
+        named = {f"c{at}": scalar for at, scalar in enumerate(columns)}
+        compared = {f"k{at}": key for at, key in enumerate(keys)}
+        found = f"({projected(flow, self._tables, named | compared)} LIMIT {MOST_ROWS + 1})"
+        listed = ", ".join([*named, f"{_rank(list(compared))} AS {quoted(RANK)}"])
+        self._ask(f"CREATE TABLE {relation} AS SELECT {listed} FROM {found}")  # noqa: S608
+        self._unused.append(name)  # until it is known to be of use
+        texts = [one for one, scalar in named.items() if scalar.facts.kind is Kind.TEXT]
+        characters = " + ".join(["0", *(f"coalesce(sum(strlen({text})), 0)" for text in texts)])
+        ((rows, text, most),) = self._ask(
+            f"SELECT count(*), {characters}, max({quoted(RANK)}) FROM {relation}"  # noqa: S608
+        )
+        size = int(text) + 16 * rows * (len(columns) + 1)
+        if rows > MOST_ROWS or size > MOST_BYTES:
+            raise FreeLimit(
+                "The public rows that are joined with people's rows are too many.",
+                f"There may be {MOST_ROWS:,} of them, and {MOST_BYTES >> 20:,} MB.",
+                "Choose them with WHERE, use fewer of their columns, or join by an equality.",
+            )
+        made = _KeptTable(name, int(rows), size, int(most or 0), self._home)
+        self._unused.remove(name)
+        finalize(made, self._unused.append, name).atexit = False
+        return made
+
+    def at_home(self, flow: Flow) -> Flow:
+        """Return a flow whose kept rows are this engine's.
+
+        They are, unless a plan was made in another process or by another engine: then they are computed here, and cut
+        at what was accounted for there.
+        """
+        self._here()
+        match flow:
+            case Kept(source, _, columns, keys, _, rows):
+                foreign = isinstance(rows, _KeptTable) and rows.home is not self._home
+                return replace(flow, rows=self.kept(source, columns, keys)) if foreign else flow
+            case Read() | Given():
+                return flow
+            case Pair(_, left, right):
+                return replace(flow, left=self.at_home(left), right=self.at_home(right))
+            case _:
+                return replace(flow, source=self.at_home(flow.source))
+
+    def _drop_unused(self) -> None:
+        """Drop the tables that nobody has any more. It is done here: a finalizer may run at any moment."""
+        while self._unused:
+            try:
+                name = self._unused.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            self._run(f"DROP TABLE IF EXISTS memory.main.{quoted(name)}")
+
+    def _size(self, node: Read | Given | Kept) -> int:
+        match node:
+            case Read(table):
+                return self._once(("size", table), lambda: self._count(table))
+            case Given(rows=rows):
+                return len(rows or ())
+            case Kept(rows=rows):
+                return rows.rows if isinstance(rows, _KeptTable) else 0
+
+    def _count(self, table: str) -> int:
+        ((rows,),) = self._ask(f"SELECT count(*) FROM {self._tables[table]}")  # noqa: S608
+        return int(rows)
+
+    def check(self, flow: Flow) -> None:
+        """Refuse a flow over public tables alone that would take too long."""
+        check_work(flow, self._size)
 
     def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
         """Return the least and greatest integer of an INTEGER scalar over a public flow; None if all are NULL."""
-        return self._once(("reach", flow, scalar), lambda: self._reach(flow, scalar))
+        return self._known_of("reach", flow, (scalar,), lambda: self._reach(flow, scalar))
 
     def distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
         """Return the distinct values of a scalar over a public flow, sorted, without NULL; None if more than `most`."""
-        return self._once(("distinct", flow, scalar, most), lambda: self._distinct(flow, scalar, most))
+        return self._known_of("distinct", flow, (scalar, most), lambda: self._distinct(flow, scalar, most))
 
     def rows(
         self, flow: Flow, scalars: tuple[Scalar, ...], most: int
     ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
         """Return the scalars over every row of a public flow; None if there are more than `most` rows."""
-        return self._once(("rows", flow, scalars, most), lambda: self._all_rows(flow, scalars, most))
+        return self._known_of("rows", flow, (scalars, most), lambda: self._all_rows(flow, scalars, most))
 
     def _all_rows(
         self, flow: Flow, scalars: tuple[Scalar, ...], most: int
     ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
         named = {f"c{at}": scalar for at, scalar in enumerate(scalars)}
-        found = self._rows(f"{projected(flow, self._tables, named)} LIMIT {most + 1}")
+        found = self._ask(f"{projected(flow, self._tables, named)} LIMIT {most + 1}")
         return None if len(found) > most else tuple(row[: len(scalars)] for row in found)
 
-    def _most_alike(self, flow: Flow, keys: tuple[Scalar, ...]) -> int:
-        named = {f"k{at}": key for at, key in enumerate(keys)}
-        rows = projected(flow, self._tables, named)
-        if not keys:
-            ((most,),) = self._rows(f"SELECT count(*) FROM ({rows})")  # noqa: S608
-            return int(most)
-        present = " AND ".join(f"{name} IS NOT NULL" for name in named)
-        counts = f"SELECT count(*) AS n FROM ({rows}) WHERE {present} GROUP BY {', '.join(named)}"  # noqa: S608
-        ((most,),) = self._rows(f"SELECT max(n) FROM ({counts})")  # noqa: S608
-        return int(most or 0)
-
     def _reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
-        ((low, high),) = self._rows(f"SELECT min(v), max(v) FROM ({projected(flow, self._tables, {'v': scalar})})")  # noqa: S608
+        ((low, high),) = self._ask(f"SELECT min(v), max(v) FROM ({projected(flow, self._tables, {'v': scalar})})")  # noqa: S608
         return None if low is None else (low, high)
 
     def _distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
         values = projected(flow, self._tables, {"v": scalar})
-        found = self._rows(f"SELECT DISTINCT v FROM ({values}) WHERE v IS NOT NULL LIMIT {most + 1}")  # noqa: S608
+        found = self._ask(f"SELECT DISTINCT v FROM ({values}) WHERE v IS NOT NULL LIMIT {most + 1}")  # noqa: S608
         return None if len(found) > most else tuple(sorted(value for (value,) in found))
 
-    def _once(self, question: Hashable, answer: Callable[[], Fact]) -> Fact:
+    def _ask(self, statement: str) -> Rows:
+        return self._run(statement, getattr(self._clocks, "clock", None) or Clock())
+
+    def _known_of(self, kind: str, flow: Flow, more: Hashable, answer: Callable[[], Fact]) -> Fact:
+        """Return what is known of a flow. What is known of kept rows is kept with them: other rows may differ."""
+
+        def checked() -> Fact:
+            self.check(flow)
+            return answer()
+
+        if isinstance(flow, Kept):
+            return self._once((kind, more), checked, flow.rows.facts if isinstance(flow.rows, _KeptTable) else {})
+        return self._once((kind, flow, more), checked)
+
+    def _once(self, question: Hashable, answer: Callable[[], Fact], known: dict[Hashable, Any] | None = None) -> Fact:
+        self._here()
+        known = self._known if known is None else known
         with self._lock:
-            if question in self._known:
-                known: Fact = self._known[question]
-                return known
+            if question in known:
+                fact: Fact = known[question]
+                return fact
         fact = answer()
         with self._lock:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            self._known[question] = fact
+            if len(known) >= _KEPT:
+                known.clear()
+            known[question] = fact
         return fact
+
+    def _here(self) -> None:
+        if self._process != os.getpid():
+            self._forget()
+
+
+def _rank(keys: list[str]) -> str:
+    """Return the number of a row among those that agree with it; 0 where a key is NULL, which equals nothing."""
+    if not keys:
+        return "row_number() OVER ()"
+    present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+    return f"CASE WHEN {present} THEN row_number() OVER (PARTITION BY {', '.join(keys)}) ELSE 0 END"

@@ -7,10 +7,12 @@ from pathlib import Path
 from shutil import rmtree
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import duckdb
 
-from sfumato.engines.connection import Limits, execute, open_copy
+from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
+from sfumato.engines.connection import Limits, execute, execute_in_parts, open_copy
 from sfumato.engines.registration import Registered
 from sfumato.engines.versions import fresh_id
 from sfumato.errors import EngineFailed
@@ -27,15 +29,37 @@ class Reader:
     def __init__(self, registered: Registered, limits: Limits) -> None:
         self._registered = registered
         self._limits = limits
+        self._lock = Lock()
         self._open()
+        _READERS.add(self)
 
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows; a failure is one fixed sentence."""
+    def ready(self) -> None:
+        """Open the copy again in a process that was forked: before a charge, so that a failure costs nothing."""
         if os.getpid() != self._process:
-            _INHERITED.append(self._connection)
-            self._open()
+            with self._lock:
+                if os.getpid() != self._process:
+                    _INHERITED.append(self._connection)
+                    self._open()
+
+    def rows(self, statement: str, clock: Clock | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows; a failure is one fixed sentence. The clock may stop it."""
         with closing(self._cursor()) as cursor:
-            return execute(cursor, statement)
+            if clock is None:
+                return execute(cursor, statement)
+            with clock.running(cursor.interrupt):
+                return execute(cursor, statement)
+
+    def free_rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement that costs nothing and return its rows: not too many, not too long, not for too long."""
+        found: list[tuple[Any, ...]] = []
+        with closing(self._cursor()) as cursor, Clock().running(cursor.interrupt):
+            size = 0
+            for part in execute_in_parts(cursor, statement):
+                found += part
+                size += sum(len(value) for row in part for value in row if isinstance(value, str))
+                if len(found) > MOST_ROWS or size > MOST_CHARACTERS:
+                    raise too_long_an_answer()
+        return found
 
     def close(self) -> None:
         """Let go of the copy; in a child, of nothing that is the parent's."""
@@ -45,12 +69,22 @@ class Reader:
         self._registered.use.close()
 
     def _open(self) -> None:
+        """Open the copy. The reader is this process's when that has succeeded, not before."""
+        spill = spill_folder(self._registered.path)
+        try:
+            connection = open_copy(self._registered.path, self._limits, spill)
+        except BaseException:
+            rmtree(spill, ignore_errors=True)
+            raise
+        self._spill, self._connection = spill, connection
         self._process = os.getpid()
-        self._lock = Lock()  # another thread of the parent may have held the old one
-        self._spill = spill_folder(self._registered.path)
-        self._connection = open_copy(self._registered.path, self._limits, self._spill)
+
+    def after_fork(self) -> None:
+        """Forget the parent's lock: a thread that does not exist here may have held it."""
+        self._lock = Lock()
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
+        self.ready()
         try:
             with self._lock:
                 return self._connection.cursor()
@@ -86,3 +120,14 @@ def _alive(process: int) -> bool:
     except OSError:
         return True  # it is somebody else's
     return True
+
+
+_READERS: WeakSet[Reader] = WeakSet()
+
+
+def _after_fork() -> None:
+    for reader in list(_READERS):
+        reader.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

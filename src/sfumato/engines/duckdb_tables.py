@@ -12,7 +12,7 @@ from fractions import Fraction
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.bounded_copy import CopiedTable
 from sfumato.engines.column_sql import TYPES, Kind, Stored, column_sql
-from sfumato.engines.connection import COPY, quoted
+from sfumato.engines.connection import COPY, RANK, quoted
 from sfumato.engines.duckdb_flow import PLACE
 from sfumato.engines.grid_sql import NotExact
 from sfumato.engines.registration import Registered
@@ -55,7 +55,7 @@ def relations(policy: Policy, registered: Registered) -> Relations:
         else:
             private[fold(table.name)] = _stored(table, copied)
             if copied.unit is not None:
-                private[fold(table.name) + REMOVED] = f"{COPY}.main.{quoted(table.name + REMOVED)}"
+                private[fold(table.name) + REMOVED] = _removed(table, copied.unit)
     return Relations(public, private)
 
 
@@ -118,6 +118,12 @@ def _encoded(copied: CopiedTable, columns: list[PublicColumn]) -> str:
         order = ", ".join(quoted(column.stored) for column in columns)
         place = f"row_number() OVER (ORDER BY {order})" if order else "0"
     return f"(SELECT {', '.join([f'{place} AS {quoted(PLACE)}', *listed])} FROM {copy_of(copied)})"  # noqa: S608
+
+
+def _removed(table: Table, unit: str) -> str:
+    """Return those who lost rows: few, so that their one row each is numbered when it is read."""
+    rank = f"row_number() OVER (PARTITION BY {quoted(unit)}) AS {quoted(RANK)}"
+    return f"(SELECT *, {rank} FROM {COPY}.main.{quoted(table.name + REMOVED)})"  # noqa: S608
 
 
 def _stored(table: Table, copied: CopiedTable) -> str:

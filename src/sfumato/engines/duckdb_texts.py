@@ -120,6 +120,11 @@ def _plain_text(_: Scalar, arguments: list[str]) -> str:
     return f"CAST({arguments[0]} AS VARCHAR)"
 
 
+def _real_text(_: Scalar, arguments: list[str]) -> str:
+    """Zero has no sign in a text: where it could be told, an expression could tell equal doubles apart."""
+    return f"CAST(({arguments[0]} + 0::DOUBLE) AS VARCHAR)"  # -0.0 + 0.0 is 0.0
+
+
 FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
     Operator.LOWER: _called("lower"),
     Operator.UPPER: _called("upper"),
@@ -142,7 +147,7 @@ FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
     Operator.READ_DAY: _read_day,
     Operator.READ_MOMENT: _read_moment,
     Operator.NUMBER_TEXT: _number_text,
-    Operator.REAL_TEXT: _plain_text,
+    Operator.REAL_TEXT: _real_text,
     Operator.BOOLEAN_TEXT: _plain_text,
 }
 """One form per operator on texts."""

@@ -106,7 +106,7 @@ BUGS: tuple[Bug, ...] = (
             "engines/duckdb_group.py",
             """    return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}\"""",
             """    if one.aggregation is Aggregation.SUM:
-        facts = one.argument.facts
+        facts, value = one.argument.facts, used.names[one.argument]
         return f"least(greatest(sum({value}){where}, {facts.low * 1000}), {facts.high * 1000})"
     return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}\"""",
         ),
@@ -140,8 +140,13 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/bounded_copy.py",
-            'return f"SELECT place FROM ({chosen}) QUALIFY {rank} <= {most}"',
-            'return f"SELECT place FROM ({chosen}) QUALIFY {rank} <= {most} + 1"',
+            'return f"SELECT place, {rank} AS nth FROM ({chosen}) QUALIFY nth <= {most}"',
+            'return f"SELECT place, {rank} AS nth FROM ({chosen}) QUALIFY nth <= {most} + 1"',
+        ),
+        (
+            "engines/duckdb_flow.py",
+            "tests = [] if read.most is None else",
+            "tests = [] if read.most is not None else",
         ),
     ),
     _bug(
@@ -232,8 +237,8 @@ BUGS: tuple[Bug, ...] = (
         "database",
         (
             "release/intervals.py",
-            "ends: list[Bar | None] = [(int(value) - margin, int(value) + margin)",
-            "margin //= 2\n        ends: list[Bar | None] = [(int(value) - margin, int(value) + margin)",
+            "return [None if value is None else (int(value) - margin, int(value) + margin)",
+            "margin //= 2\n    return [None if value is None else (int(value) - margin, int(value) + margin)",
         ),
     ),
     _bug(
@@ -241,8 +246,8 @@ BUGS: tuple[Bug, ...] = (
         "database",
         (
             "release/ratio.py",
-            "return tail_of_two(distance, *laws, weight) >= 1 - level",
-            "return tail_of_two(2 * distance, *laws, weight) >= 1 - level",
+            "return np.asarray(tail_of_two(distance, *laws,",
+            "return np.asarray(tail_of_two(2 * distance, *laws,",
         ),
     ),
     _bug(
@@ -414,7 +419,12 @@ BUGS: tuple[Bug, ...] = (
     _bug(
         "a join with a public table is taken to multiply nothing",
         "replay",
-        ("analysis/joins.py", "most = max(1, public.most_alike(other.flow, keys))", "most = 1"),
+        ("analysis/joins.py", "items, keys, max(1, rows.most), rows)", "items, keys, 1, rows)"),
+        (
+            "engines/duckdb_flow.py",
+            "FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}",
+            "FROM {kept.rows.relation}",
+        ),
     ),
     _bug(
         "a join of one person's rows is taken to multiply nothing",

@@ -11,9 +11,9 @@ from time import time_ns
 from sfumato.accounting.event import to_json
 from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged
-from sfumato.ledger.chain import STATE_EVERY, Kind, Row, linked, same_question
+from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_question
 from sfumato.ledger.damage import damaged, unavailable
-from sfumato.ledger.recorded_policy import DATASET
+from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
 from sfumato.ledger.state import State, after, folded, to_content
 from sfumato.ledger.store import Store
@@ -53,22 +53,43 @@ class Book:
         self._answering = answering
         """Whether a charge is being answered somewhere."""
         self.state = caught_up(store, state)
-        now = time_ns() // 1000
-        if now < self.state.time - _TOLERATED:
-            raise unavailable(
-                "The clock of this machine is behind the last entry, so the order of entries could not be trusted.",
-                "Nothing was released. Set the clock, and ask again.",
-            )
-        self._now = max(now, self.state.time)
+        self._clock = time_ns() // 1000
 
     def add(self, row: Row) -> Row:
         """Append a row; its sequence, time and head are filled in here. What does not fit is refused and not added."""
+        self._require_clock()
+        return self._added(row)
+
+    def accept_clock(self) -> int:
+        """Put on record that the clock is right although it is behind the last entry; return by how much, or 0.
+
+        Only the owner may say so: whoever sets the clock of a machine back to an old copy of itself cannot.
+        """
+        if not self._is_behind():
+            return 0
+        behind = self.state.time - self._clock
+        self._added(Row(0, Kind.CLOCK.value, self._clock))
+        return behind
+
+    def _is_behind(self) -> bool:
+        return self._clock < self.state.time - _TOLERATED
+
+    def _require_clock(self) -> None:
+        if self._is_behind():
+            raise unavailable(
+                "The clock of this machine is behind the last entry, so the order of entries could not be trusted.",
+                "Nothing was released. Set the clock, and ask again. If the clock is right and was wrong when the last "
+                "entry was made, its owner can say so: sfumato verify POLICY --accept-clock.",
+            )
+
+    def _added(self, row: Row) -> Row:
         if (self.state.sequence + 1) % STATE_EVERY == 0:
             self._append(Row(0, Kind.STATE.value, 0, content=to_content(self.state)))
         return self._append(row)
 
     def _append(self, row: Row) -> Row:
-        whole = linked(self.state.head, row._replace(sequence=self.state.sequence + 1, time=self._now))
+        time = row.time or max(self._clock, self.state.time)
+        whole = linked(self.state.head, row._replace(sequence=self.state.sequence + 1, time=time))
         changed = after(self.state, whole)
         self._store.append(whole)
         self.state = changed
@@ -76,6 +97,7 @@ class Book:
 
     def reserve(self, request: Request, key: str) -> Reserved | Kept | Wait:
         """Charge a request, or find its answer, or say whom to wait for, or refuse."""
+        self._require_clock()
         if request.policy != self.state.policy:
             raise PolicyChanged(
                 "Another policy is in force.",
@@ -96,6 +118,14 @@ class Book:
                 return Wait(place)
             self.add(Row(0, Kind.FAILED.value, 0, same=same, about=place))  # its process is gone, and so is its answer
         return Reserved(self._charged(request, key, same))
+
+    def name(self) -> str:
+        """Return what the dataset is called under the policy in force."""
+        row = self._store.policy(self.state.policy)
+        before = None if row is None else self._store.row(row.sequence - 1)
+        if row is None or row != linked(GENESIS if before is None else before.head, row):
+            raise damaged("The policy in force is not what was written.")
+        return name_of(row)
 
     def settle(self, charge: Row, release: str) -> None:
         """Store the release of a charge."""

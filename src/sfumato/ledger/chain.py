@@ -28,6 +28,8 @@ class Kind(StrEnum):
     """The charge at `about` never became a release. It stays charged."""
     STATE = "state"
     """The sums so far, in `content`: derived from the rows before, and checked against them."""
+    CLOCK = "clock"
+    """The owner says that the clock of the machine is right although it is behind the row before."""
 
 
 class Row(NamedTuple):
@@ -36,7 +38,7 @@ class Row(NamedTuple):
     sequence: int
     kind: str
     time: int
-    """Microseconds since 1970, never less than in the row before."""
+    """Microseconds since 1970, never less than in the row before, unless this row is of the kind `clock`."""
     account: str = ""
     question: str = ""
     sql: str = ""

@@ -88,6 +88,23 @@ class Charge:
             self._ledger._forget(self._row.sequence)
 
 
+def _uncomputed() -> LedgerUnavailable:
+    return unavailable("Something failed while it was read or written; what was said is not repeated.")
+
+
+@contextmanager
+def _failing_closed() -> Iterator[None]:
+    """Let nothing but a Refusal leave the ledger: whoever serves an analyst repeats no other words."""
+    try:
+        yield
+        return
+    except Refusal:
+        raise
+    except Exception:
+        failure = _uncomputed()
+    raise failure
+
+
 class Ledger:
     """An open ledger. Threads may share one, processes one file or server; after a fork it opens itself again."""
 
@@ -127,6 +144,7 @@ class Ledger:
         finally:
             charge.close()
 
+    @_failing_closed()
     def budget(self, account: str = DATASET) -> Budget:
         """Return what is left: for the dataset under the empty name; for an analyst, the tighter of both caps.
 
@@ -136,15 +154,18 @@ class Ledger:
         tightest = min(self._filters(account), key=lambda cap: (cap.remaining.epsilon, cap.remaining.delta))
         return Budget(tightest.total, tightest.spent, tightest.remaining)
 
+    @_failing_closed()
     def fits(self, event: Event, account: str = DATASET) -> int:
         """Return how many more releases with this event fit, under both caps."""
         return min(most_queries(cap, event) for cap in self._filters(account))
 
+    @_failing_closed()
     def history(self, account: str | None = None) -> tuple[Entry, ...]:
         """Return what was charged by this account, or by all, oldest first."""
         with self._reading().rows() as rows:
             return entries_of(rows, account)
 
+    @_failing_closed()
     def verify(self) -> Verified:
         """Have the second reader compute every hash and every sum again; what does not hold is refused."""
         return self._reading().verify()
@@ -221,6 +242,7 @@ class Ledger:
                     self._store.disclaim(sequence)
             signal.set()
 
+    @_failing_closed()
     def _done(self, task: Task) -> object:
         """Have a task done in the next turn, together with all others that wait."""
         turn = Turn(task)
@@ -259,6 +281,8 @@ class Ledger:
                 whole = True
         except Refusal as refusal:
             failure = refusal
+        except Exception:
+            failure = _uncomputed()
         finally:
             if not whole:
                 failure = failure or unavailable("The program was interrupted.")

@@ -1,10 +1,11 @@
 """Opening a ledger: the account is created where there is none, and the policy in force is recorded."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from time import time_ns
 
-from sfumato.errors import MixedNeighbours, PolicyWeakened
+from sfumato.errors import MixedNeighbours, OtherLedger, PolicyWeakened
 from sfumato.ledger.book import Book
 from sfumato.ledger.chain import GENESIS, Kind, Row, linked
 from sfumato.ledger.damage import damaged
@@ -21,8 +22,9 @@ def open_ledger(policy: Policy, confirm: str | None = None, expected: str = "") 
     """Open the ledger that a policy names, or create it.
 
     A changed budget or another analyst is recorded. Where the tables changed after something was spent, the owner must
-    say so by giving the new policy's hash as `confirm`; that is recorded too. A changed neighbour relation is refused,
-    and so is another ledger than the `expected` one, which paid for what was answered before.
+    say so by giving the new policy's hash as `confirm`; that is recorded too. A ledger of a dataset with another name
+    is refused in the same way, a changed neighbour relation always, and so is another ledger than the `expected` one,
+    which paid for what was answered before.
     """
     first = linked(GENESIS, _row(recorded(policy, {}, False))._replace(sequence=1, time=time_ns() // 1000))
     ledger = Ledger(_store_of(policy.ledger, first))
@@ -33,6 +35,29 @@ def open_ledger(policy: Policy, confirm: str | None = None, expected: str = "") 
         ledger.close()
         raise
     return ledger
+
+
+def accept_clock(policy: Policy) -> timedelta:
+    """Let entries follow in the ledger of a policy although the clock is behind the last one, and put that on record.
+
+    It is for the owner alone, and records nothing of the policy: that may have changed meanwhile. Returns by how much
+    the clock was behind; zero means that nothing was recorded.
+    """
+    place = policy.ledger
+    if place.path is not None and not place.path.exists():
+        return timedelta(0)
+    ledger = Ledger(partial(PostgresStore, place.target) if place.path is None else partial(SqliteStore, place.path))
+    behind: list[int] = []
+
+    def accept(book: Book) -> None:
+        _require_same_dataset(book.name(), policy)
+        behind.append(book.accept_clock())
+
+    try:
+        ledger.record(accept)
+    finally:
+        ledger.close()
+    return timedelta(microseconds=behind[0])
 
 
 def check_ledger(policy: Policy, confirm: str | None = None) -> None:
@@ -77,6 +102,8 @@ def _check(book: Book, policy: Policy, confirm: str | None) -> RecordedPolicy | 
     if state.policy == policy_hash(policy):
         return None
     confirmed = confirm == policy_hash(policy)
+    if not confirmed:
+        _require_same_dataset(book.name(), policy)
     changed = recorded(policy, state.accounts, confirmed)
     if changed.neighbours != state.neighbours:
         raise MixedNeighbours(
@@ -91,6 +118,16 @@ def _check(book: Book, policy: Policy, confirm: str | None) -> RecordedPolicy | 
             f"Nothing was changed. If the owner means it, confirm the new policy by its hash, {changed.hash}.",
         )
     return changed
+
+
+def _require_same_dataset(name: str, policy: Policy) -> None:
+    if name != policy.name:
+        raise OtherLedger(
+            f"The ledger of this policy belongs to '{name}', not to '{policy.name}'.",
+            "Two datasets in one ledger would spend one budget, and one policy would replace the other's caps.",
+            "Nothing was changed. Name another file, database or schema in `ledger`. If the dataset was renamed, "
+            f"confirm the new policy by its hash, {policy_hash(policy)}.",
+        )
 
 
 def _row(policy: RecordedPolicy) -> Row:

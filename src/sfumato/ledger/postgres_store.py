@@ -1,40 +1,64 @@
 """Rows in a PostgreSQL table, for several servers over one account.
 
-The writer locks the table, so caps are decided in one order whoever asks. A charge that is being answered is marked by
-an advisory lock, which the server lets go of when the connection ends. There is no anchor file: a database that was
+The table lies in the first schema of the search path, so several datasets can share a database. The writer locks it, so
+caps are decided in one order whoever asks. A charge that is being answered is marked by an advisory lock, numbered by
+table and charge, which the server lets go of when the connection ends. There is no anchor file: a database that was
 restored from a backup is noticed while a ledger is open, and otherwise by the heads in receipts.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
 from importlib import import_module
 from typing import Any
 
 from sfumato.errors import Refusal
-from sfumato.ledger.chain import Row
+from sfumato.ledger.chain import Row, framed
 from sfumato.ledger.damage import damaged, unavailable
+from sfumato.ledger.recorded_policy import name_of
 from sfumato.ledger.verifying import Verified, verify_rows
 
-_TABLE = "sfumato_entries"
+_NAME = "sfumato_entries"
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
-_SELECT = f"SELECT {_COLUMNS} FROM {_TABLE}"  # noqa: S608
-_INSERT = f"INSERT INTO {_TABLE} ({_COLUMNS}) VALUES ({', '.join('%s' for _ in Row._fields)})"  # noqa: S608
-_MARKS = 0x5FADA70 << 36
-"""Advisory locks are numbered, and the whole database shares the numbers: ours begin here."""
-_SETTINGS = "-c synchronous_commit=on -c lock_timeout=60s -c default_transaction_isolation=read\\ committed"
-_SCHEMA = (
-    f'CREATE TABLE {_TABLE} ("sequence" bigint PRIMARY KEY, '
-    + ", ".join(f'"{name}" {"bigint" if name in ("time", "about") else "text"} NOT NULL' for name in Row._fields[1:])
-    + ")",
-    f"CREATE UNIQUE INDEX {_TABLE}_answers ON {_TABLE} (same) WHERE kind = 'settled'",
-    f"CREATE UNIQUE INDEX {_TABLE}_keys ON {_TABLE} (account, key) WHERE key <> ''",
-    f"CREATE FUNCTION {_TABLE}_stay() RETURNS trigger LANGUAGE plpgsql AS "
-    "$$ BEGIN RAISE EXCEPTION 'append only'; END $$",
-    f"CREATE TRIGGER stay BEFORE UPDATE OR DELETE OR TRUNCATE ON {_TABLE} "
-    f"FOR EACH STATEMENT EXECUTE FUNCTION {_TABLE}_stay()",
+_CREATING = 0x5FADA70 << 36
+"""Whoever creates a ledger holds this advisory lock of the database."""
+_SETTINGS = (
+    "synchronous_commit = on",
+    "lock_timeout = '60s'",
+    "default_transaction_isolation = 'read committed'",
 )
 _INHERITED: list[object] = []
 """Connections of a parent process: ending one here would end the parent's session, so they are kept for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The table of one ledger, with its schema: what it is called does not depend on the search path any more."""
+
+    schema: str
+    name: str
+
+    @property
+    def select(self) -> str:
+        return f"SELECT {_COLUMNS} FROM {self.name}"  # noqa: S608
+
+    @property
+    def insert(self) -> str:
+        return f"INSERT INTO {self.name} ({_COLUMNS}) VALUES ({', '.join('%s' for _ in Row._fields)})"  # noqa: S608
+
+    @property
+    def creation(self) -> tuple[str, ...]:
+        fields = [f'"{name}" {"bigint" if name in ("time", "about") else "text"} NOT NULL' for name in Row._fields[1:]]
+        return (
+            f'CREATE TABLE {self.name} ("sequence" bigint PRIMARY KEY, {", ".join(fields)})',
+            f"CREATE UNIQUE INDEX {_NAME}_answers ON {self.name} (same) WHERE kind = 'settled'",
+            f"CREATE UNIQUE INDEX {_NAME}_keys ON {self.name} (account, key) WHERE key <> ''",
+            f"CREATE FUNCTION {self.schema}.{_NAME}_stay() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'append only'; END $$",
+            f"CREATE TRIGGER stay BEFORE UPDATE OR DELETE OR TRUNCATE ON {self.name} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {self.schema}.{_NAME}_stay()",
+        )
 
 
 class PostgresStore:
@@ -49,6 +73,8 @@ class PostgresStore:
 
     def _connect(self) -> None:
         self._connection, self._marks = _connected(self._url), _connected(self._url)
+        self._table = _table(self._connection)
+        self._identity = int(_one(self._connection, "SELECT %s::regclass::oid", self._table.name))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -58,17 +84,16 @@ class PostgresStore:
                 self._connect()
             connection = self._connection
             with connection.transaction():
-                connection.execute(f"LOCK TABLE {_TABLE} IN EXCLUSIVE MODE")
+                connection.execute(f"LOCK TABLE {self._table.name} IN EXCLUSIVE MODE")
                 yield
 
     def last(self) -> int:
         with _failing_closed():
-            found = self._connection.execute(f"SELECT max(sequence) FROM {_TABLE}").fetchone()  # noqa: S608
-        return int(found[0] or 0)
+            return int(_one(self._connection, f"SELECT max(sequence) FROM {self._table.name}") or 0)  # noqa: S608
 
     def after(self, sequence: int) -> Iterator[Row]:
         with _failing_closed():
-            found = self._connection.execute(f"{_SELECT} WHERE sequence > %s ORDER BY sequence", (sequence,))
+            found = self._connection.execute(f"{self._table.select} WHERE sequence > %s ORDER BY sequence", (sequence,))
             yield from map(Row._make, found)
 
     def row(self, sequence: int) -> Row | None:
@@ -80,27 +105,35 @@ class PostgresStore:
     def keyed(self, account: str, key: str) -> Row | None:
         return self._one("key <> '' AND account = %s AND key = %s", account, key)
 
+    def policy(self, hash: str) -> Row | None:
+        return self._one("kind = 'policy' AND policy = %s ORDER BY sequence DESC LIMIT 1", hash)
+
     def _one(self, where: str, *values: str | int) -> Row | None:
         with _failing_closed():
-            found = self._connection.execute(f"{_SELECT} WHERE {where}", values).fetchone()
+            found = self._connection.execute(f"{self._table.select} WHERE {where}", values).fetchone()
         return None if found is None else Row._make(found)
 
     def append(self, row: Row) -> None:
         with _failing_closed():
-            self._connection.execute(_INSERT, row)
+            self._connection.execute(self._table.insert, row)
 
     def claim(self, sequence: int) -> bool:
         with _failing_closed():
-            return bool(self._marks.execute("SELECT pg_try_advisory_lock(%s)", (_MARKS + sequence,)).fetchone()[0])
+            return bool(_one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence)))
 
     def disclaim(self, sequence: int) -> None:
         with _failing_closed():
-            self._marks.execute("SELECT pg_advisory_unlock(%s)", (_MARKS + sequence,))
+            self._marks.execute("SELECT pg_advisory_unlock(%s)", (self._mark(sequence),))
+
+    def _mark(self, sequence: int) -> int:
+        """Return the advisory lock of a charge. All ledgers of a database share the numbers, so they are hashed."""
+        digest = sha256(framed(_NAME, self._identity, sequence)).digest()
+        return int.from_bytes(digest[:8], signed=True)
 
     @contextmanager
     def rows(self) -> Iterator[Iterator[Row]]:
         with _failing_closed(), _connected(self._url) as connection:
-            yield map(Row._make, connection.execute(f"{_SELECT} ORDER BY sequence"))
+            yield map(Row._make, connection.execute(f"{self._table.select} ORDER BY sequence"))
 
     def verify(self) -> Verified:
         with (
@@ -109,7 +142,7 @@ class PostgresStore:
             connection.transaction(),
             connection.cursor(name="verify") as rows,
         ):
-            rows.execute(f"{_SELECT} ORDER BY sequence")
+            rows.execute(f"{self._table.select} ORDER BY sequence")
             return verify_rows(rows, None)
 
     def close(self) -> None:
@@ -124,14 +157,50 @@ class PostgresStore:
 def create_table(url: str, first: Row) -> None:
     """Make a ledger of one row in one transaction; do nothing where there is one."""
     with _failing_closed(), _connected(url) as connection, connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MARKS,))
-        if connection.execute("SELECT to_regclass(%s) IS NOT NULL", (_TABLE,)).fetchone()[0]:
-            if not connection.execute(f"SELECT count(*) FROM {_TABLE}").fetchone()[0]:  # noqa: S608
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING,))
+        table = _table(connection)
+        if _one(connection, "SELECT to_regclass(%s) IS NOT NULL", table.name):
+            if not _one(connection, f"SELECT count(*) FROM {table.name}"):  # noqa: S608
                 raise damaged("Its table is empty, and a ledger begins with an entry.")
             return
-        for statement in _SCHEMA:
+        _require_none_elsewhere(connection, table, first)
+        for statement in table.creation:
             connection.execute(statement)
-        connection.execute(_INSERT, first)
+        connection.execute(table.insert, first)
+
+
+def _table(connection: Any) -> _Table:
+    """Return the table in the first schema of the search path, which the URL may name."""
+    schema = _one(connection, "SELECT quote_ident(current_schema())")
+    if schema is None:
+        raise unavailable(
+            "The schema that the search path of its URL names does not exist, or may not be used.",
+            "Nothing was released. Create the schema, or correct the URL.",
+        )
+    return _Table(schema, f"{schema}.{_NAME}")
+
+
+def _require_none_elsewhere(connection: Any, table: _Table, first: Row) -> None:
+    """Refuse to begin anew where version 0.1.0, which did not read the search path, has kept the account."""
+    before = connection.execute(
+        "SELECT quote_ident(nspname) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE relname = %s AND nspname IN ('public', current_user) AND has_table_privilege(pg_class.oid, 'SELECT')",
+        (_NAME,),
+    ).fetchall()
+    for (schema,) in before:
+        other = _Table(schema, f"{schema}.{_NAME}")
+        rows = connection.execute(f"{other.select} WHERE kind = 'policy' ORDER BY sequence DESC LIMIT 1").fetchall()
+        if rows and name_of(Row._make(rows[0])) == name_of(first):
+            raise unavailable(
+                f"The account of this dataset lies in the schema {schema}, not in {table.schema}, which its URL names.",
+                f"Nothing was released. Move it: ALTER TABLE {other.name} SET SCHEMA {table.schema}; and the function "
+                f"{_NAME}_stay() in the same way. If it is another dataset of the same name, rename this one.",
+            )
+
+
+def _one(connection: Any, statement: str, *values: object) -> Any:
+    """Return the one value of the one row."""
+    return connection.execute(statement, values).fetchone()[0]
 
 
 def _connected(url: str) -> Any:
@@ -143,7 +212,10 @@ def _connected(url: str) -> Any:
         raise unavailable(
             "A ledger on PostgreSQL needs a driver that is not installed.", "Install it: pip install 'psycopg[binary]'."
         )
-    return driver.connect(url, autocommit=True, options=_SETTINGS, connect_timeout=10)
+    connection = driver.connect(url, autocommit=True, connect_timeout=10)
+    for setting in _SETTINGS:  # after what the URL, the environment or the server set, such as the search path
+        connection.execute(f"SET {setting}")
+    return connection
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What a ledger remembers of a policy: whom it protects, under which relation, and how much may be spent."""
 
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,6 +11,7 @@ from math import ceil
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.filter import UNIT, Filter
 from sfumato.errors import BadPolicy
+from sfumato.ledger.chain import Row
 from sfumato.policy.canonical import canonical_text, policy_hash, tables_hash
 from sfumato.policy.policy import Policy, fold
 
@@ -88,6 +90,11 @@ def from_content(content: str) -> RecordedPolicy:
         data["orders"],
         data["confirmed"],
     )
+
+
+def name_of(row: Row) -> str:
+    """Return what the dataset of a recorded policy is called; KeyError, TypeError or ValueError where it is none."""
+    return str(tomllib.loads(json.loads(row.content)["text"])["name"])
 
 
 def _refuse_lost_delta(name: str, opened: Filter, before: Filter | None) -> None:

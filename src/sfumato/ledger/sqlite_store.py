@@ -122,6 +122,9 @@ class SqliteStore:
     def keyed(self, account: str, key: str) -> Row | None:
         return self._one("key <> '' AND account = ? AND key = ?", account, key)
 
+    def policy(self, hash: str) -> Row | None:
+        return self._one("kind = 'policy' AND policy = ? ORDER BY sequence DESC LIMIT 1", hash)
+
     def _one(self, where: str, *values: str | int) -> Row | None:
         with _failing_closed():
             found = self._connection.execute(f"{_SELECT} WHERE {where}", values).fetchone()
@@ -141,8 +144,13 @@ class SqliteStore:
 
     @contextmanager
     def rows(self) -> Iterator[Iterator[Row]]:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            yield map(Row._make, connection.execute(f"{_SELECT} ORDER BY sequence"))
+        with (
+            _failing_closed(),
+            closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection,
+            # a cursor that is left open keeps the file from being folded as long as somebody holds the exception
+            closing(connection.execute(f"{_SELECT} ORDER BY sequence")) as found,
+        ):
+            yield map(Row._make, found)
 
     def verify(self) -> Verified:
         return verify_file(self._path)

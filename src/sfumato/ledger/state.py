@@ -17,6 +17,8 @@ from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_q
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
 
+NOT_WRITTEN_SO = (Refusal, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a row raises that no ledger has written."""
 _read_event = lru_cache(maxsize=4096)(from_json)
 
 
@@ -46,13 +48,14 @@ EMPTY = State(0, GENESIS, 0, "", "", None, {}, {})
 
 def folded(state: State, row: Row) -> State:
     """Return the state after one more row that was read; a row that does not follow is damage."""
-    if row.sequence != state.sequence + 1 or row != linked(state.head, row) or row.time < state.time:
+    backwards = row.time < state.time and row.kind != Kind.CLOCK
+    if row.sequence != state.sequence + 1 or row != linked(state.head, row) or backwards:
         raise damaged(f"Entry {state.sequence + 1} does not follow from the one before.")
     if (row.sequence % STATE_EVERY == 0) != (row.kind == Kind.STATE):
         raise damaged(f"Entry {row.sequence} is not where it belongs.")
     try:
         return after(state, row)
-    except (Refusal, ValueError, TypeError, KeyError):
+    except NOT_WRITTEN_SO:
         pass
     raise damaged(f"Entry {row.sequence} cannot have been written after those before.")
 
@@ -72,6 +75,8 @@ def after(state: State, row: Row) -> State:
         case Kind.STATE:
             if row.content != to_content(state):
                 raise ValueError("not the sums so far")
+            changed = state
+        case Kind.CLOCK:
             changed = state
         case _:
             raise ValueError("an unknown kind")
@@ -94,7 +99,7 @@ def started(row: Row) -> State:
             accounts,
             {str(same): int(place) for same, place in data["unanswered"].items()},
         )
-    except (Refusal, ValueError, TypeError, KeyError):
+    except NOT_WRITTEN_SO:
         pass
     raise damaged(f"Entry {row.sequence} holds no sums.")
 

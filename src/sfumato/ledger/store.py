@@ -35,6 +35,9 @@ class Store(Protocol):
     def keyed(self, account: str, key: str) -> Row | None:
         """Return the charged row of this idempotency key."""
 
+    def policy(self, hash: str) -> Row | None:
+        """Return the last row that put the policy with this hash in force."""
+
     def append(self, row: Row) -> None:
         """Append a row."""
 

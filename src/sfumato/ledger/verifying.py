@@ -1,25 +1,26 @@
 """The second reader: it checks a ledger from its bytes, without the code that writes one.
 
 What it shares with the writer is the meaning of an event and the filter's rule; chain, sums and anchor are computed
-here again, in another way: events are counted between two states and multiplied, not charged one by one.
+here again, in another way: events are counted between two states and multiplied, not charged one by one. Only where
+denominators grow so long that the writer may have rounded a sum are they added in their order.
 """
 
 import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
-from math import ceil
+from math import ceil, lcm
 from pathlib import Path
 from typing import Any
 
 from sfumato.accounting.event import from_json
-from sfumato.accounting.filter import UNIT, Filter
+from sfumato.accounting.filter import LONGEST_SUM, UNIT, Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import LedgerDamaged, LedgerUnavailable, Refusal
 
@@ -52,8 +53,8 @@ class _Account:
     renyi: int = 0
     approximate: Fraction = Fraction(0)
     neighbours: str | None = None
-    recent: Counter[str] = field(default_factory=Counter)
-    """The events since the sums were brought up to date."""
+    recent: list[str] = field(default_factory=list)
+    """The events since the sums were brought up to date, at most as many as there are entries between two states."""
 
     def filter(self) -> Filter:
         return Filter(self.epsilon, self.delta, self.order, self.pure, self.renyi, self.approximate)
@@ -61,12 +62,19 @@ class _Account:
     def bring_up_to_date(self) -> None:
         if not self.recent:
             return
-        for event, times in self.recent.items():
-            once = _once(self.epsilon, self.delta, self.order, event)
-            self.pure = None if self.pure is None or once.pure is None else self.pure + times * once.pure
-            self.renyi = self.renyi + times * once.renyi if self.order else 0
-            self.approximate += times * once.approximate
-            self.neighbours = self.neighbours or (once.neighbours and once.neighbours.value)
+        counted = Counter(self.recent)
+        costs = {event: _once(self.epsilon, self.delta, self.order, event) for event in counted}
+        pure = {event: cost.pure for event, cost in costs.items() if cost.pure is not None}
+        known = self.pure if len(pure) == len(costs) else None
+        self.pure = None if known is None else _total(known, pure, self.recent, counted)
+        deltas = {event: cost.approximate for event, cost in costs.items()}
+        self.approximate = _total(self.approximate, deltas, self.recent, counted)
+        if self.order:
+            self.renyi += sum(times * costs[event].renyi for event, times in counted.items())
+        else:
+            self.renyi = 0
+        for cost in costs.values():
+            self.neighbours = self.neighbours or (cost.neighbours and cost.neighbours.value)
         self.recent.clear()
         # sums only grow, so if the rule holds after the last charge under these caps it held after each of them
         capacity = self.filter().capacity
@@ -81,6 +89,25 @@ class _Account:
         return [
             str(self.epsilon), str(self.delta), self.order, pure, self.renyi, str(self.approximate), self.neighbours
         ]  # fmt: skip
+
+
+def _total(start: Fraction, costs: dict[str, Fraction], events: Sequence[str], counted: Counter[str]) -> Fraction:
+    """Add what events cost. With a short common denominator no partial sum was rounded, so the order is of no account.
+
+    Otherwise each sum is taken as the writer takes it: a denominator beyond the limit is rounded up to 2^-64.
+    """
+    common = start.denominator
+    for cost in costs.values():
+        common = lcm(common, cost.denominator)
+        if common > LONGEST_SUM:
+            break
+    else:
+        return start + sum((times * costs[event] for event, times in counted.items()), Fraction(0))
+    for event in events:
+        start += costs[event]
+        if start.denominator > LONGEST_SUM:
+            start = Fraction(-(-start.numerator * UNIT // start.denominator), UNIT)
+    return start
 
 
 @lru_cache(maxsize=4096)
@@ -126,7 +153,7 @@ def verify_rows(rows: Iterable[tuple[Any, ...]], known: tuple[int, str, str | No
         for row in rows:
             count += 1
             head = sha256(_bytes(head, row)).hexdigest()
-            if row[0] != count or row[-1] != head or row[2] < latest:
+            if row[0] != count or row[-1] != head or (row[2] < latest and row[1] != "clock"):
                 raise ValueError("not the next entry")
             if (count % _STATE_PLACES == 0) != (row[1] == "state"):
                 raise ValueError("not where it belongs")
@@ -136,7 +163,7 @@ def verify_rows(rows: Iterable[tuple[Any, ...]], known: tuple[int, str, str | No
             replay.read(row)
         replay.bring_up_to_date()
         spent = replay.accounts[""].filter().spent
-    except (Refusal, ValueError, TypeError, KeyError, AttributeError):
+    except (Refusal, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         broken = True
     else:
         broken = False
@@ -166,6 +193,9 @@ class _Replay:
                 raise ValueError("no such charge")
         elif kind == "policy":
             self._read_policy(row[8], json.loads(row[14]))
+        elif kind == "clock":
+            if same or row[8] or row[13] or row[14]:
+                raise ValueError("a clock says nothing but the time")
         elif kind != "state" or json.loads(row[14]) != self._sums():
             raise ValueError("other sums, or an unknown kind")
 
@@ -176,9 +206,9 @@ class _Replay:
         if same != _named(account, question, version) and same != _named(account, question, policy, version):
             raise ValueError("not the question that it says")  # the policy belonged to it until version 0.1.0
         self.unanswered[same] = sequence
-        self.accounts[""].recent[event] += 1
+        self.accounts[""].recent.append(event)
         if account:
-            self.accounts[account].recent[event] += 1
+            self.accounts[account].recent.append(event)
 
     def _read_policy(self, name: str, data: dict[str, Any]) -> None:
         spent = any(budget.recent or budget.neighbours for budget in self.accounts.values())

@@ -8,7 +8,7 @@ from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_up
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, shown
-from sfumato.exact import decimal_rational, positive, positive_rational
+from sfumato.exact import positive, typed_rational
 from sfumato.planning.measurements import Needs, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of, laplace_noise
 from sfumato.planning.plan import GroupPlan, Plan
@@ -34,9 +34,10 @@ def read_wish(
     epsilon: object, within: object, delta: object, options: Options, budget: Budget, cap: PrivacyLoss
 ) -> Wish:
     """Read what `ask` was given and what the text's OPTIONS say; both may only tighten the policy."""
-    asked = [decimal_rational(epsilon, "epsilon")] if epsilon is not None else []
-    asked += [options.epsilon] if options.epsilon is not None else []
-    price = positive_rational(min(positive(one, "epsilon") for one in asked), "epsilon") if asked else None
+    asked = [
+        positive(typed_rational(one, "epsilon"), "epsilon") for one in (epsilon, options.epsilon) if one is not None
+    ]
+    price = min(asked, default=None)
     targets = _targets(within) if within is not None else ()
     if price is not None and within is not None:
         raise BadParameter(
@@ -84,7 +85,7 @@ def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:
 
 
 def _delta(delta: object, options: Options, budget: Budget) -> Fraction:
-    given = [delta_or_zero(one) for one in (delta, options.delta) if one is not None]
+    given = [delta_or_zero(typed_rational(one, "delta")) for one in (delta, options.delta) if one is not None]
     least = min(given, default=budget.query_delta)
     if max(given, default=least) > budget.query_delta:
         raise LoosenedPolicy(
@@ -103,6 +104,6 @@ def _targets(within: object) -> tuple[tuple[str, Fraction], ...]:
             "Write for example within={'n': 25}.",
         )
     return tuple(
-        (name, positive(decimal_rational(margin, f"within[{shown(name)}]"), f"within[{shown(name)}]"))
+        (name, positive(typed_rational(margin, f"within[{shown(name)}]"), f"within[{shown(name)}]"))
         for name, margin in sorted(within.items())
     )

@@ -5,24 +5,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
-from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss, round_up
-from sfumato.analysis.catalog import REMOVED
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Read, below
-from sfumato.analysis.private_query import Group
-from sfumato.analysis.scalar import Operator, Scalar, walk
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.origins import Origin, Source, origins, shown_unchanged
-from sfumato.planning.plan import Derived, GroupPlan, Measured, Plan
+from sfumato.planning.plan import Derived, Measured, Plan
+from sfumato.planning.truncation import bounding_notes
 from sfumato.planning.within import CONFIDENCE
-from sfumato.query.functions import Aggregation
-from sfumato.query.types import NUMBERS, Type
+from sfumato.query.types import Type
 
 Margin = int | float | None
-_SMALL = Fraction(1, 10)
-"""The price at which a note says what a count would buy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +110,6 @@ def _key_words(origin: Origin, plan: Plan) -> str:
     return "keys selected privately" if selected else "public keys"
 
 
-def bounding_notes(plan: Plan) -> tuple[str, ...]:
-    """Tell what bounding may have removed, which no margin covers, and how it can be measured."""
-    return tuple(dict.fromkeys(note for group in plan.groups for note in _bounding(group)))
-
-
 def _notes(plan: Plan) -> Iterator[str]:
     yield from plan.private.notes
     yield from bounding_notes(plan)
@@ -133,51 +120,3 @@ def _notes(plan: Plan) -> Iterator[str]:
                 f"Groups are selected privately with δ = {round_up(group.selection.delta)}: "
                 f"one appears with probability 95 % from {needed:,} people on, and smaller ones may be missing."
             )
-
-
-def _bounding(group: GroupPlan) -> Iterator[str]:
-    if not group.measured and group.selection is None:
-        return
-    contribution = group.group.contribution
-    rows = "1 row" if contribution.rows == 1 else f"{contribution.rows:,} rows"
-    groups = ""
-    if contribution.bound_groups:
-        groups = f" in at most {contribution.groups:,} group{'s' * (contribution.groups > 1)}"
-    yield f"One person counts with at most {rows}{groups}; what they have beyond is left out.{_how_many(group.group)}"
-    summed = (one.argument for one in group.measured if one.aggregation is Aggregation.SUM and one.argument)
-    stored = {(read.label, name) for read in _reads(group.group.rows) for name, _, _ in read.columns}
-    for argument in summed:
-        for part in walk(argument):
-            column = part.operator is Operator.COLUMN and part.constant in stored
-            if column and part.facts.bounded and part.facts.type in NUMBERS:
-                yield _clipping(part)
-
-
-def _how_many(group: Group) -> str:
-    """Say how to find out whom `rows_per_unit` concerns: a count of people, at the price of any other."""
-    private = [read.table for read in _reads(group.rows) if any(facts.kind is Kind.UNIT for *_, facts in read.columns)]
-    if not group.identity or not private or private[0].endswith(REMOVED):
-        return ""
-    query = f'SELECT COUNT(*) FROM "{private[0]}{REMOVED}"'  # noqa: S608
-    margin = Laplace(1, 1 / _SMALL, Neighbours.ADD_REMOVE).margin(CONFIDENCE)  # one row per person: replaced or removed
-    return f" {query} counts whom that concerns; at ε = {round_up(_SMALL)} within ±{margin}."
-
-
-def _reads(flow: Flow) -> Iterator[Read]:
-    if isinstance(flow, Read):
-        yield flow
-    for source in below(flow):
-        yield from _reads(source)
-
-
-def _clipping(column: Scalar) -> str:
-    facts = column.facts
-    name = column.constant[1] if isinstance(column.constant, tuple) else ""
-    reach = f"from {_value(facts.low, facts)} to {_value(facts.high, facts)}"
-    return f"`{name}` counts {reach}; values beyond its bounds are moved to them."
-
-
-def _value(steps: int, facts: Facts) -> str:
-    value = steps * facts.step
-    sign = "-" if value < 0 else ""
-    return sign + round_up(abs(value), 12)

@@ -151,5 +151,8 @@ class _Scanner:
 def _unquoted(key: str) -> str:
     if key[0] not in "\"'":
         return key
-    value: str = tomllib.loads(f"key = {key}")["key"]
+    try:
+        value: str = tomllib.loads(f"key = {key}")["key"]
+    except tomllib.TOMLDecodeError:  # an escape that TOML does not know: such a text is refused elsewhere
+        raise _LostError from None
     return value

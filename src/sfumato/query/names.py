@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from sfumato.policy.policy import fold
 from sfumato.query.expression import Expression
 from sfumato.query.position import Place
 
@@ -12,17 +13,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier: unquoted it is folded to lower case, quoted it is exactly what was written."""
+    """An identifier: unquoted its A to Z become a to z and nothing else changes, quoted it is exactly as written."""
 
     text: str
     quoted: bool = False
 
     def __str__(self) -> str:
-        return self.text if self.quoted else self.text.lower()
+        return self.text if self.quoted else fold(self.text)
 
     def matches(self, other: str) -> bool:
         """Whether this may mean `other`; unquoted, case does not count."""
-        return self.text == other if self.quoted else self.text.lower() == other.lower()
+        return self.text == other if self.quoted else fold(self.text) == fold(other)
 
 
 def lookup(name: Name, known: Mapping[str, T]) -> T | None:

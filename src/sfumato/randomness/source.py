@@ -9,9 +9,9 @@ import os
 import threading
 import time
 from fractions import Fraction
-from typing import NoReturn, Protocol
-
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from functools import cache
+from importlib import import_module
+from typing import Any, NoReturn, Protocol
 
 from sfumato.errors import BadParameter, EntropyFailed, ImperfectSource, shown
 from sfumato.exact import integer, rational
@@ -214,7 +214,30 @@ class _SystemSource:
 
 
 def _encryptor(state: bytes) -> "_Encryptor":
-    return Cipher(algorithms.AES256(state[:_KEY]), modes.CTR(state[_KEY:])).encryptor()
+    cipher = _ciphers()
+    encryptor: _Encryptor = cipher.Cipher(
+        cipher.algorithms.AES256(state[:_KEY]), cipher.modes.CTR(state[_KEY:])
+    ).encryptor()
+    return encryptor
+
+
+@cache
+def _ciphers() -> Any:
+    """Load the cipher when the first bits are wanted: its library draws random bits itself while it is loaded.
+
+    Where it gets none it does not raise an `Exception` but ends in a panic, which nobody above could expect.
+    """
+    try:
+        return import_module("cryptography.hazmat.primitives.ciphers")
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: S110 - a panic is no Exception
+        pass
+    raise EntropyFailed(
+        "The generator of random bits could not be started.",
+        "Its cipher could not be loaded: while it is, it needs random bits from the operating system.",
+        "Nothing was released. Check that getrandom() works in this container, and start the program again.",
+    )
 
 
 class _Encryptor(Protocol):

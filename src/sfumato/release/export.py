@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from importlib import import_module
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +11,12 @@ from sfumato.analysis.facts import Facts
 from sfumato.errors import BadParameter
 from sfumato.query.types import Type
 from sfumato.release.decode import Value
+from sfumato.release.harmless import labels
 
 _FITS = 1 << 63
+_WIDE = 10**38
+_CHARTED = 1 << 53
+"""Integers beyond are drawn as doubles: no picture shows the difference."""
 _ARROW = {
     Type.INTEGER: pa.int64(),
     Type.DECIMAL: pa.float64(),
@@ -37,16 +42,25 @@ def optional(module: str, extra: str) -> Any:
 
 
 def arrow_column(values: Sequence[Value], facts: Facts) -> Any:
-    """Return a typed column; integers beyond 64 bits make it a decimal of 38 digits."""
-    wide = facts.type is Type.INTEGER and any(isinstance(value, int) and abs(value) >= _FITS for value in values)
-    return pa.array(values, type=pa.decimal128(38, 0) if wide else _ARROW[facts.type])
+    """Return a typed column; integers beyond 64 bits make it a decimal of 38 digits, and beyond that one of doubles."""
+    largest = max((abs(value) for value in values if isinstance(value, int)), default=0)
+    if facts.type is not Type.INTEGER or largest < _FITS:
+        return pa.array(values, type=_ARROW[facts.type])
+    if largest < _WIDE:
+        return pa.array(values, type=pa.decimal128(38, 0))
+    return pa.array([float(value) if isinstance(value, int) else None for value in values], type=pa.float64())
 
 
 def chart(keys: Sequence[str], number: str, rows: Sequence[dict[str, Value]]) -> Any:
-    """Return a chart of bars with error bars; `rows` hold keys as text, `value`, `low` and `high`."""
+    """Return a chart of bars with error bars; `rows` hold keys as text, `value`, `low` and `high`.
+
+    Nothing in it can do harm, in whatever format it is shown or saved: see `harmless`.
+    """
     altair = optional("altair", "plot")
+    named = labels([*keys, number])
+    keys, number = [named[key] for key in keys], named[number]
     across = altair.X("key:N", title=keys[0] if keys else None, sort=None)
-    bars = altair.Chart(altair.Data(values=list(rows))).encode(x=across)
+    bars = altair.Chart(altair.Data(values=_drawable(rows))).encode(x=across)
     value = altair.Y("value:Q", title=number)
     margins = {"y": altair.Y("low:Q", title=number), "y2": "high:Q"}
     if len(keys) > 1:
@@ -56,3 +70,18 @@ def chart(keys: Sequence[str], number: str, rows: Sequence[dict[str, Value]]) ->
             **margins, xOffset=second
         )
     return bars.mark_bar().encode(y=value) + bars.mark_rule().encode(**margins)
+
+
+def _drawable(rows: Sequence[dict[str, Value]]) -> list[dict[str, Value]]:
+    """Return rows whose texts are labels and whose numbers are such that every renderer knows them."""
+    named = {field: labels(str(row[field]) for row in rows if field in row) for field in ("key", "second")}
+    return [
+        {field: named[field][str(value)] if field in named else _drawn(value) for field, value in row.items()}
+        for row in rows
+    ]
+
+
+def _drawn(value: Value) -> Value:
+    if isinstance(value, int) and abs(value) >= _CHARTED:
+        value = float(value)
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from html import escape
 from typing import Any
 
 import pyarrow as pa
@@ -15,14 +14,17 @@ from sfumato.analysis.facts import Facts
 from sfumato.errors import UnknownName, shown
 from sfumato.exact import decimal_rational, probability
 from sfumato.planning.plan import Plan
-from sfumato.planning.quote import bounding_notes
+from sfumato.planning.truncation import bounding_notes
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
 from sfumato.release.decode import Kept, Value, decode
 from sfumato.release.export import arrow_column, chart, optional
-from sfumato.release.intervals import Answered, Bar, Evaluate, answer, bars
+from sfumato.release.harmless import for_html, visible
+from sfumato.release.intervals import Answered, Bar, answer, bars
 from sfumato.release.noisy import Noisy
+from sfumato.release.notes import notes_of
 from sfumato.release.receipt import Receipt, receipt_to_json
+from sfumato.release.row_forms import Evaluate
 from sfumato.release.table import Ends, shown_value, text_table
 
 LEVEL = Fraction(95, 100)
@@ -31,11 +33,6 @@ _SHOWN = 40
 
 Ranges = Sequence[Sequence[Ends | None] | None]
 """For each column the ends of every value; None for a column that has no noise, or is no number."""
-
-SELECTED = (
-    "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT): each interval holds for its cell, but "
-    "among chosen cells high or low noise is over-represented."
-)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -136,21 +133,21 @@ class Release:
         columns, numbers = self._cells()
         lines = [text_table(self.columns, columns, numbers)]
         lines += [f"({len(self):,} rows)"] if len(self) > _SHOWN else []
-        return "\n".join([*lines, f"cost: {self.loss}; ± at 95 %", *(f"note: {note}" for note in self.notes)])
+        return "\n".join([*lines, f"cost: {self.loss}; ± at 95 %", *(f"note: {visible(note)}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         columns, numbers = self._cells()
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        head = "".join(f"<th>{for_html(name)}</th>" for name in self.columns)
         aligned = ["right" if number else "left" for number in numbers]
         body = "".join(
             "<tr>"
             + "".join(
-                f'<td style="text-align:{side}">{escape(cell)}</td>' for cell, side in zip(row, aligned, strict=True)
+                f'<td style="text-align:{side}">{for_html(cell)}</td>' for cell, side in zip(row, aligned, strict=True)
             )
             + "</tr>"
             for row in zip(*columns, strict=True)
         )
-        foot = "<br>".join(escape(line) for line in (f"cost: {self.loss}; ± at 95 %", *self.notes))
+        foot = "<br>".join(for_html(line) for line in (f"cost: {self.loss}; ± at 95 %", *self.notes))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{foot}</p>"
 
     def _cells(self) -> tuple[list[list[str]], list[bool]]:
@@ -185,12 +182,12 @@ class Release:
 
 def make_release(plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate) -> Release:
     """Return the release of a plan's noisy measurements; `evaluate` runs the outcome over them (`engines.desk`)."""
-    answered = answer(plan, noisy, receipt.id, evaluate)
+    answered = answer(plan, noisy, evaluate)
     facts = tuple(item.scalar.facts for item in plan.private.outcome.items)
     values = tuple(
         tuple(decode(value, known) for value in column) for column, known in zip(answered.columns, facts, strict=True)
     )
-    notes = plan.private.notes + bounding_notes(plan) + ((SELECTED,) if _selects(answered) else ())
+    notes = plan.private.notes + bounding_notes(plan) + notes_of(plan, noisy, answered)
     names = unique_names(plan.private.names)
     return Release(names, facts, values, _decoded(answered, facts), _possible(answered), receipt, plan.event, notes)
 
@@ -241,16 +238,10 @@ def _decoded_bar(bar: Bar | None, facts: Facts) -> Ends | None:
     return None if bar is None else (decode(bar[0], facts), decode(bar[1], facts))
 
 
-def _selects(answered: Answered) -> bool:
-    conditions = answered.traced.conditions if answered.traced else ()
-    return any(condition is None or answered.noisy_numbers(condition) for condition in conditions)
-
-
 def _possible(answered: Answered) -> tuple[tuple[int | None, int | None], ...]:
     """Return what plain counts and sums can be: not below 0, or on the side of 0 where all their values lie."""
-    items = answered.traced.items if answered.traced else (None,) * len(answered.columns)
     limits: list[tuple[int | None, int | None]] = []
-    for plain in map(answered.aggregate, items):
+    for plain in map(answered.aggregate, answered.traced.items):
         if plain is None or plain[1].aggregation not in (Aggregation.COUNT, Aggregation.SUM):
             limits.append((None, None))
         else:

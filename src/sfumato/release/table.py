@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import floor, log10
 
 from sfumato.release.decode import Value
+from sfumato.release.harmless import visible
 
 Ends = tuple[Value, Value]
 _DIGITS = 2
@@ -19,7 +20,7 @@ def text_table(names: Sequence[str], columns: Sequence[Sequence[str]], numbers: 
     er    12 ± 3
     icu    7 ± 3
     """
-    clean = [[_line(cell) for cell in (name, *cells)] for name, cells in zip(names, columns, strict=True)]
+    clean = [[visible(cell) for cell in (name, *cells)] for name, cells in zip(names, columns, strict=True)]
     widths = [max(map(len, cells)) for cells in clean]
     rows = [list(row) for row in zip(*clean, strict=True)]
     rows.insert(1, ["-" * width for width in widths])
@@ -35,8 +36,12 @@ def text_table(names: Sequence[str], columns: Sequence[Sequence[str]], numbers: 
 def shown_value(value: Value, ends: Ends | None) -> str:
     """Return a value with its margin: `±` where both sides are alike, else each side by itself.
 
+    A noisy number may be one that the true one cannot be; then its interval lies beside it and is written out.
+
     >>> shown_value(1234, (1204, 1264)), shown_value(41.237, (38.1, 46.2)), shown_value(None, None)
     ('1,234 ± 30', '41.2 -3.1 +5.0', 'NULL')
+    >>> shown_value(660, (0, 100))
+    '660 [0, 100]'
     """
     if value is None:
         return "NULL"
@@ -46,6 +51,9 @@ def shown_value(value: Value, ends: Ends | None) -> str:
         return str(value)
     if ends is None or ends[0] == ends[1] == value:
         return _number(value, None)
+    if any(isinstance(end, int | float) and (end - value) * side < 0 for end, side in zip(ends, (-1, 1), strict=True)):
+        low, high = ("∞" if end is None else _number(end, None) if isinstance(end, int | float) else "" for end in ends)
+        return f"{_number(value, None)} [{'-' * (ends[0] is None)}{low}, {high}]"
     below, above = (_distance(value, end) for end in ends)
     known = [distance for distance in (below, above) if distance]
     places = None if isinstance(value, int) or not known else _places(min(known))
@@ -69,8 +77,3 @@ def _number(value: int | float, places: int | None) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.6g}" if places is None else f"{value:,.{min(places, 12)}f}"
-
-
-def _line(text: str) -> str:
-    """Keep a text on its line: a key may hold anything, also what moves a terminal's cursor."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

@@ -1,19 +1,24 @@
-"""Where a row of the answer comes from: the outcome's flow with the number of every noisy cell carried along.
+"""Where a row comes from: a flow with the number of every row of its tables carried along.
 
-An outcome without aggregates above the noisy groups is row-local: each of its rows comes from one cell of each group,
-and each of its columns is a scalar of that cell's columns. Then error bars need no second run of HAVING or LIMIT.
+Between two aggregates a flow is row-local: each of its rows comes from one row of each table below, and each of its
+columns is a scalar of those rows' columns. The tables below are noisy groups, rows that the text spells out, and the
+aggregates themselves. `trace` follows the rows of the answer; `loosen` finds all rows that noise may have left out.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
 
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Given, Item, Keep, Order, Pair, Read, Show, Take, below
+from sfumato.analysis.flow import Flow, Fold, Given, Item, Keep, Order, Pair, Show, Take, below, outputs
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
+from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
 
 _LARGEST = 2_000
 """An expression that has more parts than this, with what it refers to written out, gets no interval."""
+_MOST_PAIRS = 1_000_000
+"""Rows of a join whose condition is noisy are all looked at, up to so many."""
 _PLACE = Facts(Type.INTEGER, Kind.INTEGER, high=1 << 62)
 
 Origins = Mapping[tuple[str, str], Scalar | None]
@@ -22,14 +27,43 @@ Origins = Mapping[tuple[str, str], Scalar | None]
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A row-local outcome: its flow with the cells' numbers as last columns, one for each of the given tables."""
+    """The top of an outcome: its flow with the rows' numbers as last columns, one for each of the tables below."""
 
     flow: Show
     items: tuple[Scalar | None, ...]
-    """Each column of the answer as a scalar of the given tables' columns."""
+    """Each column of the answer as a scalar of the tables' columns."""
     tables: tuple[Given, ...]
+    folds: tuple[Fold, ...]
+    """The aggregates that some of the tables are, by their labels."""
     conditions: tuple[Scalar | None, ...]
     """What decided which rows there are: conditions, and the keys of an order of which only a part was taken."""
+    met: Mapping[str, tuple[Scalar | None, ...]]
+    """For each table on the right of a left join: what decided whether a row of it was met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """Every row that can be below an aggregate, whatever the noise."""
+
+    flow: Show
+    """The numbers of the tables' rows, one column for each."""
+    tables: tuple[Given, ...]
+    origins: "Origins"
+    doubts: tuple[Scalar | None, ...]
+    """The noisy conditions under which a row is there; None is one of which nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What is known of the tables below an aggregate."""
+
+    noisy: Callable[[Scalar | None], bool]
+    """Whether a scalar of the tables' columns depends on noise."""
+    sizes: Mapping[str, int]
+    doubtful: frozenset[str]
+    """The tables whose rows are not surely there."""
+    partial: frozenset[str] = frozenset()
+    """The tables that do not surely have all rows: those of selected keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +77,54 @@ class _Step:
     conditions: tuple[Scalar | None, ...]
     order: tuple[Scalar | None, ...] = ()
     """The keys of the order that the rows are in."""
+    doubts: tuple[Scalar | None, ...] = ()
+    lost: bool = False
+    """Whether nobody can say which rows there are."""
+    met: Mapping[str, tuple[Scalar | None, ...]] = field(default_factory=dict)
 
 
-def trace(outcome: Show) -> Traced | None:
-    """Return the outcome with its cells' numbers; None where an aggregate or a stored table stands in the way."""
-    nodes = tuple(_nodes(outcome))
-    if any(isinstance(node, Fold | Read) for node in nodes):
-        return None
+def trace(outcome: Show) -> Traced:
+    """Return the top of an outcome with its rows' numbers."""
+    cut, folds = _cut(outcome.source)
+    nodes = (outcome, *_nodes(cut))
     number = _unused(nodes)
-    step = _traced(outcome.source, number)
+    step = _traced(cut, number, None)
     if not any(isinstance(node, Order | Take) for node in nodes):
         step = replace(step, flow=Order(step.flow, _by_place(step)))  # without an order, that of the keys
     marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
     flow = Show(step.flow, outcome.label, (*outcome.items, *marks))
     items = tuple(written_out(item.scalar, step.origins) for item in outcome.items)
-    return Traced(flow, items, step.tables, step.conditions)
+    return Traced(flow, items, step.tables, folds, step.conditions, step.met)
+
+
+def tables_below(fold: Fold) -> tuple[tuple[Given, ...], tuple[Fold, ...]]:
+    """Return the tables that an aggregate is made of, and those aggregates that some of them are."""
+    cut, folds = _cut(fold.source)
+    return tuple(node for node in _nodes(cut) if isinstance(node, Given)), folds
+
+
+def loosen(fold: Fold, noise: Noise) -> Loose | None:
+    """Return every row that can be below an aggregate; None where that cannot be said."""
+    cut, _ = _cut(fold.source)
+    number = _unused(tuple(_nodes(cut)))
+    step = _traced(cut, number, noise)
+    if step.lost:
+        return None
+    marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
+    return Loose(Show(step.flow, "rows", marks), step.tables, step.origins, step.doubts)
+
+
+def _cut(flow: Flow) -> tuple[Flow, tuple[Fold, ...]]:
+    """Return the flow with a table in place of every aggregate nearest to its top, and those aggregates."""
+    if isinstance(flow, Fold):
+        return Given(flow.label, tuple((name, facts) for _, name, facts in outputs(flow)), None), (flow,)
+    if isinstance(flow, Pair):
+        (left, one), (right, other) = _cut(flow.left), _cut(flow.right)
+        return replace(flow, left=left, right=right), one + other
+    if isinstance(flow, Keep | Show | Order | Take):
+        source, folds = _cut(flow.source)
+        return replace(flow, source=source), folds
+    return flow, ()
 
 
 def place_name(given: Given) -> str:
@@ -76,59 +143,110 @@ def written_out(scalar: Scalar, origins: Origins) -> Scalar | None:
     return replace(scalar, arguments=known)
 
 
-def _traced(flow: Flow, number: str) -> _Step:
+def _traced(flow: Flow, number: str, noise: Noise | None) -> _Step:
+    """Number the rows of a flow; with `noise`, whatever depends on it is left out of the flow and kept as a doubt."""
     match flow:
-        case Given(label, known, rows):
-            numbered = Given(label, (*known, (number, _PLACE)), None if rows is None else _numbered(rows))
-            origins = {(label, name): column(label, name, facts) for name, facts in known}
-            return _Step(numbered, (column(label, number, _PLACE),), origins, (numbered,), ())
+        case Given():
+            return _numbered(flow, number, noise)
         case Keep(source, condition):
-            step = _traced(source, number)
-            conditions = (*step.conditions, written_out(condition, step.origins))
-            return replace(step, flow=Keep(step.flow, condition), conditions=conditions)
+            step = _traced(source, number, noise)
+            written = written_out(condition, step.origins)
+            if noise is not None and noise.noisy(written):
+                return replace(step, doubts=(*step.doubts, written))
+            return replace(step, flow=Keep(step.flow, condition), conditions=(*step.conditions, written))
         case Pair(_, left, right, _):
-            return _paired(flow, _traced(left, number), _traced(right, number))
+            return _paired(flow, _traced(left, number, noise), _traced(right, number, noise), noise)
         case Show(source, label, items):
-            step = _traced(source, number)
+            step = _traced(source, number, noise)
             marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
             shown = {(label, item.name): written_out(item.scalar, step.origins) for item in items}
+            kept = tuple(item for item in items if noise is None or not noise.noisy(shown[label, item.name]))
             places = tuple(column(label, mark.name, _PLACE) for mark in marks)
-            return replace(step, flow=Show(step.flow, label, (*items, *marks)), places=places, origins=shown)
+            return replace(step, flow=Show(step.flow, label, (*kept, *marks)), places=places, origins=shown)
         case Order(source, keys):
-            step = _traced(source, number)
+            step = _traced(source, number, noise)
             order = tuple(written_out(scalar, step.origins) for scalar, _, _ in keys)
+            if noise is not None and any(map(noise.noisy, order)):
+                return replace(step, order=order)
             return replace(step, flow=Order(step.flow, (*keys, *_by_place(step))), order=order)
         case Take(source):
-            return _taken(flow, _traced(source, number))
-    raise TypeError(type(flow).__name__)  # `trace` lets no other node through
+            return _taken(flow, _traced(source, number, noise), noise)
+    raise TypeError(type(flow).__name__)  # what is computed from noisy tables reads no others
 
 
-def _paired(pair: Pair, left: _Step, right: _Step) -> _Step:
+def _numbered(given: Given, number: str, noise: Noise | None) -> _Step:
+    label, known = given.label, given.columns
+    origins = {(label, name): column(label, name, facts) for name, facts in known}
+    kept = tuple((name, facts) for name, facts in known if noise is None or not noise.noisy(origins[label, name]))
+    rows = given.rows
+    if rows is not None:
+        shown = [place for place, pair in enumerate(known) if pair in kept]
+        rows = tuple((*(row[place] for place in shown), at) for at, row in enumerate(rows))
+    table = Given(label, (*kept, (number, _PLACE)), rows)
+    return _Step(table, (column(label, number, _PLACE),), origins, (table,), ())
+
+
+def _paired(pair: Pair, left: _Step, right: _Step, noise: Noise | None) -> _Step:
     origins = {**left.origins, **right.origins}
-    condition = () if pair.condition is None else (written_out(pair.condition, origins),)
+    parts = () if pair.condition is None else (pair.condition,) if noise is None else tuple(conjuncts(pair.condition))
+    written = [written_out(part, origins) for part in parts]
+    noisy = [noise is not None and noise.noisy(one) for one in written]
+    kept = [part for part, doubtful in zip(parts, noisy, strict=True) if not doubtful]
+    doubts = tuple(one for one, doubtful in zip(written, noisy, strict=True) if doubtful)
+    lost = left.lost or right.lost
+    if noise is not None:
+        unsure = noise.doubtful | noise.partial
+        shaky = bool(doubts or right.doubts) or any(table.label in unsure for table in right.tables)
+        rows = prod(noise.sizes[table.label] for table in (*left.tables, *right.tables))
+        # a left row that may have met none would be there twice; and nobody waits for all pairs of large tables
+        lost = lost or (pair.kind is JoinKind.LEFT and shaky) or (bool(doubts) and rows > _MOST_PAIRS)
     return _Step(
-        replace(pair, left=left.flow, right=right.flow),
+        replace(pair, left=left.flow, right=right.flow, condition=_all(kept)),
         left.places + right.places,
         origins,
         left.tables + right.tables,
-        left.conditions + right.conditions + condition,
+        (*left.conditions, *right.conditions, *written),
+        (),
+        (*left.doubts, *right.doubts, *doubts),
+        lost,
+        {**left.met, **right.met, **_met(pair, right, written)},
     )
 
 
-def _taken(take: Take, step: _Step) -> _Step:
+def _met(pair: Pair, right: _Step, condition: list[Scalar | None]) -> dict[str, tuple[Scalar | None, ...]]:
+    if pair.kind is not JoinKind.LEFT:
+        return {}
+    return {table.label: (*right.met.get(table.label, ()), *right.conditions, *condition) for table in right.tables}
+
+
+def _taken(take: Take, step: _Step, noise: Noise | None) -> _Step:
+    if noise is not None:
+        doubtful = any(table.label in noise.doubtful for table in step.tables)
+        if step.doubts or doubtful or any(map(noise.noisy, step.order)):
+            return replace(step, doubts=(*step.doubts, None))
     flow = step.flow if step.order else Order(step.flow, _by_place(step))
     return replace(step, flow=replace(take, source=flow), conditions=step.conditions + step.order)
+
+
+def conjuncts(condition: Scalar) -> Iterator[Scalar]:
+    """Give the conditions that all have to hold."""
+    if condition.operator is Operator.AND:
+        for argument in condition.arguments:
+            yield from conjuncts(argument)
+    else:
+        yield condition
+
+
+def _all(conditions: list[Scalar]) -> Scalar | None:
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    nullable = any(condition.facts.nullable for condition in conditions)
+    return Scalar(Operator.AND, tuple(conditions), Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable))
 
 
 def _by_place(step: _Step) -> tuple[tuple[Scalar, bool, bool], ...]:
     """Return the order of the cells: equal rows come in it too, so that the same release is always the same."""
     return tuple((place, False, False) for place in step.places)
-
-
-def _numbered(
-    rows: tuple[tuple[int | float | str | bool | None, ...], ...],
-) -> tuple[tuple[int | float | str | bool | None, ...], ...]:
-    return tuple((*row, place) for place, row in enumerate(rows))
 
 
 def _size(scalar: Scalar) -> int:

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.ledger.ledger import Budget
+from sfumato.release.harmless import visible
 from sfumato.release.release import Release
 from sfumato.release.table import shown_value
-from sfumato.terminal.plain import clean
 from sfumato.terminal.reports import footer_text, left_text, spending_text
 from sfumato.terminal.screen import draws, grid, say, show
 
@@ -40,10 +40,10 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
     rows, ends = release.rows()[:_ROWS], release.intervals()[:_ROWS]
     names = list(release.columns)
     texts = [
-        [clean(shown_value(row[name], end[name] if isinstance(end[name], tuple) else None)) for name in names]
+        [visible(shown_value(row[name], end[name] if isinstance(end[name], tuple) else None)) for name in names]
         for row, end in zip(rows, ends, strict=True)
     ]
-    heads = [f"{'>' if any(_is_number(row[name]) for row in rows) else ''}{clean(name)}" for name in names]
+    heads = [f"{'>' if any(_is_number(row[name]) for row in rows) else ''}{visible(name)}" for name in names]
     true = [f"{truth[str(row[names[0]])]:,}" for row in rows] if truth else []
     width = _room(console, [names, *texts], true, indent)
     if width < 0:
@@ -65,7 +65,7 @@ def draw_cost(console: Console, release: Release, before: Budget, after: Budget,
     pad = " " * indent
     say(console, f"{spending_text(release, before, after)} · {left_text(after)}", "dim", pad)
     for note in release.notes:
-        say(console, f"note: {note}", "dim", pad)
+        say(console, f"note: {visible(note)}", "dim", pad)
 
 
 def draw_gauge(console: Console, budget: Budget, indent: int = 0, width: int = BAR) -> None:

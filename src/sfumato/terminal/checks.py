@@ -15,8 +15,8 @@ from sfumato.drafting.accuracy import what_it_buys
 from sfumato.engines.connection import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
+from sfumato.release.harmless import visible
 from sfumato.release.table import text_table
-from sfumato.terminal.plain import clean
 from sfumato.terminal.reports import CHANGED
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
@@ -57,7 +57,7 @@ def check(database: Database) -> Checked:
     each = policy.budget.epsilon / 20
     bought = what_it_buys(policy.budget.epsilon, policy.budget.delta, 1, policy.neighbours)
     return Checked(
-        tuple((clean(table.name), _whom(table)) for table in policy.tables),
+        tuple((visible(table.name), _whom(table)) for table in policy.tables),
         tuple(
             _learnable(policy, table, column) for table in private for column in table.columns if _open(table, column)
         ),
@@ -78,21 +78,21 @@ def _whom(table: Table) -> str:
     groups = f", in at most {table.groups_per_unit:,} groups of an answer" if table.groups_per_unit else ""
     match table.unit:
         case UnitColumn(column):
-            return f"one {clean(column)}: {rows}{groups}"
+            return f"one {visible(column)}: {rows}{groups}"
         case UnitPath(other, column, _, _):
-            return f"one {clean(column)}, found in {clean(other)}: {rows}{groups}"
+            return f"one {visible(column)}, found in {visible(other)}: {rows}{groups}"
         case EachRow():
             return "each row is a person of its own"
     return "public, about nobody: exact and free"
 
 
 def _learnable(policy: Policy, table: Table, column: Column) -> Learnable:
-    return Learnable(clean(f"{table.name}.{column.name}"), column.type, _groups(policy, column), _sums(column))
+    return Learnable(visible(f"{table.name}.{column.name}"), column.type, _groups(policy, column), _sums(column))
 
 
 def _groups(policy: Policy, column: Column) -> str:
     if isinstance(column.values, Reference):
-        return clean(f"the keys of {column.values.table}.{column.values.column}")
+        return visible(f"the keys of {column.values.table}.{column.values.column}")
     if column.values is not None:
         return f"{len(column.values):,} declared keys"
     if column.type is ColumnType.BOOLEAN:
@@ -119,13 +119,13 @@ def _number(value: object) -> str:
 
 def _never(policy: Policy, private: list[Table]) -> Iterator[str]:
     yield "rows as they are, and anything about fewer people than the noise hides"
-    names = [clean(f"{table.name}.{table.unit.column}") for table in private if isinstance(table.unit, UnitColumn)]
+    names = [visible(f"{table.name}.{table.unit.column}") for table in private if isinstance(table.unit, UnitColumn)]
     if names:
         yield f"{', '.join(names)}: columns that name people are counted and joined, never shown or grouped by"
     yield "columns that the policy does not declare"
     for table in private:
         if isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1:
-            removed = clean(f"{table.name}{REMOVED}")
+            removed = visible(f"{table.name}{REMOVED}")
             yield f'rows beyond those that count for a person; "{removed}" counts, with noise, whom that concerns'
     if not policy.budget.delta:
         yield "keys that nobody declared: choosing them privately needs a delta"
@@ -150,7 +150,7 @@ def _quoted(database: Database, number: str, source: str, table: Table, each: st
         return
     margin = quote.margins.get("x")
     if margin is not None:
-        yield clean(f"{number.replace(chr(34), '')} FROM {table.name}"), f"± {margin:,}"
+        yield visible(f"{number.replace(chr(34), '')} FROM {table.name}"), f"± {margin:,}"
 
 
 def checked_text(checked: Checked) -> str:

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from sfumato.errors import BadParameter, shown
 from sfumato.policy.policy import Policy
+from sfumato.release.harmless import for_csv, for_markdown, to_json, visible
 from sfumato.release.receipt import receipt_to_json
 from sfumato.release.release import Release
 from sfumato.release.table import shown_value
-from sfumato.terminal.plain import clean
 
 FORMATS = ("table", "json", "csv", "arrow", "markdown")
 ENDINGS = {".json": "json", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow", ".md": "markdown", ".txt": "table"}
@@ -24,8 +24,16 @@ PICTURES = (".svg", ".png", ".pdf", ".html", ".json")
 
 
 def encoded(release: Release, form: str) -> bytes:
-    """Return an answer in one of FORMATS, with its intervals."""
-    return _ENCODERS[form](release)
+    """Return an answer in one of FORMATS, with its intervals. A failure is a refusal: the answer was charged."""
+    try:
+        return _ENCODERS[form](release)
+    except Exception:  # noqa: S110 - whatever a library says, the answer itself is shown instead
+        pass
+    raise BadParameter(
+        f"The answer could not be written as {form}.",
+        "The program that writes this format gave up.",
+        "The answer itself is kept: ask the same again at no cost, in another format.",
+    )
 
 
 def format_of(output: Path | None, form: str | None) -> str:
@@ -72,12 +80,19 @@ def check_plot(path: Path) -> None:
 
 
 def write_plot(release: Release, path: Path) -> None:
-    """Draw the answer into a file."""
+    """Draw the answer into a file. It was shown before: whatever goes wrong here does not lose it."""
     chart = release.plot()
+    failure = _not_drawn(path)
     try:
         chart.save(str(path))
+        return
+    except (KeyboardInterrupt, SystemExit):
+        raise
     except OSError:
-        raise _not_written(path) from None
+        failure = _not_written(path)
+    except BaseException:  # noqa: S110 - the converter is written in Rust: its panics are no Exceptions
+        pass
+    raise failure
 
 
 def write_file(content: bytes, path: Path) -> None:
@@ -104,6 +119,14 @@ def _not_written(path: Path) -> BadParameter:
     )
 
 
+def _not_drawn(path: Path) -> BadParameter:
+    return BadParameter(
+        f"{shown(str(path))} could not be drawn.",
+        "The program that makes pictures gave up.",
+        "The answer itself is kept: ask the same again at no cost, with --format or another kind of picture.",
+    )
+
+
 def _table(release: Release) -> bytes:
     return f"{release}\n".encode()
 
@@ -118,7 +141,7 @@ def _json(release: Release) -> bytes:
         "notes": list(release.notes),
         "receipt": json.loads(receipt_to_json(release.receipt)),
     }
-    return (json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
+    return f"{to_json(content)}\n".encode()
 
 
 def _plain(value: object) -> object:
@@ -135,13 +158,15 @@ def _csv(release: Release) -> bytes:
     table = release.to_arrow(with_intervals=True)
     written = io.StringIO(newline="")
     lines = csv.writer(written, lineterminator="\n")
-    lines.writerow(table.column_names)
+    lines.writerow(map(for_csv, table.column_names))
     for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
         lines.writerow([_csv_value(value) for value in row])
     return written.getvalue().encode()
 
 
 def _csv_value(value: object) -> object:
+    if isinstance(value, str):
+        return for_csv(value)
     if isinstance(value, bool):
         return str(value).lower()
     return value.isoformat() if isinstance(value, date | datetime) else value
@@ -161,12 +186,12 @@ def _markdown(release: Release) -> bytes:
     for row, ends in zip(release.rows(), release.intervals(), strict=True):
         pairs = {name: end if isinstance(end, tuple) else None for name, end in ends.items()}
         lines.append(_row([shown_value(row[name], pairs[name]) for name in release.columns]))
-    lines += ["", f"cost: {release.loss}; ± at 95 %", *(f"note: {note}" for note in release.notes)]
+    lines += ["", f"cost: {release.loss}; ± at 95 %", *(f"note: {visible(note)}" for note in release.notes)]
     return ("\n".join(lines) + "\n").encode()
 
 
 def _row(cells: tuple[str, ...] | list[str]) -> str:
-    return "".join(f"| {clean(cell).replace('|', '&#124;')} " for cell in cells) + "|"
+    return "".join(f"| {for_markdown(cell)} " for cell in cells) + "|"
 
 
 _ENCODERS: dict[str, Callable[[Release], bytes]] = {

@@ -1,4 +1,4 @@
-"""Numbers and names as plain text: rounded to the safe side, without anything that moves a cursor."""
+"""Numbers as plain text, rounded to the safe side."""
 
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -15,8 +15,3 @@ def round_down(value: Fraction) -> str:
     down = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     rounded = down.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(down)
     return f"{rounded:f}" if not rounded or -7 < rounded.adjusted() < 12 else str(rounded).lower().replace("e+", "e")
-
-
-def clean(text: str) -> str:
-    """Keep a text on its line: a key may hold anything, also what moves a terminal's cursor."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

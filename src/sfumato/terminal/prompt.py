@@ -18,12 +18,13 @@ from rich.text import Text
 from sfumato.database import Database
 from sfumato.engines.connection import quoted
 from sfumato.errors import Refusal, UnknownName, shown
-from sfumato.exact import decimal_rational, positive
+from sfumato.exact import positive, typed_rational
 from sfumato.policy.entry import suggestion
 from sfumato.policy.policy import Table, fold
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
+from sfumato.release.harmless import visible
 from sfumato.terminal.answers import draw_gauge, print_release
-from sfumato.terminal.plain import clean, round_down
+from sfumato.terminal.plain import round_down
 from sfumato.terminal.reports import history_text, read_margins
 from sfumato.terminal.screen import grid, say, show
 
@@ -84,7 +85,7 @@ class Session:
 
     def prompt(self, inside: bool) -> str:
         """Return the prompt: the dataset's name and what is left of its epsilon."""
-        name = clean(self.database.policy.name)
+        name = visible(self.database.policy.name)
         if inside:
             return f"{'…':>{len(name)}}> "
         return f"{name} ε {round_down(self.database.budget().remaining.epsilon)}> "
@@ -129,7 +130,7 @@ class Session:
         commands[name](rest.strip())
 
     def _epsilon(self, typed: str) -> None:
-        positive(decimal_rational(typed, "epsilon"), "epsilon")
+        positive(typed_rational(typed, "epsilon"), "epsilon")
         self.asked = {"epsilon": typed}
 
     def _within(self, typed: str) -> None:
@@ -139,7 +140,9 @@ class Session:
         if not typed:
             table = grid(["table", "protects"])
             for one in self.database.policy.tables:
-                table.add_row(Text(clean(one.name)), Text("nobody: public" if one.public else _rows(one.rows_per_unit)))
+                table.add_row(
+                    Text(visible(one.name)), Text("nobody: public" if one.public else _rows(one.rows_per_unit))
+                )
             show(self.console, table)
             return
         found = columns(self.database).get(fold(typed))
@@ -151,7 +154,7 @@ class Session:
             )
         table = grid(["column", "type"])
         for name, kind in found.items():
-            table.add_row(Text(clean(name)), Text(kind))
+            table.add_row(Text(visible(name)), Text(kind))
         show(self.console, table)
 
 

@@ -1,12 +1,12 @@
 """Prices, budgets, history and proofs of a ledger, as plain text and as JSON."""
 
-import json
 from collections.abc import Iterable, Sequence
 
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import BadParameter, shown
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
+from sfumato.release.harmless import to_json
 from sfumato.release.release import Release
 from sfumato.release.table import text_table
 from sfumato.terminal.plain import round_down
@@ -145,4 +145,4 @@ def _one_line(sql: str) -> str:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return to_json(value)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.database import Progress
-from sfumato.terminal.plain import clean
+from sfumato.release.harmless import visible
 
 WIDEST = 96
 """Text is not set wider than this: nobody reads longer lines."""
@@ -62,7 +62,7 @@ def phases(console: Console) -> Iterator[Progress]:
     status: list[Status] = []
 
     def tell(phase: str, table: str) -> None:
-        words = Text(_PHASES.get(phase, f"{phase} {{}}").format(clean(table)) + " …")
+        words = Text(_PHASES.get(phase, f"{phase} {{}}").format(visible(table)) + " …")
         if status:
             status[0].update(words)
         else:

@@ -4,19 +4,26 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Protocol
 
 import numpy as np
 
-from sfumato.accounting.distribution import contour, grid, lattice
+from sfumato.accounting.distribution import contour, curves, grid, lattice
 from sfumato.accounting.distribution.cells import Cell, Cover
-from sfumato.accounting.distribution.closed_form import gaussian_delta, laplace_delta, range_delta
+from sfumato.accounting.distribution.closed_form import (
+    gaussian_delta,
+    integer_laplace_delta,
+    laplace_delta,
+    range_delta,
+)
+from sfumato.accounting.distribution.curves import FURTHEST
 from sfumato.accounting.distribution.inversion import solve
 from sfumato.accounting.distribution.mixture import mixture, tail
 from sfumato.accounting.distribution.reduction import (
     View,
     above,
+    allowed,
     below,
     covered,
     elementary,
@@ -27,11 +34,21 @@ from sfumato.accounting.distribution.reduction import (
     without_tiny,
 )
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
-from sfumato.accounting.event import BoundedRange, Composed, Event, Parallel, PoissonSampled, RealLaplaceNoise
+from sfumato.accounting.event import (
+    BoundedRange,
+    Composed,
+    Event,
+    LaplaceNoise,
+    Parallel,
+    PoissonSampled,
+    RealLaplaceNoise,
+)
 from sfumato.errors import UnsupportedEvent
 
 BEYOND_FLOATS = (ArithmeticError, ValueError, IndexError, MemoryError)
 """What an engine may run into when parameters lie near the ends of the floats; it is left out then."""
+
+_COUNTED = 2**40  # steps up to which a float tells one from the next
 
 
 class Curve(Protocol):
@@ -56,10 +73,19 @@ class Bracket:
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return lower and upper bound on delta at epsilon."""
+        return self.least(epsilon), self.most(epsilon)
+
+    def least(self, epsilon: float) -> float:
+        """Return a lower bound on delta at epsilon."""
         if epsilon >= self.largest:
-            return 0.0, 0.0
-        low = max(_low(curve, slack, epsilon)[0] for curve, slack in self.lowers)
-        return low, min((_high(curve, slack, epsilon)[1] for curve, slack in self.uppers), default=1.0)
+            return 0.0
+        return max(_low(curve, slack, epsilon)[0] for curve, slack in self.lowers)
+
+    def most(self, epsilon: float) -> float:
+        """Return an upper bound on delta at epsilon."""
+        if epsilon >= self.largest:
+            return 0.0
+        return min((_high(curve, slack, epsilon)[1] for curve, slack in self.uppers), default=1.0)
 
     def solved(self, target: Fraction, whole: Whole) -> tuple[float, float]:
         """Return bounds on the epsilon at which delta is `target`; `whole` adds to delta what may fail beside it.
@@ -149,6 +175,18 @@ class OneLaplace:
 
 
 @dataclass(frozen=True, slots=True)
+class OneIntegerLaplace:
+    """One release with integer Laplace noise."""
+
+    sensitivity: int
+    rate: float  # 1 / scale
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Return bounds from the closed form."""
+        return integer_laplace_delta(self.sensitivity, self.rate, epsilon)
+
+
+@dataclass(frozen=True, slots=True)
 class OneRange:
     """One release of bounded range."""
 
@@ -180,6 +218,33 @@ class Gridded:
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return bounds from the circumscribed and the inscribed polygon."""
         return self.prepared.delta_bounds(epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One release, with its curve when a person is removed and when one is added: nothing is composed."""
+
+    directions: grid.Directions
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Return the greater lower and the greater upper bound of both directions."""
+        at = np.array([min(epsilon, FURTHEST)])  # delta only falls from there on, though not below what is infinite
+        low = max(max(curve.infinite, self._reached(curve, epsilon)) for curve in self.directions)
+        return low, max(float(curve.above(at)[0]) for curve in self.directions)
+
+    def _reached(self, curve: curves.Curve, epsilon: float) -> float:
+        return float(curve.below(np.array([epsilon]))[0][0]) if epsilon <= FURTHEST else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Later:
+    """A curve that is composed when it is first asked, which a question about one side may never do."""
+
+    compose: Callable[[], Curve]
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Return the curve's bounds."""
+        return self.compose().delta(epsilon)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,15 +292,21 @@ def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) ->
 def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> tuple[Slacked, Slacked]:
     """Return curves below and above the truth."""
     if any(isinstance(event, PoissonSampled | Parallel) for event in parts):
-        gridded: Slacked = [(_gridded(parts, delta, epsilon), 0.0)]
-        return gridded, gridded
+        if sum(parts.values()) == 1:
+            drawn: Slacked = [(Drawn(grid.directions(next(iter(parts)), alone=True)), 0.0)]
+            return drawn, drawn
+        least = allowed(parts)
+        gridded: Slacked = [(_gridded(parts, delta, epsilon, refined=least == parts), 0.0)]
+        if least == parts:
+            return gridded, gridded
+        return [(Later(cache(partial(_gridded, least, delta, epsilon))), 0.0)], gridded
     if listed(parts) and len(parts) == 1:
-        curves = [_on_lattice(view, delta, epsilon) for view in every_vector(parts)]
-        if curves and None not in curves:
-            greatest: Slacked = [(Greatest(tuple(curve for curve in curves if curve)), 0.0)]
+        each = [_on_lattice(view, delta, epsilon) for view in every_vector(parts)]
+        if each and None not in each:
+            greatest: Slacked = [(Greatest(tuple(curve for curve in each if curve)), 0.0)]
             return greatest, greatest
     lower = below(parts)
-    low = _curve(lower, delta, epsilon)
+    low = Later(cache(partial(_curve, lower, delta, epsilon)))
     lowers: Slacked = [(low, lower.slack)]
     uppers: Slacked = [
         (low if upper == lower else _curve(upper, delta, epsilon), upper.slack) for upper in above(parts)
@@ -251,8 +322,8 @@ def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> t
     return lowers, uppers
 
 
-def _gridded(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> Gridded:
-    return Gridded(grid.prepare(tuple(parts.items()), delta, epsilon))
+def _gridded(parts: Mapping[Event, int], delta: float, epsilon: float | None, *, refined: bool = True) -> Gridded:
+    return Gridded(grid.prepare(tuple(parts.items()), delta, epsilon, refined=refined))
 
 
 def _on_lattice(view: View, delta: float, epsilon: float | None) -> Curve | None:
@@ -268,10 +339,13 @@ def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
         return tail(losses)
     if not losses.families:
         return Gaussians(losses.mu_squared) if losses.mu_squared else Nothing()
-    if list(view.parts.values()) == [1] and isinstance(next(iter(view.parts)), RealLaplaceNoise):
-        return OneLaplace(losses.largest())
-    if list(view.parts.values()) == [1] and isinstance(next(iter(view.parts)), BoundedRange):
-        return OneRange(losses.largest())
+    match list(view.parts.items()):
+        case [(RealLaplaceNoise(), 1)]:
+            return OneLaplace(losses.largest())
+        case [(BoundedRange(), 1)]:
+            return OneRange(losses.largest())
+        case [(LaplaceNoise(steps, scale, _), 1)] if steps < _COUNTED and _COUNTED > scale > 1 / _COUNTED:
+            return OneIntegerLaplace(steps, float(1 / scale))
     exact = lattice.convolved(view.parts, delta, epsilon) or lattice.enumerated(view.parts)
     if exact is not None:
         return exact

@@ -25,6 +25,8 @@ Anchors = tuple[float, float, int]
 
 FURTHEST = 600.0  # slopes e^t beyond this name no set below
 ROUNDOFF = 2.0**-53
+SUBNORMAL = 1e-290
+"""Probabilities below this are not told from 0, since floats there have few digits."""
 SPECIAL = 2.0**-47
 """Assumed relative error of exp, expm1, log1p, and of log_ndtr relative to 1 + |log|; tests/accounting/test_grid.py."""
 
@@ -177,7 +179,10 @@ def bounded_range(epsilon: float) -> Closed:
 
 
 def concentrated(rho: float) -> Closed:
-    """Return rho-zCDP's curve: e^((a - 1)(a rho - t)) (1/a)(1 - 1/a)^(a - 1) for every order a > 1 [CKS20, §2.3]."""
+    """Return rho-zCDP's curve: e^((a - 1)(a rho - t)) (1/a)(1 - 1/a)^(a - 1) for every order a > 1 [CKS20, §2.3].
+
+    It is also at most √(rho/2), the largest distance in variation [Pinsker].
+    """
 
     def formula(t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         best = np.ones_like(t)
@@ -186,6 +191,7 @@ def concentrated(rho: float) -> Closed:
             exponent = (order - 1) * (order * rho - t) - np.log(order) + (order - 1) * np.log1p(-1 / order)
             size = (order - 1) * (order * rho + t) + 4 + np.log(order)
             best = np.minimum(best, np.exp(np.minimum(exponent + SPECIAL * size, 0.0)))
+        best = np.minimum(best, math.sqrt(rho / 2))  # Pinsker: the divergence of order 1 is at most rho
         return best, SPECIAL * best, np.zeros_like(t), np.zeros_like(t)
 
     return Closed(formula)
@@ -336,15 +342,19 @@ class Mixed:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """The inner event, except with probability delta, when P and Q do not overlap."""
+    """The inner event, except with probability delta (a float within u of it), when P and Q do not overlap."""
 
     inner: Curve
     delta: float
 
     @property
+    def _least(self) -> float:
+        return self.delta if self.delta > SUBNORMAL else 0.0
+
+    @property
     def infinite(self) -> float:
         """Return delta and the inner event's share."""
-        return (self.delta + (1 - self.delta) * self.inner.infinite) * (1 - 8 * ROUNDOFF)
+        return (self._least + (1 - self.delta) * self.inner.infinite) * (1 - 8 * ROUNDOFF)
 
     @property
     def anchors(self) -> Anchors | None:
@@ -353,12 +363,12 @@ class Failing:
 
     def above(self, t: Floats) -> Floats:
         """Return delta + (1 - delta) g."""
-        return np.asarray((self.delta + (1 - self.delta) * self.inner.above(t)) * (1 + 8 * ROUNDOFF))
+        return np.asarray((self.delta + (1 - self.delta) * self.inner.above(t)) * (1 + 8 * ROUNDOFF) + SUBNORMAL)
 
     def below(self, t: Floats) -> Line:
         """Return the line of the inner set together with the failure."""
         value, least, most = self.inner.below(t)
-        lower = (self.delta + (1 - self.delta) * value) * (1 - 8 * ROUNDOFF)
+        lower = (self._least + (1 - self.delta) * value) * (1 - 8 * ROUNDOFF)
         return lower, (1 - self.delta) * least * (1 - 8 * ROUNDOFF), (1 - self.delta) * most * (1 + 8 * ROUNDOFF)
 
 

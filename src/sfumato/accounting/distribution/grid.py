@@ -56,14 +56,16 @@ class Prepared:
         return max((low for low, _ in bounds), default=0.0), max((high for _, high in bounds), default=0.0)
 
 
-def prepare(parts: Parts, delta: float, epsilon: float | None = None) -> Prepared:
+def prepare(parts: Parts, delta: float, epsilon: float | None = None, *, refined: bool = True) -> Prepared:
     """Convolve all parts, sharpest where delta(epsilon) is about `delta`, or at `epsilon` if it is given.
 
-    Sharpness is all that `delta` and `epsilon` decide here: the bounds hold at every epsilon.
+    Sharpness is all that `delta`, `epsilon` and `refined` decide here: the bounds hold at every epsilon.
     """
     sides = _sides(parts)
-    widenings = [USUAL if len(sides) == 1 else COARSE] * len(sides)
+    widenings = [USUAL if len(sides) == 1 or not refined else COARSE] * len(sides)
     composed = [composition(side, delta, epsilon, w) for side, w in zip(sides, widenings, strict=True)]
+    if not refined:  # releases known by a bound keep both sides apart, however fine the lattice
+        return Prepared(tuple(composed))
     steps = (USUAL, FINE) if epsilon is None else (FINE,)  # delta moves more than epsilon does
     for _ in range(len(sides) * len(steps)):
         leader, width = _leader(composed, delta, epsilon)
@@ -76,7 +78,7 @@ def prepare(parts: Parts, delta: float, epsilon: float | None = None) -> Prepare
 
 def _sides(parts: Parts) -> list[Curves]:
     """Return the curves of each direction; one if all of them are symmetric, none if there is nothing."""
-    laws = [(_directions(event), times) for event, times in _grouped(parts)]
+    laws = [(directions(event), times) for event, times in _grouped(parts)]
     forward: Curves = [(ahead, times) for (ahead, _), times in laws]
     if all(ahead is back for (ahead, back), _ in laws):
         return [forward] if laws else []
@@ -118,9 +120,9 @@ def delta_bounds(parts: Parts, epsilon: float, delta: float) -> tuple[float, flo
 
 
 def _grouped(parts: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
-    """Flatten, count equal events once, and add up real Gaussian noise, which stays Gaussian."""
+    """Flatten, count equal events once, and add up what stays of its kind: real Gaussian noise, and zCDP."""
     counts: dict[Event, int] = {}
-    squared = Fraction(0)
+    squared = rho = Fraction(0)
     neighbours: Neighbours | None = None
     pending = list(parts)
     while pending:
@@ -135,30 +137,39 @@ def _grouped(parts: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
             case RealGaussianNoise(sensitivity_squared, sigma_squared):
                 neighbours = event.neighbours
                 squared += times * sensitivity_squared / sigma_squared
+            case Concentrated(bound):
+                neighbours = event.neighbours
+                rho += times * bound
             case _:
                 counts[event] = counts.get(event, 0) + times
     if squared and neighbours is not None:
         counts[RealGaussianNoise(squared, Fraction(1), neighbours)] = 1
+    if rho and neighbours is not None:
+        counts[Concentrated(rho, neighbours)] = 1
     return list(counts.items())
 
 
-def _directions(event: Event) -> Directions:
+def directions(event: Event, *, alone: bool = False) -> Directions:
+    """Return the curves of one event. If nothing is composed with it (`alone`), only their heights mean anything."""
     match event:
         case PoissonSampled(rate, inner):
-            ahead, back = _directions(inner)
+            ahead, back = directions(inner, alone=alone)
             if rate == 1:
                 return ahead, back
             # (1-q)Q + qP against Q, and Q against (1-q)Q + qP: proofs/poisson_sampling.md
             return Mixed(float(rate), ahead, backward=False), Mixed(float(rate), back, backward=True)
         case Approximate(inner, delta):
-            return _each(_directions(inner), float(delta))
+            return _each(directions(inner, alone=alone), float(delta))
         case Composed() | Repeated():
             return _composed(event)
         case Parallel(events):
-            members = [_directions(inner) for inner in events]
+            members = [directions(inner) for inner in events]
             ahead = worst(tuple(one for one, _ in members))
             symmetric = all(one is other for one, other in members)
             return ahead, ahead if symmetric else worst(tuple(other for _, other in members))
+        case BoundedRange(epsilon, _) if alone:  # some release reaches this height at each slope: Lemma 4
+            highest = curves.bounded_range(float(epsilon))
+            return highest, highest
         case _:
             curve = _curve(event)
             return curve, curve
@@ -176,7 +187,7 @@ def _composed(event: Event) -> Directions:
         nothing = curves.pure(0.0)
         return nothing, nothing
     if len(parts) == 1 and parts[0][1] == 1:
-        return _directions(parts[0][0])
+        return directions(parts[0][0])
     sides = [tuple(composition(side, target) for target in _INNER_TARGETS) for side in _sides(tuple(parts))]
     ahead, back = sides[0], sides[-1]
     forward = Summed(ahead, back)

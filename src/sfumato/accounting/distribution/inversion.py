@@ -6,6 +6,7 @@ from fractions import Fraction
 
 Evaluate = Callable[[float], tuple[float, float]]
 _LARGEST = 1e300
+_FAR = 1e200
 
 
 def solve(evaluate: Evaluate, target: Fraction, guess: float) -> tuple[float, float]:
@@ -22,7 +23,21 @@ def solve(evaluate: Evaluate, target: Fraction, guess: float) -> tuple[float, fl
     shift = _shift(evaluate, middle)
     upper = _outward(lambda epsilon: evaluate(epsilon)[1] <= target, middle, 1, shift)
     lower = _outward(lambda epsilon: evaluate(epsilon)[0] >= target, middle, -1, shift)
+    if upper == math.inf:
+        upper = _by_itself(evaluate, 1, target, at_zero, guess)
+    if lower == 0:
+        lower = _by_itself(evaluate, 0, target, at_zero, guess)
     return lower, upper
+
+
+def _by_itself(evaluate: Evaluate, side: int, target: Fraction, at_zero: tuple[float, float], guess: float) -> float:
+    """Return where one side crosses the target when the other is too far away to help, or never crosses it."""
+    if evaluate(_FAR)[0] > target:  # what is certain to be lost exceeds delta
+        return math.inf
+    point = _crossing(lambda epsilon: evaluate(epsilon)[side], float(target), at_zero[side], guess)
+    if side:
+        return _outward(lambda epsilon: evaluate(epsilon)[1] <= target, point, 1, 1e-13)
+    return _outward(lambda epsilon: evaluate(epsilon)[0] >= target, point, -1, 1e-13)
 
 
 def _near(low: float, high: float) -> bool:

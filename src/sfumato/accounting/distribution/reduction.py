@@ -23,6 +23,7 @@ from sfumato.accounting.event import (
     Event,
     GaussianNoise,
     LaplaceNoise,
+    Neighbours,
     NonPrivate,
     Parallel,
     PoissonSampled,
@@ -37,6 +38,7 @@ from sfumato.errors import UnsupportedEvent
 _INEXACT = GaussianNoise | BoundedRange | Concentrated
 _OUTWARD = 16 * ROUNDOFF
 _TINY = 1e-14
+_SUBNORMAL = 1e-300  # covers what floats near zero cannot tell apart
 _DIGITS = 20_000  # bits of the exact probability that nothing failed
 _FINE = 10**7  # the variance from which on integer noise is also seen as real noise
 _UNIT_CELLS = 10_000  # up to this squared sensitivity the lower side moves that many cells by one each
@@ -44,11 +46,10 @@ _UNIT_CELLS = 10_000  # up to this squared sensitivity the lower side moves that
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """What `Approximate` took out, as sums of -ln(1 - delta): all mass lost, at least and at most, and mass kept."""
+    """What `Approximate` took out of the whole composition, as a sum of -ln(1 - delta), between two floats."""
 
     least: float = 0.0
     most: float = 0.0
-    gone: float = 0.0  # the core happens with probability at least e^-gone
     kept: Fraction | None = Fraction(1)  # exactly the probability of the core, where a fraction can hold it
 
     def upper(self, delta: float) -> float:
@@ -60,21 +61,23 @@ class Failures:
 
     def lower(self, delta: float) -> float:
         """Return a lower bound on delta of the whole from one on delta of the core."""
-        if self.gone == 0:
+        if self.most == 0:
             return delta
         if self.least == math.inf:
             return 1.0
         lost = -math.expm1(-self.least)
-        return max(0.0, (lost + math.exp(-self.gone) * delta) * (1 - _OUTWARD))
+        return max(0.0, (lost + math.exp(-self.most) * delta) * (1 - _OUTWARD))
 
     def plus(self, other: "Failures", times: int) -> "Failures":
         """Return these failures and `times` times the others."""
         return Failures(
             (self.least + times * other.least) * (1 - 4 * ROUNDOFF),
             (self.most + times * other.most) * (1 + 4 * ROUNDOFF),
-            (self.gone + times * other.gone) * (1 + 4 * ROUNDOFF),
             _product(self.kept, other.kept, times),
         )
+
+
+_CERTAIN = Failures(math.inf, math.inf, Fraction(0))
 
 
 def _product(kept: Fraction | None, other: Fraction | None, times: int) -> Fraction | None:
@@ -117,7 +120,7 @@ def _strip(event: Event, times: int, pile: _Pile) -> None:
             pile.fail(_failure(delta), times)
             _strip(inner, times, pile)
         case NonPrivate():  # nothing but failure
-            pile.fail(Failures(math.inf, math.inf, math.inf, Fraction(0)), 1)
+            pile.fail(_CERTAIN, 1)
         case PoissonSampled(rate, inner):
             _strip_sampled(rate, inner, times, pile)
         case Parallel(events):
@@ -129,42 +132,44 @@ def _strip(event: Event, times: int, pile: _Pile) -> None:
 
 
 def _strip_sampled(rate: Fraction, inner: Event, times: int, pile: _Pile) -> None:
+    """Add the sampled release, whose failures stay inside: added or removed, a person meets them differently.
+
+    Proof: proofs/pld_composition.md, Lemma 3
+    """
     if rate == 1:
-        return _strip(inner, times, pile)
-    core, failures = strip(inner)
-    # a failure in the sample matters with probability `rate`: proofs/pld_composition.md, Lemma 3
-    if failures.most:
-        least = float(rate) * -math.expm1(-failures.least) * (1 - _OUTWARD)
-        most = float(rate) * -math.expm1(-failures.most) * (1 + _OUTWARD)
-        pile.fail(Failures(_exponent(least), _exponent(most) * (1 + _OUTWARD), failures.gone, None), times)
-    if core:
-        pile.add(PoissonSampled(rate, rebuilt(core)), times)
-    return None
+        _strip(inner, times, pile)
+    elif (whole := _whole(inner)) != Composed(()):
+        pile.add(PoissonSampled(rate, whole), times)
 
 
 def _strip_parallel(events: tuple[Event, ...], times: int, pile: _Pile) -> None:
-    if len(set(events)) <= 1:
-        for event in events[:1]:
-            _strip(event, times, pile)
-        return
-    stripped = [strip(event) for event in events]
-    failures = [failure for _, failure in stripped]
-    if any(failure.most for failure in failures):
-        # the worst part fails at least as often as the least and at most as often as the most failing one
-        least = min(failure.least for failure in failures)
-        pile.fail(Failures(least, max(f.most for f in failures), max(f.gone for f in failures), None), times)
-    cores = tuple(dict.fromkeys(rebuilt(core) for core, _ in stripped))
-    if any(core != Composed(()) for core in cores):
-        pile.add(cores[0] if len(cores) == 1 else Parallel(cores), times)
+    """Add the parts, each with its own failures; one that is certain to fail decides for all of them."""
+    parts = tuple(dict.fromkeys(_whole(event) for event in events))
+    if any(isinstance(part, NonPrivate) for part in parts):
+        pile.fail(_CERTAIN, 1)
+    elif len(parts) == 1:
+        _strip(parts[0], times, pile)
+    elif parts:
+        pile.add(Parallel(parts), times)
+
+
+def _whole(event: Event) -> Event:
+    """Return one event that means the same: a flat core, and around it a single failure if its size is exact."""
+    core, failures = strip(event)
+    if failures.most == 0:
+        return rebuilt(core)
+    if failures.least == math.inf:
+        return NonPrivate(Neighbours.ADD_REMOVE)
+    return event if failures.kept is None else Approximate(rebuilt(core), 1 - failures.kept)
 
 
 def _failure(delta: Fraction) -> Failures:
-    size = _exponent(float(delta))
-    return Failures(size * (1 - _OUTWARD), size * (1 + _OUTWARD), size * (1 + _OUTWARD), 1 - delta)
-
-
-def _exponent(delta: float) -> float:
-    return -math.log1p(-delta) if delta < 1 else math.inf
+    """Return -ln(1 - delta) between two floats, from whichever of delta and 1 - delta is the smaller."""
+    kept = 1 - delta
+    if kept < _SUBNORMAL:
+        return Failures(600.0, math.inf, kept)
+    size = -math.log1p(-float(delta)) if delta < kept else -math.log(float(kept))
+    return Failures(size * (1 - _OUTWARD), size * (1 + _OUTWARD) + _SUBNORMAL, kept)
 
 
 def elementary(parts: Mapping[Event, int]) -> float:
@@ -352,13 +357,56 @@ def below(parts: Mapping[Event, int]) -> View:
                 variance, cost = _smoothing(cells, 4, sigma_squared, times)
                 pile.add(RealGaussianNoise(Fraction(cells), sigma_squared + variance, neighbours), times)
                 slack += cost
-            case BoundedRange(epsilon, neighbours) if not alone:
-                pile.add(Pure(epsilon / 2, neighbours), times)  # losses +-epsilon/2 span epsilon
-            case Concentrated(rho, neighbours):
-                pile.add(RealGaussianNoise(2 * rho, Fraction(1), neighbours), times)
-            case _:
+            case BoundedRange() if alone:  # reached at each epsilon
                 pile.add(event, times)
+            case _:
+                pile.add(_allowed(event), times)
     return View(pile.parts, slack * (1 + _OUTWARD), by_moments=False)
+
+
+def allowed(parts: Mapping[Event, int]) -> dict[Event, int]:
+    """Return the composition with a release that is allowed for each bound by which one is known, however deep."""
+    pile = _Pile()
+    for event, times in parts.items():
+        pile.add(_allowed(event), times)
+    return pile.parts
+
+
+def _allowed(event: Event) -> Event:
+    match event:
+        case BoundedRange(epsilon, neighbours):
+            return Pure(epsilon / 2, neighbours)  # losses +-epsilon/2 span epsilon
+        case Concentrated(rho, neighbours):
+            return RealGaussianNoise(2 * rho, Fraction(1), neighbours)
+        case PoissonSampled(rate, inner):
+            return PoissonSampled(rate, _allowed(inner))
+        case Approximate(inner, delta):
+            return Approximate(_allowed(inner), delta)
+        case Repeated(inner, times):
+            return Repeated(_allowed(inner), times)
+        case Composed(events):
+            return Composed(tuple(_allowed(part) for part in events))
+        case Parallel(events):
+            return Parallel(tuple(_allowed(part) for part in events))
+        case _:
+            return event
+
+
+def unsampled(event: Event) -> Event:
+    """Return an event that costs no less: everybody is drawn. The sampled pair mixes (P, Q) with (Q, Q)."""
+    match event:
+        case PoissonSampled(_, inner):
+            return unsampled(inner)
+        case Approximate(inner, delta):
+            return Approximate(unsampled(inner), delta)
+        case Repeated(inner, times):
+            return Repeated(unsampled(inner), times)
+        case Composed(events):
+            return Composed(tuple(unsampled(part) for part in events))
+        case Parallel(events):
+            return Parallel(tuple(unsampled(part) for part in events))
+        case _:
+            return event
 
 
 def _smoothing(norm: int, cells: int, sigma_squared: Fraction, times: int) -> tuple[Fraction, float]:

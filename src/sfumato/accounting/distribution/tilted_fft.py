@@ -29,6 +29,8 @@ _SPILL = 1e-13  # tilted mass that may lie outside the window
 _LARGEST = 1 << 21  # points of one FFT: 16 MB for its half spectrum, some 120 MB in all
 _SPARSE = 8  # laws with at most this many atoms are transformed exactly, by definition
 _STEEPEST = 1e7
+_THIN = 2048  # points by which a tilt is looked for
+_SMOOTH = 0.3  # change of the tilt's exponent from one such point to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +99,15 @@ def prepare(
     if any(not len(law[0]) for law in laws):  # a law without mass: so is the sum
         return Prepared(np.zeros(1), 0, unit, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
     logged = _logged(laws, unit)
-    theta = _tilt(logged, target, epsilon)
+    rough = [_thinned(law) for law in logged]
+    theta = _tilt(rough, target, epsilon)
+    if theta * _widest_step(rough) > _SMOOTH:  # too steep for a thinned law to tell
+        rough, theta = logged, _tilt(logged, target, epsilon)
     tilted, log_scale, relative = _tilted(laws, logged, unit, theta)
     relative += mass_error * 1.01 * sum(times for _, _, times in laws)
     low = sum(first * times for _, first, times in laws)
     high = sum((first + len(law) - 1) * times for law, first, times in laws)
-    start, stop, spill = _window(logged, unit, theta, low, high)
+    start, stop, spill = _window(logged, rough, unit, theta, low, high)
     points = 1 << max(1, (stop - start).bit_length())
     if points > _LARGEST:
         raise UnsupportedEvent(
@@ -133,6 +138,24 @@ def _logged(laws: Sequence[Law], unit: float) -> list[Logged]:
         losses = np.asarray((first + places) * unit, dtype=np.float64)
         logged.append((losses, np.log(array[places]), times))
     return logged
+
+
+def _thinned(law: Logged) -> Logged:
+    """Return about the same law on fewer points, by which tilts and windows are looked for; none is decided by it."""
+    losses, logs, times = law
+    width = len(losses) // _THIN
+    if width < 2:
+        return law
+    whole = len(losses) // width * width
+    rows = logs[:whole].reshape(-1, width)
+    top = rows.max(axis=1)
+    sums = top + np.log(np.exp(rows - top[:, None]).sum(axis=1))
+    middles = losses[:whole].reshape(-1, width).mean(axis=1)
+    return np.append(middles, losses[whole:]), np.append(sums, logs[whole:]), times
+
+
+def _widest_step(laws: Sequence[Logged]) -> float:
+    return max((float(np.diff(losses).max(initial=0.0)) for losses, _, _ in laws if len(losses) > _SPARSE), default=0.0)
 
 
 def _log_mgf(laws: Sequence[Logged], theta: float) -> float:
@@ -201,21 +224,26 @@ def _tilted(laws: Sequence[Law], logged: Sequence[Logged], unit: float, theta: f
     return tilted, math.fsum(scales), relative
 
 
-def _window(laws: Sequence[Logged], unit: float, theta: float, low: int, high: int) -> tuple[int, int, float]:
-    """Return the lattice points that hold all but `spill` of the tilted mass, by Chernoff's bound on each side."""
+def _window(
+    laws: Sequence[Logged], rough: Sequence[Logged], unit: float, theta: float, low: int, high: int
+) -> tuple[int, int, float]:
+    """Return the lattice points that hold all but `spill` of the tilted mass, by Chernoff's bound on each side.
+
+    The bound holds for every step; a thinned law finds a good one, and the law itself says how far it reaches.
+    """
     if high - low < 1 << 12:
         return low, high, 0.0
-    base = _log_mgf(laws, theta)
+    bases = {id(one): _log_mgf(one, theta) for one in (laws, rough)}
     furthest = sum(times * float(np.abs(losses).max()) for losses, _, times in laws)
     count = sum(times for _, _, times in laws)
 
     def reach(sign: int) -> float:
-        def at(log_step: float) -> float:
-            step = math.exp(log_step)
+        def at(log_step: float, known: Sequence[Logged]) -> float:
+            step, base = math.exp(log_step), bases[id(known)]
             doubt = 1e-13 * (count + abs(base) + (theta + step) * furthest)  # the rounding of both logarithms
-            return (_log_mgf(laws, theta + sign * step) - base - math.log(_SPILL) + doubt) / step
+            return (_log_mgf(known, theta + sign * step) - base - math.log(_SPILL) + doubt) / step
 
-        return at(minimise(at, math.log(1e-3), math.log(1e6), steps=7))
+        return at(minimise(lambda log_step: at(log_step, rough), math.log(1e-3), math.log(1e6), steps=7), laws)
 
     top, bottom = reach(1), -reach(-1)
     stop, start = math.ceil(top / unit) + 1, math.floor(bottom / unit) - 1

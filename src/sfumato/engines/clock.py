@@ -1,0 +1,59 @@
+"""Limits of what costs nothing: whoever asks for it cannot keep the engine busy, nor fill the memory."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
+
+from sfumato.errors import EngineFailed, FreeLimit
+
+SECONDS = 20.0
+"""So long may one question take before anything is charged, and one exact answer over public tables."""
+MOST_ROWS = 1_000_000
+MOST_CHARACTERS = 100_000_000
+"""So many rows, and so many characters in them, may an exact answer over public tables have."""
+
+
+class Clock:
+    """One allowance of seconds, from now on: for all the statements of one question together."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = SECONDS if seconds is None else seconds
+        self._end = time.monotonic() + self._seconds
+
+    @contextmanager
+    def running(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Run the body; when the time is up `stop` is called from another thread, and the body's failure is told."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise self._late()
+        timer = Timer(left, stop)
+        timer.daemon = True
+        timer.start()
+        late = False
+        try:
+            yield
+        except EngineFailed:
+            late = time.monotonic() >= self._end
+            if not late:
+                raise
+        finally:
+            timer.cancel()
+        if late:
+            raise self._late()
+
+    def _late(self) -> FreeLimit:
+        return FreeLimit(
+            f"What this question computes from public rows takes longer than {self._seconds:g} seconds.",
+            "It costs nothing, so that there is a limit.",
+            "Choose fewer public rows with WHERE, join them by an equality, or use shorter lists and fewer tables.",
+        )
+
+
+def too_long_an_answer() -> FreeLimit:
+    """Return the refusal of an answer over public tables that nobody could hold."""
+    return FreeLimit(
+        f"The answer has more than {MOST_ROWS:,} rows or {MOST_CHARACTERS:,} characters.",
+        "Answers over public tables cost nothing, so that there is a limit.",
+        "Choose rows with WHERE or LIMIT, or aggregate them.",
+    )

@@ -1,0 +1,258 @@
+"""An outcome from the noisy groups upwards: every aggregate becomes a table of forms for what is above it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Show, outputs
+from sfumato.analysis.scalar import Operator, Scalar, column, columns
+from sfumato.engines.desk import Values
+from sfumato.planning.plan import Plan
+from sfumato.query.functions import Aggregation
+from sfumato.query.types import Type
+from sfumato.release.decode import Kept
+from sfumato.release.extension import undecided, unknown
+from sfumato.release.folding import Rows, doubtful_rows, folded
+from sfumato.release.form_algebra import limited
+from sfumato.release.forms import Exact, Form, Opaque, Truth
+from sfumato.release.leaf_forms import leaf_forms
+from sfumato.release.measured_cells import MeasuredCells, Places
+from sfumato.release.noisy import Noisy
+from sfumato.release.row_forms import Evaluate, Joined, Table
+from sfumato.release.tracing import Loose, Noise, Traced, conjuncts, loosen, place_name, tables_below, written_out
+
+_MOST_ROWS = 250_000
+"""Below an aggregate so many rows are looked at, one by one."""
+_SPREAD = frozenset({Type.INTEGER, Type.DECIMAL, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What the tables of an outcome are made from."""
+
+    plan: Plan
+    noisy: Noisy
+    evaluate: Evaluate
+    cells: MeasuredCells
+    _chosen: list[str] = field(default_factory=list)
+    """The aggregates below which noise decided about rows."""
+
+    def top(
+        self, traced: Traced, places: Mapping[str, Places], known: Mapping[str, Mapping[str, Values]]
+    ) -> tuple[tuple[Form | None, ...], bool]:
+        """Return the form of every column of the answer, and whether noise chose rows."""
+        tables, moved = {}, dict(places)
+        for given in traced.tables:
+            fold = next((one for one in traced.folds if one.label == given.label), None)
+            table = self._table(given, traced.folds)
+            if fold is not None:
+                at = _rows_of(fold, table, known[given.label])
+                table = _lost(fold, len(known[given.label][outputs(fold)[0][1]])) if at is None else table
+                moved[given.label] = moved[given.label] if at is None else _through(at, moved[given.label])
+            tables[given.label] = table
+        rows = len(next(iter(moved.values()))) if moved else 0
+        joined = Joined(tables, moved, rows, self.evaluate, self.cells, self._shaky(traced, tables))
+        measured = self._measured(traced.folds)
+        measured |= {(label, name) for label, table in tables.items() if table.open for name in table.forms}
+        wanted = [
+            scalar
+            for scalar in traced.items
+            if scalar is not None and scalar.facts.type in _SPREAD and not columns(scalar).isdisjoint(measured)
+        ]
+        forms = iter(joined.forms(wanted))
+        kept = {id(scalar) for scalar in wanted}
+        found: list[Form | None] = []
+        for scalar, item in zip(traced.items, self.plan.private.outcome.items, strict=True):
+            if scalar is None and item.scalar.facts.type in _SPREAD:
+                found.append(unknown(item.scalar.facts, rows))
+            else:
+                found.append(next(forms) if scalar is not None and id(scalar) in kept else None)
+        chosen = any(condition is None or joined.noisy(condition) for condition in traced.conditions)
+        return tuple(found), chosen or bool(self._chosen)
+
+    def _measured(self, folds: Sequence[Fold]) -> set[tuple[str, str]]:
+        """Return the columns that are no keys."""
+        found = {(group.group.label, one.name) for group in self.plan.groups for one in group.derived}
+        return found | {(fold.label, measure.name) for fold in folds for measure in fold.measures}
+
+    def _shaky(self, traced: Traced, tables: Mapping[str, Table]) -> frozenset[str]:
+        """Return the tables of which noise, or a selection of keys, decides whether a left join meets a row."""
+
+        def noisy(scalar: Scalar | None) -> bool:
+            return scalar is None or any(name not in tables[label].exact for label, name in columns(scalar))
+
+        partial = self._partial(traced.folds)
+        return frozenset(
+            label
+            for label, conditions in traced.met.items()
+            if label in partial or tables[label].present or any(map(noisy, conditions))
+        )
+
+    def _partial(self, folds: Sequence[Fold]) -> frozenset[str]:
+        """Return the tables that lack what was not selected."""
+        selected = {group.group.label for group in self.plan.groups if group.selection is not None}
+        return frozenset(selected | ({fold.label for fold in folds} if selected else set()))
+
+    def _table(self, given: Given, folds: Sequence[Fold]) -> Table:
+        if given.rows is not None:
+            names = [name for name, _ in given.columns]
+            exact = {name: [row[place] for row in given.rows] for place, name in enumerate(names)}
+            return Table(len(given.rows), exact, {})
+        fold = next((one for one in folds if one.label == given.label), None)
+        return self._group(given.label) if fold is None else self._fold(fold)
+
+    def _group(self, label: str) -> Table:
+        place = next(at for at, group in enumerate(self.plan.groups) if group.group.label == label)
+        group, found = self.plan.groups[place], self.noisy.groups[place]
+        exact = {key.name: [cells[at] for cells in found.keys] for at, key in enumerate(group.group.keys)}
+        return Table(len(found.keys), exact, leaf_forms(group, self.cells, len(found.keys)))
+
+    def _fold(self, fold: Fold) -> Table:
+        givens, folds = tables_below(fold)
+        tables = {given.label: self._table(given, folds) for given in givens}
+
+        def noisy(scalar: Scalar | None) -> bool:
+            return scalar is None or any(name not in tables[label].exact for label, name in columns(scalar))
+
+        doubtful = frozenset(label for label, table in tables.items() if table.present)
+        sizes = {label: table.rows for label, table in tables.items()}
+        loose = loosen(fold, Noise(noisy, sizes, doubtful, self._partial(folds)))
+        if loose is None or any(table.open for table in tables.values()):
+            return _lost(fold, 0)
+        keys = [written_out(key.scalar, loose.origins) for key in fold.keys]
+        exact_keys = [key for key in keys if key is not None]
+        if any(map(noisy, keys)) or len(exact_keys) < len(keys):
+            return _lost(fold, 0)
+        joined = self._joined(loose, tables)
+        if joined is None:
+            return _lost(fold, 0)
+        places: dict[tuple[Kept, ...], int] = {}
+        listed = list(zip(*joined.exact_columns(exact_keys), strict=True)) if keys else [()] * joined.rows
+        groups = np.array([places.setdefault(key, len(places)) for key in listed], dtype=np.int64)
+        size = len(places) if keys else 1
+        if not keys:
+            places = {(): 0}
+        conditions = tuple(_condition(doubt, joined) for doubt in loose.doubts)
+        rows = Rows(fold.label, groups, size, (*conditions, *joined.present()))
+        self._chosen.extend([fold.label] if rows.conditions else [])
+        exact: dict[str, Sequence[Kept]] = {
+            key.name: [cells[at] for cells in places] for at, key in enumerate(fold.keys)
+        }
+        forms: dict[str, Form] = {}
+        for measure in fold.measures:
+            form = self._measure(measure, rows, joined, loose)
+            if isinstance(form, Exact):
+                whole = measure.facts.kind is Kind.INTEGER
+                exact[measure.name] = [_kept(value, whole) for value in form.values.tolist()]
+            forms[measure.name] = form
+        present = (doubtful_rows(rows),) if keys and rows.conditions else ()
+        return Table(size, exact, forms, present, places)
+
+    def _measure(self, measure: Folded, rows: Rows, joined: Joined, loose: Loose) -> Form:
+        scalars = [
+            None if scalar is None else written_out(scalar, loose.origins)
+            for scalar in (measure.argument, measure.where)
+        ]
+        lost = [
+            (scalar is None) != (written is None)
+            for scalar, written in zip((measure.argument, measure.where), scalars, strict=True)
+        ]
+        if any(lost):
+            return unknown(measure.facts, rows.size)
+        argument, where = (None if scalar is None else joined.forms([scalar])[0] for scalar in scalars)
+        if argument is not None and scalars[0] is not None:
+            argument = _narrowed(argument, scalars[0], loose.doubts, joined)
+        if where is not None:
+            condition = where if isinstance(where, Truth) else undecided(joined.rows)
+            rows = replace(rows, conditions=(*rows.conditions, condition))
+        return folded(measure, rows, argument, self.cells)
+
+    def _joined(self, loose: Loose, tables: Mapping[str, Table]) -> Joined | None:
+        """Find the rows: those of the one table, or what the engine makes of exact columns; None if too many."""
+        if len(tables) == 1 and isinstance(loose.flow.source, Given):
+            ((label, table),) = tables.items()
+            return Joined(tables, {label: np.arange(table.rows)}, table.rows, self.evaluate, self.cells)
+        given: dict[str, dict[str, Values]] = {}
+        for one in loose.tables:
+            if one.rows is None:
+                table = tables[one.label]
+                given[one.label] = {name: table.exact[name] for name, _ in one.columns[:-1]}
+                given[one.label][place_name(one)] = range(table.rows)
+        if self._count(loose.flow.source, given) > _MOST_ROWS:
+            return None
+        found = self.evaluate(loose.flow, given)
+        places = {
+            one.label: np.array([-1 if place is None else int(place) for place in at], dtype=np.int64)
+            for one, at in zip(loose.tables, found, strict=True)
+        }
+        return Joined(tables, places, len(found[0]), self.evaluate, self.cells)
+
+    def _count(self, flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> int:
+        """Count rows before they are listed: a join of large tables may have more than fit into memory."""
+        facts = Facts(Type.INTEGER, Kind.INTEGER, False, high=1 << 62)
+        fold = Fold(flow, "counted", (), (Folded("n", Aggregation.COUNT, None, False, None, facts),))
+        ((count,),) = self.evaluate(Show(fold, "count", (Item("n", column("counted", "n", facts)),)), given)
+        return int(count)
+
+
+def _narrowed(form: Form, scalar: Scalar, doubts: Sequence[Scalar | None], joined: Joined) -> Form:
+    """Return an argument between the exact numbers that conditions compare it with: they hold where a row is there."""
+    if isinstance(form, Truth | Opaque):
+        return form
+    plain, factor = scalar, 1.0
+    match scalar.operator, scalar.constant:
+        case Operator.REAL, (int(numerator), int(denominator)):
+            plain, factor = scalar.arguments[0], numerator / denominator
+    least, most = np.full(joined.rows, -np.inf), np.full(joined.rows, np.inf)
+    for part in (part for doubt in doubts if doubt is not None for part in conjuncts(doubt)):
+        if part.operator not in {Operator.LESS, Operator.AT_MOST} or plain not in part.arguments:
+            continue
+        other = part.arguments[1 - part.arguments.index(plain)]
+        (bound,) = joined.forms([other])
+        if isinstance(bound, Exact) and not np.isnan(bound.values).any():
+            if other is part.arguments[0]:
+                least = np.maximum(least, bound.values * factor)
+            else:
+                most = np.minimum(most, bound.values * factor)
+    return limited(form, least, most)
+
+
+def _condition(doubt: Scalar | None, joined: Joined) -> Truth:
+    """Return a doubt as a form; of a row that a LIMIT may have left out, both is possible."""
+    if doubt is None:
+        return replace(undecided(joined.rows), open=False)
+    (form,) = joined.forms([doubt])
+    return form if isinstance(form, Truth) else undecided(joined.rows)
+
+
+def _lost(fold: Fold, rows: int) -> Table:
+    """Return an aggregate of which nobody can say which rows it has."""
+    return Table(rows, {}, {name: _unknown(facts, rows) for _, name, facts in outputs(fold)}, open=True)
+
+
+def _unknown(facts: Facts, rows: int) -> Form:
+    if facts.kind is Kind.BOOLEAN:
+        return undecided(rows)
+    return unknown(facts, rows) if facts.kind in {Kind.INTEGER, Kind.REAL} else Opaque(rows, open=True)
+
+
+def _rows_of(fold: Fold, table: Table, known: Mapping[str, Values]) -> Places | None:
+    """Return which row of the table each row that was computed is; None where that cannot be said."""
+    if table.open:
+        return None
+    columns_of_keys = [known[key.name] for key in fold.keys]
+    rows = list(zip(*columns_of_keys, strict=True)) if fold.keys else [()]
+    found = [table.keys.get(row, -1) for row in rows]
+    return None if -1 in found else np.array(found, dtype=np.int64)
+
+
+def _through(at: Places, places: Places) -> Places:
+    return np.where(places < 0, -1, at[np.maximum(places, 0)] if len(at) else -1)
+
+
+def _kept(value: float, whole: bool) -> Kept:
+    if np.isnan(value):
+        return None
+    return int(value) if whole else value

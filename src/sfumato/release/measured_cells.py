@@ -1,0 +1,125 @@
+"""All noisy integers of an answer in one row, each with its law: what every error bar is made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.planning.plan import Measured, Plan
+from sfumato.query.functions import Aggregation
+from sfumato.release.noise_law import Floats, Law, law_of
+from sfumato.release.noisy import Noisy
+
+_WIDEST = 10**75
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasuredCells:
+    """Every measurement of every cell, numbered; `starts` says where those of one measurement begin."""
+
+    measured: tuple[Measured, ...]
+    labels: tuple[str, ...]
+    """The group of each of `measured`."""
+    starts: Mapping[tuple[str, str], int]
+    """By the label of the group and the name of the measurement."""
+    kinds: Places
+    """Which of `measured` each number belongs to."""
+    values: Floats
+    variances: Floats
+    fourths: Floats
+    laws: tuple[Law, ...]
+    """Of each of `measured`."""
+    _margins: dict[tuple[int, Fraction], int] = field(default_factory=dict)
+
+    def margins(self, kinds: Places, tail: Fraction) -> Floats:
+        """Return how far the noise of these kinds reaches, but for this tail: exact, from the integer law."""
+        found = np.zeros(len(self.measured))
+        for kind in np.unique(kinds).tolist():
+            if (kind, tail) not in self._margins:
+                self._margins[kind, tail] = self.measured[kind].mechanism.margin(1 - tail)
+            found[kind] = self._margins[kind, tail]
+        return np.asarray(found[kinds])
+
+    def reach(self, kind: int) -> tuple[float, float]:
+        """Return what the true integer can be, whatever the data: a count is not below 0, nor a sum of such values."""
+        least, most = _span(self.measured[kind])
+        return (0.0 if least >= 0 else -inf), (0.0 if most <= 0 else inf)
+
+    def share(self, part: int, whole: int) -> tuple[float, float] | None:
+        """Return what the ratio of two true integers can be, where the rows of one are rows of the other."""
+        one, other = self.measured[part], self.measured[whole]
+        counted = self.labels[part] == self.labels[whole] and other.aggregation is Aggregation.COUNT
+        if not counted or not _inside(one, other):
+            return None
+        least, most = _span(one)
+        if not _inside(other, one):
+            least, most = min(least, 0), max(most, 0)
+        return float(least), float(most)
+
+
+def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
+    """Number the noisy integers of an answer."""
+    measured: list[Measured] = []
+    labels: list[str] = []
+    starts: dict[tuple[str, str], int] = {}
+    values: list[Floats] = []
+    sizes: list[int] = []
+    for group, table in zip(plan.groups, noisy.groups, strict=True):
+        for one in group.measured:
+            starts[group.group.label, one.name] = sum(sizes)
+            measured.append(one)
+            labels.append(group.group.label)
+            values.append(
+                np.array(
+                    [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.column(one.name)], dtype=np.float64
+                )
+            )
+            sizes.append(len(table.keys))
+    laws = tuple(law_of(one.mechanism) for one in measured)
+    moments = np.array([law.moments for law in laws], dtype=np.float64).reshape(len(laws), 2)
+    kinds = np.repeat(np.arange(len(measured), dtype=np.int64), np.array(sizes, dtype=np.int64))
+    every = np.concatenate(values) if values else np.zeros(0)
+    return MeasuredCells(
+        tuple(measured), tuple(labels), starts, kinds, every, moments[kinds, 0], moments[kinds, 1], laws
+    )
+
+
+def _span(measured: Measured) -> tuple[int, int]:
+    """Return what one row can add to a measurement, NULL aside."""
+    if measured.aggregation is Aggregation.COUNT or measured.argument is None:
+        return (1, 1)
+    return measured.argument.facts.low, measured.argument.facts.high
+
+
+def _inside(part: Measured, whole: Measured) -> bool:
+    """Whether every row that counts for `part` surely counts for `whole`."""
+    narrower = set(_conjuncts(whole.where)) <= set(_conjuncts(part.where))
+    if _base(part.argument) == _base(whole.argument):
+        return narrower and (part.distinct or not whole.distinct)
+    always = whole.argument is None or not whole.argument.facts.nullable
+    return narrower and always and not whole.distinct
+
+
+def _base(argument: Scalar | None) -> Scalar | None:
+    """Return a column without the constant that centres it: it is NULL where the column is."""
+    shifted = argument is not None and argument.operator is Operator.SUBTRACT
+    return (
+        argument.arguments[0] if argument is not None and shifted and _is_constant(argument.arguments[1]) else argument
+    )
+
+
+def _is_constant(scalar: Scalar) -> bool:
+    return scalar.operator is Operator.CONSTANT
+
+
+def _conjuncts(condition: Scalar | None) -> list[Scalar]:
+    if condition is None:
+        return []
+    if condition.operator is Operator.AND:
+        return [part for argument in condition.arguments for part in _conjuncts(argument)]
+    return [condition]

@@ -1,0 +1,270 @@
+"""How often the stated intervals hold the truth, for every shape of outcome: `python -m tests.statistical.coverage`.
+
+Each shape is a real question about a made-up clinic. Its plan is the real one, with noise of a chosen law; true
+aggregates come from a made-up population, and the true answer from running the same outcome over them. All cells are
+public, so one release of 4,000 cells is 4,000 releases of one cell, or 800 of five that something is computed of.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import sqrt
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+
+import sfumato
+from sfumato.accounting.event import Neighbours
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.flow import Fold, Folded, Given, Read, below
+from sfumato.engines.desk import evaluate
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.query.types import Type
+from sfumato.release.noisy import Noisy, NoisyGroup
+from sfumato.release.receipt import Receipt
+from sfumato.release.release import Release, make_release
+
+ALARM = 4.9
+"""Standard deviations of a binomial share below its level; one-sided, such a share is seen once in 2 million."""
+CELLS, EACH = 4_000, 5
+LEVELS = (Fraction(9, 10), Fraction(95, 100))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A question whose last column is looked at; `linear` ones must not cover much more than they say."""
+
+    name: str
+    column: str
+    inner: str | None = None
+    """What is computed for each of the five cells of a copy; None for a question without an outer aggregate."""
+    having: str = ""
+    linear: bool = False
+
+    @property
+    def sql(self) -> str:
+        """Return the question: one row per copy."""
+        if self.inner is None:
+            return f"SELECT copy, {self.column} AS x FROM visits GROUP BY copy"  # noqa: S608
+        cells = f"SELECT lot, place, {self.inner} FROM visits GROUP BY lot, place {self.having}"  # noqa: S608
+        return f"SELECT lot, {self.column} AS x FROM ({cells}) t GROUP BY lot"  # noqa: S608
+
+
+N = "COUNT(*) AS n"
+SHAPES = (
+    Shape("count", "COUNT(*)", linear=True),
+    Shape("sum", "SUM(cost)", linear=True),
+    Shape("sum of two", "COUNT(*) + 3 * COUNT(*) FILTER (WHERE age > 50)", linear=True),
+    Shape("sum of three", "SUM(cost) + 100 * COUNT(*) - SUM(age)", linear=True),
+    Shape("average", "AVG(cost)"),
+    Shape("variance", "VAR_POP(cost)"),
+    Shape("variance of a sample", "VAR_SAMP(cost)"),
+    Shape("deviation", "STDDEV(cost)"),
+    Shape("variance of a constant", "VAR_POP(same)"),
+    Shape("share", "100 * COUNT(*) FILTER (WHERE age > 50) / COUNT(*)"),
+    Shape("exact share", "1.0 * COUNT(*) FILTER (WHERE age > 50) / NULLIF(COUNT(*), 0)"),
+    Shape("sum over count", "SUM(cost) / COUNT(*)"),
+    Shape("difference of averages", "AVG(cost) - AVG(age)"),
+    Shape("difference of averages of different rows", "AVG(cost) - AVG(cost) FILTER (WHERE age > 50)"),
+    Shape("ratio of averages", "AVG(cost) / AVG(age)"),
+    Shape("ratio of sums", "1.0 * SUM(cost) / SUM(age)"),
+    Shape("distance", "ABS(COUNT(*) - 25)"),
+    Shape("at least", "GREATEST(COUNT(*), 22)"),
+    Shape("clamped", "GREATEST(COUNT(*), 0)"),
+    Shape("at most", "LEAST(COUNT(*), COUNT(*) FILTER (WHERE age > 50) + 10)"),
+    Shape("root", "SQRT(COUNT(*))"),
+    Shape("product", "COUNT(*) * AVG(cost)"),
+    Shape("square", "COUNT(*) * COUNT(*)"),
+    Shape("case", "CASE WHEN COUNT(*) > 20 THEN SUM(cost) ELSE 0 END"),
+    Shape("rounded", "ROUND(AVG(cost), 0)"),
+    Shape("remainder", "COUNT(*) % 7"),
+    Shape("total of cells", "SUM(n)", N, linear=True),
+    Shape("mean of cells", "AVG(n)", N, linear=True),
+    Shape("weighted total of cells", "SUM(n * place)", N, linear=True),
+    Shape("largest cell", "MAX(n)", N),
+    Shape("least cell", "MIN(n)", N),
+    Shape("range of cells", "MAX(n) - MIN(n)", N),
+    Shape("total of clamped cells", "SUM(GREATEST(n, 0))", N),
+    Shape("total of cells above something", "SUM(GREATEST(n - 22, 0))", N),
+    Shape("deviation of cells", "STDDEV(n)", N),
+    Shape("variance of cells", "VAR_POP(n)", N),
+    Shape("cells that were kept", "COUNT(*)", N, "HAVING COUNT(*) > 24"),
+    Shape("total of cells that were kept", "SUM(n)", N, "HAVING COUNT(*) > 24"),
+    Shape("largest of cells that were kept", "MAX(n)", N, "HAVING COUNT(*) > 22"),
+    Shape("mean of cells that were kept", "AVG(n)", N, "HAVING COUNT(*) > 22"),
+    Shape("least average", "MIN(a)", "AVG(cost) AS a"),
+    Shape("largest average", "MAX(a)", "AVG(cost) AS a"),
+    Shape("mean of averages", "AVG(a)", "AVG(cost) AS a"),
+    Shape("ratio of totals", "1.0 * SUM(f) / SUM(n)", f"{N}, COUNT(*) FILTER (WHERE age > 50) AS f"),
+    Shape("different cells", "COUNT(DISTINCT n)", N),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The law of the noise, its size in rows, and how many rows a cell has."""
+
+    law: str
+    size: int
+    noise: int = 20
+
+    def mechanism(self, measured: Measured) -> Laplace | Gaussian:
+        """Return noise in proportion to what one person can do."""
+        scale = Fraction(self.noise * measured.sensitivity.linf)
+        if self.law == "laplace":
+            return Laplace(1, scale, Neighbours.ADD_REMOVE)
+        return Gaussian(1, scale**2, Neighbours.ADD_REMOVE)
+
+
+SETTINGS = tuple(Setting(law, size) for law in ("laplace", "gaussian") for size in (20, 60, 2_000))
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """How many intervals there were, which share of them held the truth, and which share had an open side."""
+
+    intervals: int
+    share: float
+    open: float
+
+    def least(self, level: Fraction) -> float:
+        """Return the share below which an alarm is raised."""
+        return float(level) - ALARM * sqrt(float(level * (1 - level)) / max(self.intervals, 1))
+
+
+@lru_cache(maxsize=1)
+def _plans() -> dict[str, Plan]:
+    """Return the real plan of every shape, by its text."""
+    folder = Path(mkdtemp())
+    (folder / "visits.csv").write_text("patient,copy,lot,place,age,cost,same\n1,0,0,0,40,100,7\n", encoding="utf-8")
+    columns = {
+        "patient": {"type": "integer"},
+        "copy": {"type": "integer", "bounds": [0, CELLS - 1]},
+        "lot": {"type": "integer", "bounds": [0, CELLS // EACH - 1]},
+        "place": {"type": "integer", "bounds": [0, EACH - 1]},
+        "age": {"type": "integer", "bounds": [18, 90]},
+        "cost": {"type": "decimal", "bounds": [0, 5000], "step": "0.01"},
+        "same": {"type": "integer", "bounds": [0, 10]},
+    }
+    table = {"unit": "patient", "rows_per_unit": 1, "columns": columns}
+    policy: dict[str, object] = {
+        "name": "clinic",
+        "source": f"csv:{folder}/visits.csv",
+        "ledger": f"sqlite:{folder}/clinic.ledger",
+        "budget": {"epsilon": 1, "delta": "1e-6"},
+        "tables": {"visits": table},
+    }
+    with sfumato.open(policy) as clinic:
+        return {shape.sql: clinic._prepare(shape.sql, "1", None, None).plan for shape in SHAPES}
+
+
+def _with_noise(group: GroupPlan, setting: Setting) -> GroupPlan:
+    return replace(group, measured=tuple(replace(one, mechanism=setting.mechanism(one)) for one in group.measured))
+
+
+def _population(size: int, place: int) -> dict[str, list[int]]:
+    """Return the rows of one cell as the copy keeps them: costs skewed as costs are, in hundredths; a constant."""
+    rows = size + 2 * place
+    shares = (np.arange(rows) + 0.5) / rows
+    costs = np.minimum(-60_000 * np.log(1 - shares) * (1 + 0.1 * place), 500_000)
+    ages = 18 + (np.arange(rows) * 37) % 73
+    return {"cost": costs.astype(int).tolist(), "age": ages.tolist(), "same": [7] * rows}
+
+
+def _exact(group: GroupPlan, size: int) -> NoisyGroup:
+    """Return what is measured, without noise: each measurement computed by the engine from the rows of a cell."""
+    (read,) = [node for node in _nodes(group) if isinstance(node, Read)]
+    facts = {name: known for name, _, known in read.columns}
+    used = tuple((name, facts[name]) for name in ("age", "cost", "same") if name in facts)
+    counted = Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), -(1 << 100), 1 << 100)
+    measures = tuple(
+        Folded(one.name, one.aggregation, one.argument, one.distinct, one.where, counted) for one in group.measured
+    )
+    rows = Given(read.label, (*used, ("one", counted)), None)
+    cells = []
+    for place in range(EACH if len(group.group.keys) > 1 else 1):
+        people = _population(size, place)
+        table: dict[str, list[int]] = {name: people[name] for name, _ in used}
+        table["one"] = [1] * len(people["age"])
+        cells.append([column[0] for column in evaluate(Fold(rows, "cell", (), measures), {read.label: table})])
+    keys = group.group.all_cells()
+    columns = [
+        (one.name, tuple(int(str(cells[at % len(cells)][place])) for at in range(len(keys))))
+        for place, one in enumerate(group.measured)
+    ]
+    return NoisyGroup(keys, tuple(columns))
+
+
+def _nodes(group: GroupPlan) -> list[object]:
+    waiting, found = [group.group.rows], []
+    while waiting:
+        found.append(waiting.pop())
+        waiting.extend(below(found[-1]))
+    return list(found)
+
+
+def _noise(mechanism: Laplace | Gaussian, count: int, random: np.random.Generator) -> list[int]:
+    if isinstance(mechanism, Laplace):
+        chance = -np.expm1(-1 / float(mechanism.scale))
+        return [int(one) for one in random.geometric(chance, count) - random.geometric(chance, count)]
+    return [int(one) for one in np.rint(random.normal(0, float(mechanism.sigma_squared) ** 0.5, count))]
+
+
+def released(shape: Shape, setting: Setting, seed: int) -> tuple[Release, Release]:
+    """Return one release, and the answer that it would be without noise."""
+    plan = _plans()[shape.sql]
+    plan = replace(plan, groups=tuple(_with_noise(group, setting) for group in plan.groups))
+    exact = tuple(_exact(group, setting.size) for group in plan.groups)
+    random = np.random.default_rng([seed, len(shape.name), setting.size])
+    noisy = []
+    for group, known in zip(plan.groups, exact, strict=True):
+        columns = []
+        for one, (name, values) in zip(group.measured, known.columns, strict=True):
+            noise = _noise(one.mechanism, len(values), random)
+            columns.append((name, tuple(value + error for value, error in zip(values, noise, strict=True))))
+        noisy.append(NoisyGroup(known.keys, tuple(columns)))
+    receipt = Receipt("r", "p", "1", plan.loss)
+    return make_release(plan, Noisy(tuple(noisy), 0), receipt, evaluate), make_release(
+        plan, Noisy(exact, 0), receipt, evaluate
+    )
+
+
+def coverage(answers: tuple[Release, Release], level: Fraction) -> Covered:
+    """Return how often the intervals of a release hold the truth, which is the second release."""
+    noisy, true = answers
+    truths = {row[true.columns[0]]: row["x"] for row in true.rows()}
+    held, opened = [], []
+    for row in noisy.intervals(level):
+        truth = truths.get(row[noisy.columns[0]])
+        if row["x"] is not None and truth is not None:
+            low, high = row["x"]
+            opened.append(low is None or high is None)
+            held.append((low is None or low <= truth) and (high is None or truth <= high))
+    return Covered(len(held), float(np.mean(held)) if held else 1.0, float(np.mean(opened)) if held else 0.0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the coverage of every shape over several releases; return 1 where one is too low."""
+    releases = int(arguments[0]) if arguments else 10
+    low = 0
+    for shape in SHAPES:
+        for setting in SETTINGS:
+            answers = [released(shape, setting, seed) for seed in range(releases)]
+            for level in LEVELS:
+                found = [coverage(pair, level) for pair in answers]
+                count = sum(one.intervals for one in found)
+                share = sum(one.share * one.intervals for one in found) / max(count, 1)
+                missed = share < Covered(count, share, 0.0).least(level)
+                low += missed
+                words = "TOO LOW" if missed else "ok"
+                print(f"{shape.name}, {setting.law}, {setting.size} rows, {level}: {share:.4f} of {count:,} {words}")
+    return 1 if low else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
