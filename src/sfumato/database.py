@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.connection import Limits
 from sfumato.engines.desk import evaluate
-from sfumato.engines.duckdb_engine import DuckDB, Job
+from sfumato.engines.duckdb_engine import DuckDB
+from sfumato.engines.engine import Engine
 from sfumato.engines.registration import has_changed, snapshot, was_paid_for
 from sfumato.engines.versions import fresh_id
 from sfumato.errors import BadParameter, BadPolicy, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
@@ -43,16 +44,17 @@ class Prepared:
 
     sql: str
     plan: Plan
-    job: Job
+    job: Any
+    """What the engine prepared, and runs after the charge."""
     question: str
-    engine: DuckDB
+    engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
 
 
 class Database:
     """A dataset under its policy, for one account. Threads may share it; close it, or use it as a context manager."""
 
-    def __init__(self, policy: Policy, account: str, engine: DuckDB, ledger: Ledger, source: Source) -> None:
+    def __init__(self, policy: Policy, account: str, engine: Engine, ledger: Ledger, source: Source) -> None:
         self.policy = policy
         self.account = account
         self._engine = engine
@@ -147,6 +149,7 @@ class Database:
         query = parse(sql, engine.catalog)  # text -> our own algebra; nothing else goes further
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
+        engine.check(private)
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
@@ -240,7 +243,7 @@ def open(
     read = read_policy(policy)
     if analyst is None:
         return _opened(read, "", progress or _silent, confirm)
-    account = _account(read, analyst)
+    account = account_of(read, analyst)
     try:
         return _opened(read, account, progress or _silent, confirm)
     except (BadSource, EngineFailed):
@@ -279,7 +282,8 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
     return Database(policy, account, engine, ledger, system_source())
 
 
-def _account(policy: Policy, analyst: object) -> str:
+def account_of(policy: Policy, analyst: object) -> str:
+    """Return the account of an analyst whom the policy names."""
     found = policy.analyst(analyst) if isinstance(analyst, str) else None
     if found is not None:
         return fold(found.name)

@@ -38,7 +38,13 @@ def read_sealing(entry: Entry, folder: Path) -> Sealing:
             raise missing(entry, key, why, remedy)
     key_file = read_location(keys["key"], ("file",), folder)
     store = read_location(keys["store"], ("duckdb", "postgresql"), folder)
-    _check_apart(keys["key"], key_file, store)
+    if not are_apart(key_file, store):
+        raise refuse(
+            keys["key"],
+            "lies in the folder of the store, or below it.",
+            "Whoever has the key and the store has the plaintext.",
+            "Keep the key in another folder, which whoever keeps the store cannot read.",
+        )
     epsilon, delta = number(keys["epsilon"]), number(keys["delta"])
     if epsilon <= 0:
         raise refuse(
@@ -58,18 +64,12 @@ def read_sealing(entry: Entry, folder: Path) -> Sealing:
     return Sealing(key_file, store, epsilon, delta, integrity)
 
 
-def _check_apart(entry: Entry, key: Location, store: Location) -> None:
+def are_apart(key: Location, store: Location) -> bool:
+    """Whether the key lies outside the folder of the store, links followed: else whoever reads one reads the other."""
     if key.path is None or store.path is None:
-        return
-    # links are followed: a key that only seems to lie elsewhere is read by whoever reads the store
+        return True
     place, around = (Path(os.path.realpath(path)).parent for path in (key.path, store.path))
-    if place == around or around in place.parents:
-        raise refuse(
-            entry,
-            "lies in the folder of the store, or below it.",
-            "Whoever has the key and the store has the plaintext.",
-            "Keep the key in another folder, which whoever keeps the store cannot read.",
-        )
+    return place != around and around not in place.parents
 
 
 def check_unsealed(keys: dict[str, Entry]) -> None:

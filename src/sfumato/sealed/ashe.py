@@ -74,9 +74,15 @@ class Ashe:
         last, first = self._pads(np.array([cell, cell], dtype=np.uint64), np.array([rows, 0], dtype=np.uint64))
         return (int(last) - int(first)) % self.prime
 
+    def cell_pads(self, cells: Cells, rows: Cells) -> Residues:
+        """Return the same for many cells at once."""
+        return self._difference(self._pads(cells, rows), self._pads(cells, np.zeros_like(cells)))
+
     def row_pads(self, cells: Cells, places: Cells) -> Residues:
         """Return F(t, j) - F(t, j - 1) mod p for many rows at once."""
-        here, before = self._pads(cells, places), self._pads(cells, places - np.uint64(1))
+        return self._difference(self._pads(cells, places), self._pads(cells, places - np.uint64(1)))
+
+    def _difference(self, here: Residues, before: Residues) -> Residues:
         if self.prime == _NARROW:
             difference: Residues = here + np.uint64(_NARROW) - before
             return np.where(difference >= _NARROW, difference - np.uint64(_NARROW), difference)

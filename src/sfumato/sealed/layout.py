@@ -25,16 +25,17 @@ Residue = npt.NDArray[Any]
 class SealedColumn:
     """One number per row, as residues: `kind` of the measure, for the rows of one slot.
 
-    A row that counts here has the plaintext 2^gap + (value - low), every other row 0: one sum is both the number of
-    those rows and the sum of their values.
+    A row that counts here has the plaintext 2^gap + (value - low), or the square of that; every other row 0. So one
+    sum is both the number of those rows and the sum of their values.
     """
 
     kind: str
     measure: str
     slot: int
     low: int
+    """The least value of the measure, in steps of its grid."""
     width: int
-    """The greatest minus the least value, in steps of the grid; of squares, squared."""
+    """The greatest minus the least value; of squares, squared."""
     gap: int
     prime: int
     limbs: tuple[str, ...]
@@ -124,7 +125,7 @@ def _quantities(table: Table) -> Iterator[tuple[str, str, int, int]]:
             raise AssertionError("a measure has bounds")
         yield SUMS, fold(column.name), grid.least, grid.greatest - grid.least
         if fold(column.name) in squares:
-            yield SQUARES, fold(column.name), 0, (grid.greatest - grid.least) ** 2
+            yield SQUARES, fold(column.name), grid.least, (grid.greatest - grid.least) ** 2
 
 
 def _column(

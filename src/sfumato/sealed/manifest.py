@@ -78,6 +78,8 @@ class Manifest:
     tables: Mapping[str, SealedEpoch] | None = None
     old: tuple[str, ...] = ()
     """Tables of the store that belong to an epoch before this one."""
+    ledger: str = ""
+    """The identity of the ledger that paid for the sizes."""
     rotated: bool = False
     """Whether another key has taken the place of this one."""
 
@@ -137,6 +139,10 @@ class Keyring:
                 "Make another key for this one with create_key.",
             )
         return manifest
+
+    def is_rotated(self) -> bool:
+        """Whether another key has taken the place of this one."""
+        return self._known is not None and self._known[1].rotated
 
     def exists(self) -> bool:
         """Whether anything was sealed with this key."""
@@ -261,6 +267,7 @@ def _to_json(manifest: Manifest) -> dict[str, object]:
         "attempts": manifest.attempts,
         "tables": tables,
         "old": manifest.old,
+        "ledger": manifest.ledger,
         "rotated": manifest.rotated,
     }
 
@@ -286,5 +293,6 @@ def _from_json(found: dict[str, object]) -> Manifest:
         int(str(found["attempts"])),
         read,
         tuple(str(name) for name in found["old"]),  # type: ignore[attr-defined]
+        str(found["ledger"]),
         bool(found["rotated"]),
     )

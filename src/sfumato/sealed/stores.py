@@ -67,6 +67,7 @@ class DuckDBCipherStore:
             execute(connection, f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({listed})")
             execute(connection, f"INSERT INTO {quoted(table)} SELECT {', '.join(columns)} FROM given")  # noqa: S608
             execute(connection, "COMMIT")
+            execute(connection, "CHECKPOINT")
 
     def delete(self, table: str, batch: int) -> None:
         """Remove the rows of a batch."""
@@ -74,12 +75,14 @@ class DuckDBCipherStore:
             with self._opened() as connection:
                 if self._has(connection, table):
                     execute(connection, f"DELETE FROM {quoted(table)} WHERE b = {int(batch)}")  # noqa: S608
+                    execute(connection, "CHECKPOINT")
 
     def drop(self, table: str) -> None:
         """Remove a table."""
         if self._path.exists():
             with self._opened() as connection:
                 execute(connection, f"DROP TABLE IF EXISTS {quoted(table)}")
+                execute(connection, "CHECKPOINT")
 
     def sums(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement of `sums_statement`."""
@@ -91,7 +94,9 @@ class DuckDBCipherStore:
         return bool(found)
 
     def _opened(self, how: str = "") -> duckdb.DuckDBPyConnection:
-        connection = closed_connection([self._path], self._limits)
+        # a log may have been left by a process that was killed: whoever opens the file next takes it up
+        logs = [Path(f"{self._path}{ending}") for ending in (".wal.checkpoint", ".wal.recovery")]
+        connection = closed_connection([self._path, *logs], self._limits)
         try:
             execute(connection, f"ATTACH {literal(str(self._path))} AS {_STORE}{how}")
             execute(connection, f"USE {_STORE}")
