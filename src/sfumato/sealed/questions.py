@@ -100,8 +100,11 @@ def _check_asked(asked: Asked, group: Group, rows: Rows, layout: Layout) -> None
         return
     argument = rows.inlined(asked.argument)
     measure = measure_of(argument, layout)
+    declared = {fold(name): facts for name, _, facts in rows.read.columns}
     if measure is None:
         _require_cells(argument, layout, f"an expression of {name}", _BEFORE)
+    elif argument.facts != declared[measure]:  # a product of a step and a number can be the same integers
+        raise _sealed_column(measure, f"an expression of {name}", _BEFORE)
     elif asked.aggregation in VARIANCES and layout.column(SQUARES, measure, 0) is None:
         raise UnsupportedSql(
             f"{name}({measure}) needs the sum of squares, which is not sealed.",
@@ -124,8 +127,12 @@ def _require_cells(scalar: Scalar, layout: Layout, where: str, remedy: str) -> N
         if part.operator is Operator.COLUMN and isinstance(part.constant, tuple):
             name = fold(str(part.constant[1]))
             if name not in public:
-                raise UnsupportedSql(
-                    f"The column {shown(name)} cannot be used in {where} here.",
-                    "It is sealed: its values cannot be compared or computed with, only added up as they are.",
-                    remedy,
-                )
+                raise _sealed_column(name, where, remedy)
+
+
+def _sealed_column(name: str, where: str, remedy: str) -> UnsupportedSql:
+    return UnsupportedSql(
+        f"The column {shown(name)} cannot be used in {where} here.",
+        "It is sealed: its values cannot be compared or computed with, only added up as they are.",
+        remedy,
+    )
