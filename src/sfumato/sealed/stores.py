@@ -61,7 +61,7 @@ class DuckDBCipherStore:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         rows = pa.table({name: pa.array(column) for name, column in columns.items()})
         listed = ", ".join(f"{name} INTEGER" for name in columns)
-        with self._opened() as connection:
+        with self.opened() as connection:
             connection.register("given", rows)
             execute(connection, "BEGIN")
             execute(connection, f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({listed})")
@@ -72,7 +72,7 @@ class DuckDBCipherStore:
     def delete(self, table: str, batch: int) -> None:
         """Remove the rows of a batch."""
         if self._path.exists():
-            with self._opened() as connection:
+            with self.opened() as connection:
                 if self._has(connection, table):
                     execute(connection, f"DELETE FROM {quoted(table)} WHERE b = {int(batch)}")  # noqa: S608
                     execute(connection, "CHECKPOINT")
@@ -80,20 +80,21 @@ class DuckDBCipherStore:
     def drop(self, table: str) -> None:
         """Remove a table."""
         if self._path.exists():
-            with self._opened() as connection:
+            with self.opened() as connection:
                 execute(connection, f"DROP TABLE IF EXISTS {quoted(table)}")
                 execute(connection, "CHECKPOINT")
 
     def sums(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement of `sums_statement`."""
-        with self._opened(" (READ_ONLY)") as connection:
+        with self.opened(" (READ_ONLY)") as connection:
             return execute(connection, statement)
 
     def _has(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
         found = execute(connection, f"SELECT 1 FROM duckdb_tables() WHERE table_name = {literal(table)}")  # noqa: S608
         return bool(found)
 
-    def _opened(self, how: str = "") -> duckdb.DuckDBPyConnection:
+    def opened(self, how: str = "") -> duckdb.DuckDBPyConnection:
+        """Return a connection to the file and to nothing else."""
         # a log may have been left by a process that was killed: whoever opens the file next takes it up
         logs = [Path(f"{self._path}{ending}") for ending in (".wal.checkpoint", ".wal.recovery")]
         connection = closed_connection([self._path, *logs], self._limits)

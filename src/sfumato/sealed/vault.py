@@ -35,6 +35,7 @@ class Vault:
         self.layouts = {fold(table.name): layout_of(table, self.sealing.integrity) for table in policy.tables}
         self.ring = Keyring(self.sealing.key.path)
         self.store: CipherStore = open_store(self.sealing.store)
+        self._tokens: dict[tuple[str, str], npt.NDArray[np.int32]] = {}
 
     @property
     def key(self) -> Key:
@@ -79,8 +80,14 @@ class Vault:
 
     def tokens(self, epoch: str, layout: Layout) -> npt.NDArray[np.int32]:
         """Return the token of each cell: a keyed permutation of the cells."""
-        key = self.key.derive(epoch, fold(layout.table.name), "tokens")
-        codes = [hmac.new(key, cell.to_bytes(8, "big"), sha256).digest() for cell in range(len(layout.cells))]
+        place = (epoch, fold(layout.table.name))
+        if place not in self._tokens:
+            self._tokens[place] = self._permuted(*place, len(layout.cells))
+        return self._tokens[place]
+
+    def _permuted(self, epoch: str, table: str, cells: int) -> npt.NDArray[np.int32]:
+        key = self.key.derive(epoch, table, "tokens")
+        codes = [hmac.new(key, cell.to_bytes(8, "big"), sha256).digest() for cell in range(cells)]
         ranked = sorted(range(len(codes)), key=codes.__getitem__)
         tokens = np.empty(len(codes), dtype=np.int32)
         tokens[ranked] = np.arange(len(codes), dtype=np.int32)
