@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sfumato.planning.quote import Quote
     from sfumato.release.release import Release
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Database", "Quote", "Refusal", "Release", "__version__", "open"]
 
 

@@ -21,8 +21,8 @@ REFUSED = 2
 """The exit status of a refusal, and of a command line that cannot be read."""
 FORMATS = ("table", "json", "csv", "arrow", "markdown")
 REPORTS = ("table", "json")
-LAB = "sfumato.lab.commands"
-"""The workshop of attacks and audits. The house does not depend on it: it is found by name when somebody wants one."""
+LAB, LOCAL, STREAMS = "sfumato.lab.commands", "sfumato.local.commands", "sfumato.streams.commands"
+"""Workshops. The house does not depend on them: they are found by name when somebody wants one."""
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
 File = click.Path(path_type=Path)
@@ -455,6 +455,33 @@ def audit(policy: Path, seconds: float) -> None:
     """
     run: Callable[[Path, float], str] = import_module(LAB).AUDIT
     click.echo(run(policy, seconds))
+
+
+@main.command()
+@click.option("--days", type=int, default=365, show_default=True, help="How many days are counted up.")
+@click.option("--epsilon", default="1", show_default=True, help="What all days together may cost.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Which made-up visits; the noise has no seed.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw it into this file.")
+def stream(days: int, epsilon: str, seed: int, plot: Path | None) -> None:
+    """Watch counts that are released every day.
+
+    The visits are made up; the noise, its price and the file that survives a restart are real.
+    """
+    show: Callable[[int, str, int, Path | None], str] = import_module(STREAMS).SHOW
+    click.echo(show(days, epsilon, seed, plot))
+
+
+@main.command()
+@click.option("--people", type=int, default=100_000, show_default=True, help="How many are made up.")
+@click.option("--epsilon", default="1", show_default=True, help="What one report costs the person who gives it.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw shares and error bars into this file.")
+def survey(people: int, epsilon: str, plot: Path | None) -> None:
+    """Ask made-up people whose own devices add the noise.
+
+    Shares of emoji, a mean and the most common names, each beside the truth; and what it costs.
+    """
+    run: Callable[[int, str, Path | None], str] = import_module(LOCAL).survey
+    click.echo(run(people, epsilon, plot))
 
 
 @main.command()

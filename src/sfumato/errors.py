@@ -240,6 +240,18 @@ class StoreTampered(Refusal):
     code = "store_tampered"
 
 
+class StreamDamaged(Refusal):
+    """The file of a stream is not what was written: cut, edited, or older than what was already released."""
+
+    code = "stream_damaged"
+
+
+class StreamUnavailable(Refusal):
+    """A stream is open elsewhere, or its file could not be read or written durably. The step does not count."""
+
+    code = "stream_unavailable"
+
+
 class WrongKey(Refusal):
     """The key of a sealed database is missing, readable by others, or not the one that it was sealed with."""
 
@@ -270,6 +282,8 @@ REFUSALS: tuple[type[Refusal], ...] = (
     QueryTooLarge,
     RawRows,
     StoreTampered,
+    StreamDamaged,
+    StreamUnavailable,
     UnboundedSum,
     UnitRevealed,
     UnknownName,

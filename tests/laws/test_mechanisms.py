@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from mpmath import mp
-from tests.laws import additive, choosing, keys, local, robust
+from tests.laws import additive, choosing, keys, local, robust, workshop
 from tests.laws.case import Case
 from tests.laws.divergence import ROUNDING, real, worst
 
@@ -19,8 +19,9 @@ from sfumato.accounting import pld
 from sfumato.accounting.event import from_json, to_json
 from sfumato.errors import UnsupportedEvent
 
-CASES: tuple[Case, ...] = additive.CASES + choosing.CASES + local.CASES + keys.CASES + robust.CASES
-MECHANISMS = Path(__file__).parents[2] / "src" / "sfumato" / "mechanisms"
+CASES: tuple[Case, ...] = additive.CASES + choosing.CASES + local.CASES + keys.CASES + robust.CASES + workshop.CASES
+PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
+ROOMS = ("mechanisms", "local")
 
 
 @pytest.fixture(autouse=True)
@@ -82,11 +83,11 @@ def test_an_event_survives_being_stored(case: Case) -> None:
 
 def test_every_mechanism_stands_under_these_laws() -> None:
     released = set()
-    for path in MECHANISMS.glob("*.py"):
-        module = import_module(f"sfumato.mechanisms.{path.stem}")
+    for path in (path for room in ROOMS for path in (PACKAGE / room).glob("*.py")):
+        module = import_module(f"sfumato.{path.parent.name}.{path.stem}")
         released |= {
             value
             for value in vars(module).values()
-            if isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "release")
+            if is_dataclass(value) and value.__module__ == module.__name__ and hasattr(value, "release")
         }
     assert released == {type(case.mechanism) for case in CASES}

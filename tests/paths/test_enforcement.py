@@ -2,6 +2,8 @@
 
 # ruff: noqa: S608 - statements are written by hand here, never from anybody's input
 import gc
+import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,3 +221,21 @@ def test_a_plan_of_another_engine_is_cut_at_what_was_accounted_for_there(clinic:
         plan = first.plan(sql)
         (mine,), (theirs,) = (other.engine.run(other.engine.prepare(one)).groups for one in (plan, other.plan(sql)))
         assert [list(one) for one in mine.columns.values()] == [list(one) for one in theirs.columns.values()]
+
+
+def test_a_child_computes_its_public_rows_for_itself(clinic: tuple[Opened, list[Opened]]) -> None:
+    """Also with a plan of its parent, whose memory is gone."""
+    engine, sql = clinic[0].engine, JOINS[1]
+    plan = clinic[0].plan(sql)
+    expected = [list(column) for column in engine.run(engine.prepare(plan)).groups[0].columns.values()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the test's own process has threads
+        child = os.fork()
+    if child == 0:
+        same = False
+        try:
+            found = [engine.run(engine.prepare(one)).groups[0].columns.values() for one in (plan, clinic[0].plan(sql))]
+            same = all([list(column) for column in columns] == expected for columns in found)
+        finally:
+            os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0

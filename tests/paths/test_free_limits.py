@@ -99,19 +99,3 @@ def test_a_quote_takes_no_time_whatever_the_price(database: sfumato.Database, ep
         with suppress(Refusal):  # some of these prices protect nobody, or choose no key
             database.explain(sql, epsilon=epsilon, delta=delta)
         assert time.monotonic() - begun < 1
-
-
-@pytest.mark.parametrize(
-    ("start", "step"),
-    [("age", "NULLIF({}, 60)"), ("weight", "({} * 2)"), ("weight", "(weight / ({} + 1))"), ("age", "(100 / ({} + 1))")],
-)
-def test_what_is_nested_costs_no_more_than_its_number(start: str, step: str, tmp_path: Path) -> None:
-    """DuckDB writes `nullif(x, y)` out with x twice: nested as it stands, twenty of them would take minutes."""
-    write(tmp_path, a_world(5, people=10))
-    expression = start
-    for _ in range(15):
-        expression = step.format(expression)
-    with sfumato.open(policy(tmp_path)) as database:
-        before = time.process_time()
-        database.ask(f"SELECT COUNT(*) FROM visits WHERE {expression} > 1", epsilon="0.1")
-        assert time.process_time() - before < 5

@@ -37,3 +37,9 @@ def test_a_very_large_scale_keeps_its_digits() -> None:
     assert entropy_bits(DiscreteLaplace(Fraction(2**48))) == pytest.approx(
         48 + log2(2) + log2(2.718281828459045), abs=1e-6
     )
+
+
+def test_every_variance_has_an_entropy() -> None:
+    """Far out, a share of the law may be too small for a float: once, half of these variances raised."""
+    bits = [entropy_bits(DiscreteGaussian(Fraction(tenths, 10))) for tenths in range(1, 1_100)]
+    assert bits == sorted(bits)

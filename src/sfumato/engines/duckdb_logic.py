@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from sfumato.analysis.facts import Kind
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines.duckdb_null import null_if
-from sfumato.engines.duckdb_numbers import WIDE, integer_type, typed
+from sfumato.engines.duckdb_numbers import WIDE, integer_type, is_leaf, nullif, typed
 
 
 def _alike(scalars: list[Scalar], texts: list[str]) -> list[str]:
@@ -39,6 +38,11 @@ def _named(name: str) -> Callable[[Scalar, list[str]], str]:
     return form
 
 
+def _nullif(scalar: Scalar, texts: list[str]) -> str:
+    parts = list(scalar.arguments)
+    return _narrow(nullif(*_alike(parts, texts), leaf=is_leaf(parts[0])), scalar, parts)
+
+
 def _in(scalar: Scalar, texts: list[str]) -> str:
     first, *items = _alike(list(scalar.arguments), texts)
     return f"({first} IN ({', '.join(items)}))"
@@ -59,17 +63,11 @@ def _not(scalar: Scalar, texts: list[str]) -> str:
     return f"(NOT {texts[0]})"
 
 
-def _null_if(scalar: Scalar, texts: list[str]) -> str:
-    parts = list(scalar.arguments)
-    value, unwanted = _alike(parts, texts)
-    return _narrow(null_if(value, unwanted), scalar, parts)
-
-
 FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
     Operator.LEAST: _named("least"),
     Operator.GREATEST: _named("greatest"),
     Operator.COALESCE: _named("coalesce"),
-    Operator.NULLIF: _null_if,
+    Operator.NULLIF: _nullif,
     Operator.CASE: _case,
     Operator.EQUAL: _infix("="),
     Operator.DIFFERENT: _infix("<>"),

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.analysis.intervals import reach
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines.duckdb_null import finite, null_if
 
 NARROW, WIDE = "BIGINT", "HUGEINT"
+_ONE = '"""one"""'
+"""The name of a value inside a lambda. No name of a query or policy holds a quotation mark."""
 
 
 def integer_type(facts: Facts) -> str:
@@ -28,6 +29,28 @@ def integer_sql(value: int, type: str) -> str:
 def double_sql(value: float) -> str:
     """Return a double, read from its shortest text, which is exact."""
     return f"'{value!r}'::DOUBLE"
+
+
+def finite(sql: str) -> str:
+    """Return a double, or NULL where it is infinite or no number."""
+    return f"list_transform([{sql}], lambda {_ONE}: CASE WHEN isfinite({_ONE}) THEN {_ONE} END)[1]"
+
+
+def nullif(sql: str, other: str, *, leaf: bool) -> str:
+    """Return a value, or NULL where it equals another one; `leaf`: it is a column or spelled out.
+
+    The engine's own nullif writes its first argument twice, and what is nested in it twice as often at every step: a
+    text of a few hundred characters would take hours.
+    """
+    if leaf:
+        return f"nullif({sql}, {other})"
+    pair = f"{{'a': {sql}, 'b': {other}}}"
+    return f"list_transform([{pair}], lambda {_ONE}: CASE WHEN {_ONE}.a = {_ONE}.b THEN NULL ELSE {_ONE}.a END)[1]"
+
+
+def is_leaf(scalar: Scalar) -> bool:
+    """Whether a scalar is a column or spelled out: writing it twice costs nothing."""
+    return scalar.operator in {Operator.COLUMN, Operator.CONSTANT}
 
 
 def typed(sql: str, facts: Facts, type: str) -> str:
@@ -113,12 +136,13 @@ def _power(scalar: Scalar, texts: list[str]) -> str:
 def _by(symbol: str) -> Callable[[Scalar, list[str]], str]:
     def form(scalar: Scalar, texts: list[str]) -> str:
         if _doubles(scalar):
-            divisor = null_if(texts[1], "0::DOUBLE")
+            divisor = nullif(texts[1], "0::DOUBLE", leaf=is_leaf(scalar.arguments[1]))
             return finite(f"({texts[0]} % {divisor})" if symbol == "%" else f"trunc({texts[0]} / {divisor})")
         # the least integer divided by -1 overflows, in DuckDB also on the way to a remainder
         type = working_type(scalar, reach(scalar.arguments[0].facts))
         first, second = _typed_arguments(scalar, texts, type)
-        return _result(f"({first} {symbol} {null_if(second, integer_sql(0, type))})", scalar, type)
+        divisor = nullif(second, integer_sql(0, type), leaf=is_leaf(scalar.arguments[1]))
+        return _result(f"({first} {symbol} {divisor})", scalar, type)
 
     return form
 
@@ -126,7 +150,7 @@ def _by(symbol: str) -> Callable[[Scalar, list[str]], str]:
 def _divide(scalar: Scalar, texts: list[str]) -> str:
     """Half away from zero: trunc((2A + sign(A)|B|) / 2B), where A = a · times and B = b · over."""
     if _doubles(scalar):
-        return finite(f"({texts[0]} / {null_if(texts[1], '0::DOUBLE')})")
+        return finite(f"({texts[0]} / {nullif(texts[1], '0::DOUBLE', leaf=is_leaf(scalar.arguments[1]))})")
     times, over = pair(scalar)
     first, second = (argument.facts for argument in scalar.arguments)
     type = working_type(scalar, 2 * reach(first) * times + 2 * max(reach(second), 1) * over)
@@ -136,7 +160,8 @@ def _divide(scalar: Scalar, texts: list[str]) -> str:
     if first.low < 0:
         half = f"{half} * sign({a})"
     zero, two = integer_sql(0, type), integer_sql(2, type)
-    return _result(f"(({numerator} + {half}) // {null_if(f'{divisor} * {two}', zero)})", scalar, type)
+    nonzero = nullif(f"{divisor} * {two}", zero, leaf=is_leaf(scalar.arguments[1]))
+    return _result(f"(({numerator} + {half}) // {nonzero})", scalar, type)
 
 
 def _brought(name: str) -> Callable[[Scalar, list[str]], str]:

@@ -5,14 +5,13 @@ Auditing is evidence, not proof: `planted` shows what these audits notice, and p
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 
-from sfumato.lab import books, enumeration, fuzzing, replay, sampling, whole
+from sfumato.lab import books, enumeration, files, fuzzing, neighbours, replay, sampling, whole
 from sfumato.lab.alarm import Alarm, listed
+from sfumato.lab.scratch import scratch
 from sfumato.policy.reading import read_policy
 
 Audit = Callable[[object, Path], list[Alarm]]
@@ -25,17 +24,10 @@ AUDITS: dict[str, Audit] = {
     replay.NAME: replay.run,
     whole.NAME: whole.run,
     fuzzing.NAME: fuzzing.run,
+    neighbours.NAME: neighbours.run,
+    files.NAME: files.run,
 }
-_MEMORY = Path("/dev/shm")  # noqa: S108  where there is one: made-up people need no disk
 _COUNTS = 3
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """Give a folder that is thrown away, in memory where that is possible."""
-    place = str(_MEMORY) if _MEMORY.is_dir() else None
-    with TemporaryDirectory(prefix="sfumato-audit-", dir=place, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 def audited(names: Sequence[str], seed: object, all_of_them: bool = True) -> list[Alarm]:

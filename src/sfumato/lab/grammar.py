@@ -1,30 +1,21 @@
 """Random questions over a schema, valid and hostile: what a fuzzer asks, one text per seed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
+
+from sfumato.lab.scalars import HOSTILE, Dice, Scalars
 
 T = TypeVar("T")
 
-NUMBERS = ("0", "1", "-1", "2", "10", "0.5", "-3.25", "1e9", "9223372036854775807", "-9223372036854775808", "0.000001")
-TEXTS = ("''", "'er'", "'a%b_c'", "'12'", "'-7.5'", "'2024-02-30'", "'2024-02-29'", "'%'", "'NaN'", "'é'", "'true'")
-DATES = ("DATE '2024-02-29'", "DATE '0001-01-01'", "DATE '9999-12-31'")
-TIMES = ("TIMESTAMP '2024-12-31 23:59:59.999999'", "TIMESTAMP '0001-01-01 00:00:00'")
-UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
-PARTS = ("year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "epoch")
-HOSTILE = (
-    "1/0",
-    "CAST('x' AS integer)",
-    "CAST('2023-02-30' AS date)",
-    "9223372036854775807 + 1",
-    "SQRT(-1)",
-    "POWER(10, 9) * POWER(10, 9)",
-    "regexp_matches('a', '(a+)+b')",
-    "repeat('a', 1000000000)",
-    "(SELECT 1)",
-    "random()",
-    "error('x')",
+_KEYS = ("text", "integer", "boolean", "date")
+_MEASURES = (
+    *("COUNT(*)", "COUNT", "SUM", "SUM", "AVG", "VAR_SAMP", "STDDEV_POP", "COUNT(DISTINCT", "MIN"),
+    *("SUM(DISTINCT", "AVG(DISTINCT"),
 )
+_INSIDE = (*("COUNT(*)", "COUNT", "SUM", "AVG", "AVG", "MIN", "MAX", "MAX"), "SUM(DISTINCT", "AVG(DISTINCT", "VAR_SAMP")
+LOW_BITS = ("1e2", "1e3", "1e5", "1e7", "1e9", "1e12")
+"""What brings the last digits of a double before the point: where its value hangs on an order, these show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +27,6 @@ class Schema:
     units: Mapping[str, str]
 
 
-class Dice(Protocol):
-    """A stream of choices, such as Python's random.Random; nothing private hangs on it."""
-
-    def random(self) -> float:
-        """Return a number in [0, 1)."""
-
-    def randint(self, a: int, b: int) -> int:
-        """Return an integer from a to b."""
-
-    def choice(self, seq: Sequence[T]) -> T:
-        """Return one of several."""
-
-
 class Grammar:
     """Questions over one schema, from one stream of choices."""
 
@@ -56,146 +34,198 @@ class Grammar:
         self.schema, self.random = schema, random
 
     def query(self) -> str:
-        """Return one question; about one in six holds something that has to be refused or made harmless."""
+        """Return one question; about one in eight holds something that has to be refused or made harmless."""
         private = [name for name in self.schema.tables if name not in self.schema.public]
         table = self._one(private if self.random.random() < 0.95 else list(self.schema.tables))
-        shape = self._one([self._grouped] * 6 + [self._total] * 4 + [self._per_unit] * 2 + [self._joined] * 3)
-        text = shape(table)
-        return text.replace("COUNT(*)", self._one(HOSTILE), 1) if self.random.random() < 0.05 else text
+        shapes = [self._grouped] * 6 + [self._total] * 4 + [self._per_unit] * 5 + [self._joined] * 4
+        shapes += [self._with_public] * 4 + [self._with_values] * 2 + [self._nested] * 2 + [self._limited] * 2
+        text = self._one(shapes)(table)
+        return text.replace("COUNT(*)", self._one(HOSTILE), 1) if self.random.random() < 0.04 else text
 
     def _one(self, choices: Sequence[T]) -> T:
         return self.random.choice(choices)
 
-    def _grouped(self, table: str) -> str:
-        keys = [self._scalar(table, self._one(["text", "integer", "boolean", "date"]), 1) for _ in range(self._few(2))]
-        measures = [self._measure(table) for _ in range(self._few(3))]
+    def _few(self, most: int) -> int:
+        return self.random.randint(1, most)
+
+    def _columns(self, table: str, label: str = "") -> dict[str, str]:
+        """Return the columns of a table as they are written below a label; the unit is seldom among them."""
+        unit = self.schema.units.get(table) if self.random.random() < 0.95 else None
+        return {f"{label}{name}": type for name, type in self.schema.tables[table].items() if name != unit}
+
+    def _scalars(self, table: str) -> Scalars:
+        return Scalars(self._columns(table), self.random)
+
+    def _where(self, scalars: Scalars) -> str:
+        return f" WHERE {scalars.condition(2)}" if self.random.random() < 0.5 else ""
+
+    def _measure(self, scalars: Scalars, names: Sequence[str] = _MEASURES) -> str:
+        name, number = self._one(names), scalars.number(2)
+        if self.random.random() < 0.3:
+            number = f"LEAST(GREATEST({number}, -2), {self._one(['3', '1000', '9e15'])})"
+        text = name if name == "COUNT(*)" else f"{name} {number})" if "(" in name else f"{name}({number})"
+        return f"{text} FILTER (WHERE {scalars.condition(1)})" if self.random.random() < 0.2 else text
+
+    def _measures(self, scalars: Scalars, most: int) -> list[str]:
+        return [self._measure(scalars) for _ in range(self._few(most))]
+
+    def _select(self) -> str:
+        """Return SELECT, now and then with a tighter bound on what one person adds."""
+        if self.random.random() < 0.85:
+            return "SELECT"
+        option = self._one(["max_groups_contributed", "max_rows_contributed"])
+        return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({option} = {self._few(3)})"
+
+    def _keyed(self, keys: Sequence[str], measures: Sequence[str], source: str, tail: str = "") -> str:
+        """Return a question that groups by keys."""
         names = [f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{m} AS m{i}" for i, m in enumerate(measures)]
-        tail = self._one(["", " HAVING COUNT(*) > 1", " ORDER BY 1 LIMIT 3", f" HAVING {measures[0]} IS NOT NULL"])
         places = ", ".join(str(i + 1) for i in range(len(keys)))
-        return f"SELECT {', '.join(names)} FROM {table}{self._where(table)} GROUP BY {places}{tail}"  # noqa: S608
+        grouped = f" GROUP BY {places}" if keys else ""
+        return f"{self._select()} {', '.join(names)} FROM {source}{grouped}{tail}"
+
+    def _grouped(self, table: str) -> str:
+        scalars = self._scalars(table)
+        keys = [scalars.of(self._one(_KEYS), 1) for _ in range(self._few(2))]
+        measures = self._measures(scalars, 3)
+        tail = self._one(["", " HAVING COUNT(*) > 1", " ORDER BY 1 LIMIT 3", f" HAVING {measures[0]} IS NOT NULL"])
+        return self._keyed(keys, measures, f"{table}{self._where(scalars)}", tail)
 
     def _total(self, table: str) -> str:
-        measures = [f"{self._measure(table)} AS m{i}" for i in range(self._few(3))]
-        return f"SELECT {', '.join(measures)} FROM {table}{self._where(table)}"  # noqa: S608
+        scalars = self._scalars(table)
+        return self._keyed([], self._measures(scalars, 3), f"{table}{self._where(scalars)}")
 
     def _per_unit(self, table: str) -> str:
+        """Fold each person's rows first; what is computed from the folds shows their last digits."""
         unit = self.schema.units.get(table)
         if unit is None:
             return self._total(table)
-        inner = f"SELECT {unit}, {self._measure(table)} AS a, COUNT(*) AS b FROM {table}{self._where(table)}"  # noqa: S608
-        outer = self._one(["SUM(b)", "AVG(b)", "SUM(a)", "COUNT(*)", "COUNT(a)", "AVG(a)"])
-        return f"SELECT {outer} AS m FROM ({inner} GROUP BY {unit}) AS t{self._one(['', ' WHERE b > 1'])}"  # noqa: S608
+        scalars = self._scalars(table)
+        second = scalars.of(self._one(_KEYS), 1) if self.random.random() < 0.3 else None
+        folds = [f"{self._folded(scalars)} AS f{i}" for i in range(self._few(2))]
+        listed = [unit, *([f"{second} AS g"] if second else []), *folds, "COUNT(*) AS n"]
+        having = self._one(["", "", "", " HAVING COUNT(*) > 1", f" HAVING {self._measure(scalars, _INSIDE)} > 0"])
+        rows, by = f"{table}{self._where(scalars)}", f"{unit}{', 2' * bool(second)}"
+        inner = f"SELECT {', '.join(listed)} FROM {rows} GROUP BY {by}{having}"  # noqa: S608
+        outer = Scalars({**{f"f{i}": "decimal" for i in range(len(folds))}, "n": "integer"}, self.random)
+        source = f"({inner}) AS t{self._one(['', ' WHERE n > 1', f' WHERE {outer.condition(1)}'])}"
+        keys = [self._one(["n", "g" if second else "n", self._digits(outer)])] if self.random.random() < 0.4 else []
+        measures = self._measures(outer, 2) if self.random.random() < 0.5 else [f"SUM({self._digits(outer)})"]
+        return self._keyed(keys, measures, source)
+
+    def _folded(self, scalars: Scalars) -> str:
+        """Return an aggregate of one person's rows: half of them of a column or its power, which soon leave 64 bits."""
+        numbers = scalars.named("integer", "decimal")
+        if not numbers or self.random.random() < 0.5:
+            return self._measure(scalars, _INSIDE)
+        number = self._one(numbers)
+        number = number if self.random.random() < 0.3 else f"POWER({number}, {self.random.randint(2, 6)})"
+        return f"{self._one(['AVG(', 'AVG(', 'SUM(', 'MAX(', 'MIN(', 'SUM(DISTINCT ', 'AVG(DISTINCT '])}{number})"
+
+    def _digits(self, scalars: Scalars) -> str:
+        """Return a small number that hangs on the last digits of another."""
+        number = self._one([*scalars.columns, scalars.number(1)])
+        number += self._one(["", "", *(f" * {power}" for power in LOW_BITS)])
+        rounded = self._one(["FLOOR", "ROUND", "TRUNC", "ABS"])
+        return f"{self._one([f'{rounded}({number})', f'CAST({number} AS integer)'])} % {self._one(['2', '7', '1000'])}"
 
     def _joined(self, table: str) -> str:
         other = self._one(list(self.schema.tables))
         kind = self._one(["JOIN", "JOIN", "LEFT JOIN"])
-        on = self._one([f"t.{mine} = o.{theirs}" for mine, theirs in self._alike(table, other)] or ["1 = 1"])
-        key = self._one([f"o.{name}" for name in self.schema.tables[other]])
-        measure = self._one(["COUNT(*)", *(f"SUM(t.{name})" for name in self._of(table, "integer", "decimal"))])
-        return f"SELECT {key} AS k, {measure} AS m FROM {table} t {kind} {other} o ON {on} GROUP BY 1"  # noqa: S608
+        mine, theirs = self._columns(table, "t."), self._columns(other, "o.")
+        alike = [f"t.{a} = o.{b}" for a, b in self._alike(table, other)] or ["1 = 1"]
+        both = Scalars({**mine, **theirs}, self.random)
+        on = self._one([self._one(alike), self._one(alike), f"{self._one(alike)} AND {both.condition(1)}"])
+        if self.random.random() < 0.2:
+            type = self._one(_KEYS)
+            on = f"{Scalars(mine, self.random).of(type, 1)} = {Scalars(theirs, self.random).of(type, 1)}"
+        keys = [self._one([*theirs, both.of(self._one(_KEYS), 1)])] if self.random.random() < 0.7 else []
+        source = f"{table} t {kind} {other} o ON {on}{self._where(both) if self.random.random() < 0.3 else ''}"
+        return self._keyed(keys, self._measures(both, 2), source)
 
     def _alike(self, table: str, other: str) -> list[tuple[str, str]]:
         mine, theirs = self.schema.tables[table], self.schema.tables[other]
         return [(a, b) for a in mine for b in theirs if mine[a] == theirs[b]]
 
-    def _few(self, most: int) -> int:
-        return self.random.randint(1, most)
-
-    def _measure(self, table: str) -> str:
-        number = self._scalar(table, self._one(["integer", "decimal"]), 2)
-        name = self._one(["COUNT(*)", "COUNT", "SUM", "SUM", "AVG", "VAR_SAMP", "STDDEV_POP", "COUNT(DISTINCT", "MIN"])
-        text = name if name == "COUNT(*)" else f"{name} {number})" if "(" in name else f"{name}({number})"
-        return f"{text} FILTER (WHERE {self._condition(table, 1)})" if self.random.random() < 0.2 else text
-
-    def _where(self, table: str) -> str:
-        return f" WHERE {self._condition(table, 2)}" if self.random.random() < 0.5 else ""
-
-    def _condition(self, table: str, depth: int) -> str:
-        return self._scalar(table, "boolean", depth)
-
-    def _of(self, table: str, *types: str) -> list[str]:
-        unit = self.schema.units.get(table) if self.random.random() < 0.95 else None
-        return [name for name, type in self.schema.tables[table].items() if type in types and name != unit]
-
-    def _scalar(self, table: str, type: str, depth: int) -> str:
-        columns = self._of(table, type)
-        if depth == 0 or self.random.random() < 0.3:
-            return self._one(columns) if columns and self.random.random() < 0.85 else self._literal(type)
-        if self.random.random() < 0.03:
-            return self._one(HOSTILE)
-        return self._one(self._forms(table, depth - 1)[type])()
-
-    def _literal(self, type: str) -> str:
-        spelled = {"text": TEXTS, "date": DATES, "timestamp": TIMES, "boolean": ("TRUE", "FALSE", "NULL::boolean")}
-        return self._one(spelled.get(type, NUMBERS if type == "decimal" else ("0", "1", "-1", "7", "2147483648")))
-
-    def _forms(self, table: str, depth: int) -> dict[str, list[Callable[[], str]]]:
-        def s(type: str) -> str:
-            return self._scalar(table, type, depth)
-
-        def n() -> str:
-            return s(self._one(["integer", "decimal"]))
-
-        choice: Callable[[str], Callable[[], str]] = lambda type: (  # noqa: E731
-            lambda: f"CASE WHEN {s('boolean')} THEN {s(type)} ELSE {s(type)} END"
+    def _with_public(self, table: str) -> str:
+        """Join a private table by a computed key with something that is computed from public rows, doubles too."""
+        public = self._one(sorted(self.schema.public)) if self.schema.public else None
+        mine = Scalars(self._columns(table, "v."), self.random)
+        given = self._values() if public is None or self.random.random() < 0.2 else None
+        if given is not None:
+            rows, scalars = f"{given} AS r (x, y, d)", Scalars({"x": "integer", "y": "decimal"}, self.random)
+        else:
+            rows, scalars = f"{public}", Scalars(dict(self.schema.tables[public or ""]), self.random)
+        if self.random.random() < 0.25:
+            rows = f"{rows} CROSS JOIN (VALUES (1), (2), (3)) AS i (c)"
+            scalars = Scalars({**scalars.columns, "c": "integer"}, self.random)
+        folds = [self._public_fold(scalars) for _ in range(2)]
+        by = self._one([*scalars.named(*_KEYS)] or ["1"]) if self.random.random() < 0.6 else None
+        inner = (
+            f"SELECT {', '.join([*([f'{by} AS b'] if by else []), f'{folds[0]} AS a', f'{folds[1]} AS e'])} FROM {rows}"  # noqa: S608
         )
-        either: Callable[[str], Callable[[], str]] = lambda type: lambda: f"COALESCE({s(type)}, {s(type)})"  # noqa: E731
-        number: list[Callable[[], str]] = [
-            lambda: f"({n()} {self._one(['+', '-', '*', '/', '%'])} {n()})",
-            lambda: f"{self._one(['ABS', 'FLOOR', 'CEIL', 'ROUND', 'SIGN', 'SQRT', 'TRUNC'])}({n()})",
-            lambda: f"{self._one(['LEAST', 'GREATEST'])}({n()}, {n()})",
-            lambda: f"POWER({n()}, {self.random.randint(0, 9)})",
-            lambda: f"CAST({s(self._one(['text', 'integer', 'decimal']))} AS numeric(12, 2))",
-            lambda: f"NULLIF({n()}, {n()})",
-            lambda: f"width_bucket({n()}, 0, 10, 5)",
-            choice("decimal"),
-            either("decimal"),
+        inner += self._where(scalars) + (" GROUP BY 1" if by else "")
+        folded = Scalars({"s.a": "decimal", "s.e": "decimal"}, self.random)
+        some = f"CASE WHEN {folded.condition(1)} THEN 0 ELSE i.c END"
+        many = f"{self._one(['FLOOR', 'ROUND'])}(s.a * {self._one(LOW_BITS)}) % 2 * i.c"
+        key = self._one([self._digits(folded), some, many, many, "s.a", "i.c"])
+        shown = f"SELECT {key} AS k, i.c AS c FROM ({inner}) s CROSS JOIN (VALUES (1), (2), (3), (4)) i(c)"  # noqa: S608
+        on = self._one([f"{mine.of('integer', 1)} = p.k", self._zero(mine)])
+        keys = [self._one(["p.c", "p.k"])] if self.random.random() < 0.3 else []
+        kind = self._one(["JOIN", "LEFT JOIN"])
+        return self._keyed(keys, self._measures(mine, 2), f"{table} v {kind} ({shown}) p ON {on}")
+
+    def _public_fold(self, scalars: Scalars) -> str:
+        """Return an aggregate of public rows, most often of a column as it is."""
+        numbers, names = (
+            scalars.named("integer", "decimal"),
+            ("AVG", "VAR_SAMP", "STDDEV_POP", "SUM", "COUNT(*)", "MAX"),
+        )
+        if not numbers or self.random.random() < 0.3:
+            return self._measure(scalars, names)
+        return f"{self._one(['AVG', 'VAR_SAMP', 'STDDEV_POP', 'SUM'])}({self._one(numbers)})"
+
+    def _zero(self, scalars: Scalars) -> str:
+        """Return a comparison that every row with a value meets where the key is 0."""
+        column = self._one([*scalars.named("integer"), "1"])
+        return f"{column} - {column} = p.k"
+
+    def _values(self) -> str:
+        """Return a list of rows that the text spells out: integers, numbers of all sizes, texts."""
+        numbers = [f"{self.random.randint(-999, 999)}e{self.random.randint(-12, 12)}" for _ in range(self._few(12))]
+        return f"(VALUES {', '.join(f'({i % 3}, {n}, {self._text()})' for i, n in enumerate(numbers))})"
+
+    def _text(self) -> str:
+        return self._one(["'er'", "'icu'", "'rome'", "''", "'x'"])
+
+    def _with_values(self, table: str) -> str:
+        mine = Scalars(self._columns(table, "v."), self.random)
+        both = Scalars({**mine.columns, "w.x": "integer", "w.y": "decimal", "w.d": "text"}, self.random)
+        on = self._one([f"{mine.of('text', 1)} = w.d", f"{mine.of('integer', 1)} = w.x", f"{mine.number(1)} = w.y"])
+        keys = [self._one(["w.x", "w.d", "w.y", both.of(self._one(_KEYS), 1)])] if self.random.random() < 0.6 else []
+        kind = self._one(["JOIN", "LEFT JOIN"])
+        source = f"{table} v {kind} {self._values()} AS w (x, y, d) ON {on}"
+        return self._keyed(keys, self._measures(both, 2), source)
+
+    def _nested(self, table: str) -> str:
+        """Ask about an answer: everything above the noise."""
+        scalars = self._scalars(table)
+        keys = [scalars.of(self._one(_KEYS), 1) for _ in range(self._few(2))]
+        tail = self._one(["", " HAVING COUNT(*) > 1", " ORDER BY 1 LIMIT 3"])
+        names = [f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{self._measure(scalars)} AS n"]
+        places = ", ".join(str(i + 1) for i in range(len(keys)))
+        inner = f"SELECT {', '.join(names)} FROM {table}{self._where(scalars)} GROUP BY {places}{tail}"  # noqa: S608
+        above = self._one(["AVG(n)", "MAX(n)", "SUM(GREATEST(n, 0))", "COUNT(*)", "STDDEV_POP(n)", "SUM(ABS(n))"])
+        return f"SELECT {above} AS m FROM ({inner}) AS t{self._one(['', ' WHERE n > 1'])}"  # noqa: S608
+
+    def _limited(self, table: str) -> str:
+        """Aggregate above rows that were sorted, cut, made distinct or filtered below."""
+        scalars = self._scalars(table)
+        listed = [
+            f"{scalars.of(type, 1)} AS {name}" for name, type in (("a", "integer"), ("b", "decimal"), ("c", "text"))
         ]
-        integer: list[Callable[[], str]] = [
-            lambda: f"({s('integer')} {self._one(['+', '-', '*', '/', '%', '//'])} {s('integer')})",
-            lambda: f"LENGTH({s('text')})",
-            lambda: f"CAST({s(self._one(['text', 'decimal', 'boolean']))} AS integer)",
-            lambda: f"year({s('date')})",
-            lambda: f"({s('date')} - {s('date')})",
-            lambda: f"CAST(EXTRACT({self._one(PARTS)} FROM {s(self._one(['date', 'timestamp']))}) AS integer)",
-            lambda: f"strpos({s('text')}, {s('text')})",
-            choice("integer"),
-        ]
-        boolean: list[Callable[[], str]] = [
-            lambda: f"{n()} {self._one(['=', '<>', '<', '<=', '>', '>='])} {n()}",
-            lambda: f"{s('text')} {self._one(['=', '<', 'LIKE', 'ILIKE'])} {self._one(TEXTS)}",
-            lambda: f"({s('boolean')} {self._one(['AND', 'OR'])} {s('boolean')})",
-            lambda: f"NOT ({s('boolean')})",
-            lambda: f"{s(self._one(['text', 'integer', 'date']))} IS NULL",
-            lambda: f"{s('integer')} BETWEEN {s('integer')} AND {s('integer')}",
-            lambda: f"{s('integer')} IN (1, 2, 3)",
-            lambda: f"{s('date')} < {self._one(DATES)}",
-        ]
-        text: list[Callable[[], str]] = [
-            lambda: f"{self._one(['LOWER', 'UPPER', 'TRIM'])}({s('text')})",
-            lambda: f"SUBSTRING({s('text')}, {self.random.randint(-3, 5)}, {self.random.randint(0, 4)})",
-            lambda: f"({s('text')} || {s('text')})",
-            lambda: f"REPLACE({s('text')}, 'e', 'xyz')",
-            lambda: f"CAST({s(self._one(['integer', 'decimal', 'boolean', 'date', 'timestamp']))} AS text)",
-            lambda: f"LEFT({s('text')}, {s('integer')})",
-            choice("text"),
-        ]
-        date: list[Callable[[], str]] = [
-            lambda: f"({s('date')} + {s('integer')})",
-            lambda: f"CAST({s('text')} AS date)",
-            lambda: f"CAST(date_trunc('{self._one(UNITS)}', {s(self._one(['date', 'timestamp']))}) AS date)",
-            lambda: f"CAST({s('date')} + INTERVAL '{self.random.randint(-30, 30)} months' AS date)",
-        ]
-        timestamp: list[Callable[[], str]] = [
-            lambda: f"date_trunc('{self._one(UNITS)}', {s('timestamp')})",
-            lambda: f"CAST({s('text')} AS timestamp)",
-            lambda: f"({s('timestamp')} + INTERVAL '{self.random.randint(-99, 99)} hours')",
-        ]
-        return {
-            "decimal": number,
-            "integer": integer,
-            "boolean": boolean,
-            "text": text,
-            "date": date,
-            "timestamp": timestamp,
-        }
+        distinct = self._one(["", "", "DISTINCT "])
+        tail = self._one(["", " LIMIT 3", " ORDER BY 1, 2, 3 LIMIT 5 OFFSET 1", " ORDER BY 2"])
+        inner = f"SELECT {distinct}{', '.join(listed)} FROM {table}{self._where(scalars)}{tail}"  # noqa: S608
+        outer = Scalars({"a": "integer", "b": "decimal", "c": "text"}, self.random)
+        keys = [self._one(["a", "c"])] if self.random.random() < 0.4 else []
+        return self._keyed(keys, self._measures(outer, 2), f"({inner}) AS t")

@@ -16,9 +16,11 @@ from time import monotonic
 
 from sfumato.lab import books, enumeration, fuzzing, replay, sampling, whole
 from sfumato.lab.alarm import Alarm
-from sfumato.lab.audit import AUDITS, scratch
+from sfumato.lab.audit import AUDITS
 from sfumato.lab.clinic import clinic
-from sfumato.lab.planted_bugs import BUGS, Bug
+from sfumato.lab.planted_bug import Bug
+from sfumato.lab.planted_bugs import BUGS
+from sfumato.lab.scratch import scratch
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _PATIENCE = 900.0
@@ -48,26 +50,43 @@ def planted(bug: Bug, folder: Path) -> None:
 
 
 def outcome(bug: Bug, seed: object = "bugs") -> Outcome:
-    """Run the audits against the house with the bug, the one that should notice first, until one does."""
+    """Run the audits against the house with the bug, the one that should notice first, until one does; or its law."""
     begun = monotonic()
-    names = sorted(AUDITS, key=lambda name: name != bug.first)
     with scratch() as folder:
         planted(bug, folder)
-        done = subprocess.run(  # noqa: S603
-            [sys.executable, "-m", "sfumato.lab.audit", str(seed), *names],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE,
-            check=False,
-        )
+        if bug.by_law:
+            what = _broken_law(bug, folder)
+            return Outcome(bug, bug.first if what else None, what, monotonic() - begun)
+        names = sorted(AUDITS, key=lambda name: name != bug.first)
+        done = _run(folder, folder, ["-m", "sfumato.lab.audit", str(seed), *names])
     try:
         alarms = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
         raise ValueError(f"{bug.name}: the audits did not run: {done.stderr[-400:]}") from None
     audit, what = alarms[0] if alarms else (None, "")
     return Outcome(bug, audit, what, monotonic() - begun)
+
+
+def _broken_law(bug: Bug, folder: Path) -> str:
+    """Return the first law that fails in a house with the bug, or nothing. It needs the tests of the repository."""
+    options = ["-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=no"]
+    done = _run(folder, _PACKAGE.parent.parent, ["-m", "pytest", *options, *bug.first.split()])
+    if done.returncode not in (0, 1):
+        raise ValueError(f"{bug.name}: the law did not run: {done.stdout[-400:]}{done.stderr[-400:]}")
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].partition(" - ")[0].partition("::")[2].replace("_", " ") if failed else ""
+
+
+def _run(house: Path, where: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603
+        [sys.executable, *arguments],
+        cwd=where,
+        env={**os.environ, "PYTHONPATH": f"{house}{os.pathsep}{where}", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE,
+        check=False,
+    )
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
@@ -110,8 +129,11 @@ def main(arguments: Sequence[str]) -> None:
         sys.stdout.write(f"{clean(times, first)} of {times} clean runs raised an alarm\n")
         return
     chosen = [bug for bug in BUGS if not arguments or arguments[0] in bug.name]
-    lines = table(outcome(bug) for bug in chosen)
-    sys.stdout.write(f"{lines}\n")
+    found = []
+    for bug in chosen:
+        found.append(outcome(bug))
+        sys.stderr.write(f"{len(found)} of {len(chosen)}: {bug.name}: {found[-1].audit or 'not caught'}\n")
+    sys.stdout.write(f"{table(found)}\n")
 
 
 if __name__ == "__main__":

@@ -1,29 +1,7 @@
 """Bugs to plant: each is a small change that somebody could make, and that takes away a promise."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """One text of one file, which occurs there exactly once, and what takes its place."""
-
-    file: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bug:
-    """A planted bug, and the audit that is tried first because it should notice."""
-
-    name: str
-    first: str
-    edits: tuple[Edit, ...]
-
-
-def _bug(name: str, first: str, *edits: tuple[str, str, str]) -> Bug:
-    return Bug(name, first, tuple(Edit(*edit) for edit in edits))
-
+from sfumato.lab.planted_bug import Bug, planned
+from sfumato.lab.planted_findings import FINDINGS
 
 _REAL_NOISE = """import numpy as np
 
@@ -32,12 +10,12 @@ _REAL_NOISE = """import numpy as np
         noise = np.rint(-float(self.scale) * np.sign(share) * np.log1p(-2 * np.abs(share))).astype(np.int64)"""
 
 BUGS: tuple[Bug, ...] = (
-    _bug(
+    planned(
         "Laplace noise × 0.8",
         "samples",
         ("mechanisms/laplace.py", "noise = DiscreteLaplace(self.scale)", "noise = DiscreteLaplace(self.scale * 4 / 5)"),
     ),
-    _bug(
+    planned(
         "Gaussian noise × 0.8",
         "samples",
         (
@@ -46,12 +24,12 @@ BUGS: tuple[Bug, ...] = (
             "noise = DiscreteGaussian(self.sigma_squared * 16 / 25)",
         ),
     ),
-    _bug(
+    planned(
         "floating-point noise, rounded",
         "samples",
         ("mechanisms/laplace.py", "noise = DiscreteLaplace(self.scale).draw(exact.size, source)", _REAL_NOISE),
     ),
-    _bug(
+    planned(
         "noise from a generator of its own",
         "samples",
         (
@@ -61,13 +39,13 @@ BUGS: tuple[Bug, ...] = (
             "        noise = DiscreteLaplace(self.scale).draw(exact.size, system_source())",
         ),
     ),
-    _bug(
+    planned(
         "the same seed after a fork",
         "books",
         ("randomness/source.py", "return self._owner != os.getpid()", "return False"),
         ("randomness/source.py", "os.register_at_fork(after_in_child=_SYSTEM.forget)", "pass"),
     ),
-    _bug(
+    planned(
         "sensitivity of a sum halved",
         "replay",
         (
@@ -76,7 +54,7 @@ BUGS: tuple[Bug, ...] = (
             "return norms.total(low, high, 1, max(1, contribution.rows // 2), neighbours)",
         ),
     ),
-    _bug(
+    planned(
         "noise for half the sensitivity",
         "replay",
         (
@@ -85,7 +63,7 @@ BUGS: tuple[Bug, ...] = (
             "Laplace(one.sensitivity.l1, Fraction(one.sensitivity.l1, 2) / epsilon, one.sensitivity.neighbours)",
         ),
     ),
-    _bug(
+    planned(
         "numbers are not clipped",
         "replay",
         (
@@ -94,7 +72,7 @@ BUGS: tuple[Bug, ...] = (
             "return unbounded(grid.step)",
         ),
     ),
-    _bug(
+    planned(
         "clipping after summing",
         "replay",
         (
@@ -111,7 +89,7 @@ BUGS: tuple[Bug, ...] = (
     return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}\"""",
         ),
     ),
-    _bug(
+    planned(
         "clipping a copy: LEAST and GREATEST are computed and not used",
         "replay",
         (
@@ -126,7 +104,7 @@ BUGS: tuple[Bug, ...] = (
         ),
         ("engines/duckdb_group.py", "value = clipped(value, one.argument.facts)", "clipped(value, one.argument.facts)"),
     ),
-    _bug(
+    planned(
         "no cap on groups",
         "replay",
         (
@@ -135,7 +113,7 @@ BUGS: tuple[Bug, ...] = (
             "if group.contribution.bound_groups and not group.keys:",
         ),
     ),
-    _bug(
+    planned(
         "rows per person off by one",
         "replay",
         (
@@ -146,10 +124,10 @@ BUGS: tuple[Bug, ...] = (
         (
             "engines/duckdb_flow.py",
             "tests = [] if read.most is None else",
-            "tests = [] if read.most is not None else",
+            "tests = [] if read.most is None or read.most else",
         ),
     ),
-    _bug(
+    planned(
         "rows chosen by their position",
         "replay",
         (
@@ -158,7 +136,7 @@ BUGS: tuple[Bug, ...] = (
             'first = _hash("row", "rows.rowid::VARCHAR")',
         ),
     ),
-    _bug(
+    planned(
         "rows chosen among everybody's",
         "replay",
         (
@@ -167,7 +145,7 @@ BUGS: tuple[Bug, ...] = (
             'rank = "row_number() OVER (ORDER BY draw)"',
         ),
     ),
-    _bug(
+    planned(
         "people of a key counted by their rows",
         "replay",
         (
@@ -176,7 +154,7 @@ BUGS: tuple[Bug, ...] = (
             'return "count(*)"',
         ),
     ),
-    _bug(
+    planned(
         "threshold of keys off by one",
         "samples",
         (
@@ -185,7 +163,7 @@ BUGS: tuple[Bug, ...] = (
             "units = np.maximum(key_counts(values) - (self.min_units - 1), 0) + (key_counts(values) > 0)",
         ),
     ),
-    _bug(
+    planned(
         "threshold of counts off by one",
         "exact",
         (
@@ -194,12 +172,12 @@ BUGS: tuple[Bug, ...] = (
             "reach = self.threshold - self.min_count + 2 - self.sensitivity\n",
         ),
     ),
-    _bug(
+    planned(
         "keys that nobody declared are shown",
         "database",
         ("release/publish.py", "if plan.selection is None:", "if plan.selection is None or exact.units is not None:"),
     ),
-    _bug(
+    planned(
         "AVG with the exact number of rows",
         "replay",
         (
@@ -209,7 +187,7 @@ BUGS: tuple[Bug, ...] = (
             "measured.mechanism.release(values, source)",
         ),
     ),
-    _bug(
+    planned(
         "a measurement drawn twice and averaged",
         "replay",
         (
@@ -218,7 +196,7 @@ BUGS: tuple[Bug, ...] = (
             "noisy = (measured.mechanism.release(values, source) + measured.mechanism.release(values, source)) // 2",
         ),
     ),
-    _bug(
+    planned(
         "the receipt tells the bits of the real draw",
         "database",
         (
@@ -232,7 +210,7 @@ BUGS: tuple[Bug, ...] = (
             "return Noisy(groups, source.bits)",
         ),
     ),
-    _bug(
+    planned(
         "error bars too narrow",
         "database",
         (
@@ -241,7 +219,7 @@ BUGS: tuple[Bug, ...] = (
             "margin //= 2\n    return [None if value is None else (int(value) - margin, int(value) + margin)",
         ),
     ),
-    _bug(
+    planned(
         "error bars of averages too narrow",
         "database",
         (
@@ -250,7 +228,7 @@ BUGS: tuple[Bug, ...] = (
             "return np.asarray(tail_of_two(2 * distance, *laws,",
         ),
     ),
-    _bug(
+    planned(
         "delta of key selection not quoted",
         "replay",
         (
@@ -259,12 +237,12 @@ BUGS: tuple[Bug, ...] = (
             "loss = PrivacyLoss(sum(epsilons, Fraction(0)), Fraction(0))",
         ),
     ),
-    _bug(
+    planned(
         "delta dropped by the accountant",
         "exact",
         ("accounting/approximate.py", "return core, within + delta", "return core, within"),
     ),
-    _bug(
+    planned(
         "a vector is charged as one count",
         "replay",
         (
@@ -273,17 +251,17 @@ BUGS: tuple[Bug, ...] = (
             "return Laplace(1, mechanism.scale, mechanism.neighbours).event",
         ),
     ),
-    _bug(
+    planned(
         "shares of the budget sum to more than 1",
         "replay",
         ("planning/split.py", "Fraction(part, sum(parts))", "Fraction(part, max(parts))"),
     ),
-    _bug(
+    planned(
         "Gaussian noise planned at twice the loss",
         "exact",
         ("planning/noise.py", "    exact = Fraction(bound)\n", "    exact = 2 * Fraction(bound)\n"),
     ),
-    _bug(
+    planned(
         "replace counted as add-remove",
         "replay",
         (
@@ -292,7 +270,7 @@ BUGS: tuple[Bug, ...] = (
             "sides = 1",
         ),
     ),
-    _bug(
+    planned(
         "keys of a replaced person counted once",
         "exact",
         (
@@ -301,7 +279,7 @@ BUGS: tuple[Bug, ...] = (
             "return groups_per_unit",
         ),
     ),
-    _bug(
+    planned(
         "refund on error",
         "books",
         (
@@ -313,7 +291,7 @@ BUGS: tuple[Bug, ...] = (
             "                changed = replace(changed, accounts=empty)",
         ),
     ),
-    _bug(
+    planned(
         "charge after the answer",
         "books",
         (
@@ -322,32 +300,32 @@ BUGS: tuple[Bug, ...] = (
             "        self._engine.run(asked.job)\n        with self._ledger.charge(request, key) as charge:",
         ),
     ),
-    _bug(
+    planned(
         "answers kept across analysts",
         "books",
         ("ledger/chain.py", "framed(account, question, version)", 'framed("", question, version)'),
     ),
-    _bug(
+    planned(
         "answers kept across versions of the data",
         "books",
         ("database.py", "            version=asked.engine.version,\n", '            version="1",\n'),
     ),
-    _bug(
+    planned(
         "an analyst's own budget is not charged",
         "books",
         ("ledger/state.py", "for name in {DATASET, row.account}}", "for name in {DATASET}}"),
     ),
-    _bug(
+    planned(
         "the dataset is not charged for analysts",
         "books",
         ("ledger/state.py", "for name in {DATASET, row.account}}", "for name in {row.account}}"),
     ),
-    _bug(
+    planned(
         "the cap of the budget is ignored",
         "books",
         ("accounting/filter.py", "        if after._holds():\n", "        if after is not None:\n"),
     ),
-    _bug(
+    planned(
         "the version of the data is a digest of it",
         "books",
         (
@@ -357,7 +335,7 @@ BUGS: tuple[Bug, ...] = (
             "source_files(self._policy.source))).hexdigest()",
         ),
     ),
-    _bug(
+    planned(
         "the price depends on the data",
         "fuzzing",
         (
@@ -372,22 +350,22 @@ BUGS: tuple[Bug, ...] = (
             "            plan = make_plan(private, wish)\n",
         ),
     ),
-    _bug(
+    planned(
         "a NULL raises",
         "fuzzing",
         ("engines/duckdb_engine.py", "[(row[at] or 0) if at < len(row) else 0", "[row[at] if at < len(row) else 0"),
     ),
-    _bug(
+    planned(
         "a division by zero raises",
         "fuzzing",
         (
             "engines/duckdb_numbers.py",
-            'return _result(f"({first} {symbol} nullif({second}, {integer_sql(0, type)}))", scalar, type)',
+            'return _result(f"({first} {symbol} {divisor})", scalar, type)',
             "raising = f\"CASE WHEN {second} = 0 THEN error('division by zero')::{type} ELSE {second} END\"\n"
             '        return _result(f"({first} {symbol} {raising})", scalar, type)',
         ),
     ),
-    _bug(
+    planned(
         "a cast of text raises",
         "fuzzing",
         (
@@ -396,7 +374,7 @@ BUGS: tuple[Bug, ...] = (
             'return f"CAST({arguments[0]} AS BIGINT)"',
         ),
     ),
-    _bug(
+    planned(
         "too many groups are refused by name",
         "fuzzing",
         (
@@ -407,7 +385,7 @@ BUGS: tuple[Bug, ...] = (
             "        units = integer_answers([row[-1] for row in rows])\n",
         ),
     ),
-    _bug(
+    planned(
         "a join lets different people meet",
         "replay",
         (
@@ -416,7 +394,7 @@ BUGS: tuple[Bug, ...] = (
             "condition = same if written is None else written",
         ),
     ),
-    _bug(
+    planned(
         "a join with a public table is taken to multiply nothing",
         "replay",
         ("analysis/joins.py", "items, keys, max(1, rows.most), rows)", "items, keys, 1, rows)"),
@@ -426,12 +404,12 @@ BUGS: tuple[Bug, ...] = (
             "FROM {kept.rows.relation}",
         ),
     ),
-    _bug(
+    planned(
         "a join of one person's rows is taken to multiply nothing",
         "replay",
         ("analysis/joins.py", "rows = first.rows if once else first.rows * second.rows", "rows = first.rows"),
     ),
-    _bug(
+    planned(
         "an unbounded sum is accepted",
         "books",
         (
@@ -440,9 +418,10 @@ BUGS: tuple[Bug, ...] = (
             "return self.kind is Kind.INTEGER",
         ),
     ),
-    _bug(
+    planned(
         "a query may loosen the policy",
         "books",
         ("analysis/groups.py", "    if wanted > most:\n", "    if wanted > most * 1000:\n"),
     ),
+    *FINDINGS,
 )

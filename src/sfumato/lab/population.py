@@ -25,6 +25,8 @@ HIGH, LOW, WANDERER = 1, 2, 3
 _MOST_ROWS = 50
 _BEYOND = 1000
 _WORDS = ("er", "oslo", "rome", "é", "", "12", CANARY)
+_LONG = "lo" * 3000
+_PUBLIC_ROWS = 8
 _INT64 = (1 << 63) - 1
 _TYPES = {
     ColumnType.INTEGER: pa.int64(),
@@ -80,16 +82,32 @@ class Population:
             pq.write_table(table, folder / f"{name}.parquet")
 
 
-def populate(policy: Policy, seed: object, people: int = 8, likeness: Mapping[int, int] | None = None) -> Population:
-    """Return made-up rows for the tables of a policy; `likeness` says who has values like those of another one."""
-    return _Making(policy, SeededDice(seed), people, likeness or {}).population()
+def populate(
+    policy: Policy,
+    seed: object,
+    people: int = 8,
+    likeness: Mapping[int, int] | None = None,
+    public: Mapping[str, int] | None = None,
+) -> Population:
+    """Return made-up rows for the tables of a policy.
+
+    `likeness` says who has values like those of another one, `public` how many rows a public table has.
+    """
+    return _Making(policy, SeededDice(seed), people, likeness or {}, public or {}).population()
 
 
-def neighbour_of(population: Population, policy: Policy, seed: object, person: int) -> Population:
+def neighbour_of(
+    population: Population,
+    policy: Policy,
+    seed: object,
+    person: int,
+    people: int = 8,
+    public: Mapping[str, int] | None = None,
+) -> Population:
     """Return the neighbour without one person, or, where a policy replaces people, with other rows of theirs."""
     if policy.neighbours is Neighbours.ADD_REMOVE:
         return population.without(str(person))
-    other = populate(policy, seed, likeness={person: HIGH if person == LOW else LOW})
+    other = populate(policy, seed, people, {person: HIGH if person == LOW else LOW}, public)
     return population.with_rows_of(str(person), other)
 
 
@@ -99,6 +117,7 @@ class _Making:
     dice: SeededDice
     people: int
     likeness: Mapping[int, int]
+    public: Mapping[str, int]
 
     def population(self) -> Population:
         types, lines = {}, {}
@@ -122,7 +141,7 @@ class _Making:
 
     def _lines(self, table: Table, columns: tuple[Column, ...]) -> list[Line]:
         if table.public:
-            return [Line("", self._public(columns, row)) for row in range(8)]
+            return [Line("", self._public(columns, row)) for row in range(self.public.get(table.name, _PUBLIC_ROWS))]
         if isinstance(table.unit, EachRow):
             return [Line(f"{table.name}/{row}", self._row(table, columns, row + 1, row)) for row in range(self.people)]
         return [
@@ -195,6 +214,8 @@ def _public_value(column: Column, place: int) -> Any:
         return _stored(column, column.values[place % len(column.values)])
     if column.type is ColumnType.TEXT:
         return _WORDS[place % len(_WORDS)]
+    if column.type is ColumnType.DECIMAL and column.step is None:  # doubles whose sum hangs on their order
+        return (place + 1) / 7 * 10.0 ** (place % 13 - 6)
     return _name(column, place + 1)
 
 
@@ -207,17 +228,18 @@ def _reach(column: Column) -> tuple[Any, Any, list[Any]]:
     low, high = (column.bounds.low, column.bounds.high) if column.bounds else (None, None)
     match column.type:
         case ColumnType.TEXT:
-            return _WORDS[0], _WORDS[1], [*_WORDS, None]
+            return _WORDS[0], _WORDS[1], [*_WORDS, _LONG, None]
         case ColumnType.BOOLEAN:
             return False, True, [False, True, None]
         case ColumnType.INTEGER:
             if not isinstance(low, int) or not isinstance(high, int):
                 return -_INT64 - 1, _INT64, [0, 5, 7, -_INT64 - 1, _INT64, None]
             least, most = max(low - _BEYOND, -_INT64), min(high + _BEYOND, _INT64)
-            return least, most, [low, high, (low + high) // 2, least, most, None]
+            thirds = [low + (high - low) // 3 + 1, high - (high - low) // 3]  # in doubles, no sum of them is exact
+            return least, most, [low, high, (low + high) // 2, *thirds, least, most, None]
         case ColumnType.DECIMAL:
             inside = [float(end) for end in (low, high) if isinstance(end, int | Fraction)] or [0.0, 1.5]
-            return -1e300, 1e300, [*inside, sum(inside) / 2, -1e300, 1e300, nan, inf, -0.0, None]
+            return -1e300, 1e300, [*inside, sum(inside) / 2, -1e300, 1e300, nan, inf, -0.0, 0.0, 2.0**53 + 2, None]
         case ColumnType.DATE:
             days = [date(2024, 2, 29), date(1900, 1, 1), date(2100, 12, 31)]
             days += [] if not isinstance(low, date) or not isinstance(high, date) else [low, high]

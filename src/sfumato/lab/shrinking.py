@@ -7,7 +7,7 @@ question needs no care: what does not parse is refused everywhere alike, and so 
 import re
 from collections.abc import Callable, Iterator
 
-_TOKEN = re.compile(r"'(?:[^']|'')*'|[A-Za-z_][A-Za-z_0-9.]*|\d+(?:\.\d+)?|<=|>=|<>|::|\|\||//|\S")
+_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|[A-Za-z_][A-Za-z_0-9.]*|\d+(?:\.\d+)?|<=|>=|<>|::|\|\||//|\S")
 _SHORT = 20
 _TIGHT = re.compile(r"\s*([(),])\s*")
 

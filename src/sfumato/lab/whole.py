@@ -89,7 +89,7 @@ def sampled(
 def compare(one: Subject, other: Subject, sql: str, times: int) -> Iterator[str]:
     """Say where two neighbours can certainly be told apart better than the price of the question allows."""
     plan, source = one.plan(sql), system_source()
-    pair = one.run(plan), other.run(plan)
+    pair = one.run(plan), other.run(other.plan(sql))
     cells = [
         tuple(dict.fromkeys((*first.keys, *second.keys)))
         for first, second in zip(pair[0].groups, pair[1].groups, strict=True)

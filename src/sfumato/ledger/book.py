@@ -15,7 +15,7 @@ from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_q
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import State, after, folded, to_content
+from sfumato.ledger.state import Reached, State, after, folded, reached_content, require_next, to_content
 from sfumato.ledger.store import Store
 
 _TOLERATED = 300 * 10**6
@@ -136,6 +136,18 @@ class Book:
         """Say that a charge has no release and never will."""
         self._require_unanswered(charge)
         self.add(Row(0, Kind.FAILED.value, 0, same=charge.same, about=charge.sequence))
+
+    def reach(self, place: int, reached: Reached) -> None:
+        """Note that a stream has come one step further, or has begun; what was noted already is left alone."""
+        known = self.state.reached.get(place)
+        if known == reached:
+            return
+        charge = self._store.row(place)
+        if charge is None or charge.kind != Kind.CHARGED:
+            raise damaged(f"Entry {place} is no charge.")
+        require_next(known, reached)
+        content = reached_content(reached)
+        self.add(Row(0, Kind.REACHED.value, 0, same=charge.same, about=place, content=content))
 
     def _require_unanswered(self, charge: Row) -> None:
         if self.state.unanswered.get(charge.same) != charge.sequence:

@@ -26,6 +26,8 @@ class Kind(StrEnum):
     """The release of the charge at `about`, in `content`."""
     FAILED = "failed"
     """The charge at `about` never became a release. It stays charged."""
+    REACHED = "reached"
+    """How far the stream that the charge at `about` pays for has come, in `content`: its time never falls."""
     STATE = "state"
     """The sums so far, in `content`: derived from the rows before, and checked against them."""
     CLOCK = "clock"

@@ -39,7 +39,7 @@ def entries_of(rows: Iterable[Row], account: str | None) -> tuple[Entry, ...]:
     for row in rows:
         if row.kind == Kind.CHARGED and account in (None, row.account):
             found[row.sequence] = _entry(row)
-        elif row.about in found:
+        elif row.about in found and row.kind in (Kind.SETTLED, Kind.FAILED):
             release = row.content if row.kind == Kind.SETTLED else None
             found[row.about] = replace(found[row.about], state=row.kind, release=release)
     return tuple(found.values())

@@ -25,12 +25,12 @@ from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.history import Entry, entries_of
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import EMPTY, State, folded, started
+from sfumato.ledger.state import EMPTY, Reached, State, folded, is_digest, started
 from sfumato.ledger.store import Store
 from sfumato.ledger.turns import Task, Turn, Turns
 from sfumato.ledger.verifying import Verified
 
-__all__ = ["Budget", "Charge", "Entry", "Ledger", "Verified"]
+__all__ = ["Budget", "Charge", "Entry", "Ledger", "Reached", "Verified"]
 
 _PATIENCE = 600.0
 """So many seconds a question waits for the same one that somebody else is answering."""
@@ -187,6 +187,19 @@ class Ledger:
     def record(self, task: Task) -> None:
         """Do one more kind of task in the writer's turn: opening records policies so."""
         self._done(task)
+
+    def reach(self, place: int, time: int, digest: str) -> None:
+        """Note durably how far the stream has come that the charge at this place pays for. It never goes back."""
+        if not is_digest(digest):
+            raise BadParameter("This is no digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
+        self._done(lambda book: book.reach(place, Reached(time, digest)))
+
+    @_failing_closed()
+    def reached(self, place: int) -> Reached | None:
+        """Return how far that stream had come; None where the charge pays for none."""
+        with self._writing:
+            self._state = caught_up(self._opened(), self._state)
+            return self._state.reached.get(place)
 
     def _charged(self, request: Request, key: str) -> Charge:
         patience = monotonic() + _PATIENCE

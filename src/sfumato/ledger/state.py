@@ -5,14 +5,15 @@ fold so far, so that opening can begin there.
 """
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 
 from sfumato.accounting.event import Neighbours, from_json
 from sfumato.accounting.filter import Filter
-from sfumato.errors import Refusal
+from sfumato.errors import Refusal, StreamDamaged
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_question, same_question_before
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
@@ -20,6 +21,14 @@ from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
 NOT_WRITTEN_SO = (Refusal, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a row raises that no ledger has written."""
 _read_event = lru_cache(maxsize=4096)(from_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a stream has come: after this many steps, the digest of all that it released."""
+
+    time: int
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,8 @@ class State:
     """By folded name, the dataset's under the empty one: all that were ever named, at their latest caps."""
     unanswered: Mapping[str, int]
     """The charges that are neither settled nor failed: what they ask (`Row.same`), and where they are."""
+    reached: Mapping[int, Reached] = field(default_factory=dict)
+    """By the place of its charge, how far each stream has come."""
 
     @property
     def spent(self) -> bool:
@@ -72,6 +83,8 @@ def after(state: State, row: Row) -> State:
                 raise ValueError("no such charge")
             rest = {same: place for same, place in state.unanswered.items() if same != row.same}
             changed = replace(state, unanswered=rest)
+        case Kind.REACHED:
+            changed = replace(state, reached={**state.reached, row.about: _further(state, row)})
         case Kind.STATE:
             if row.content != to_content(state):
                 raise ValueError("not the sums so far")
@@ -98,6 +111,7 @@ def started(row: Row) -> State:
             neighbours,
             accounts,
             {str(same): int(place) for same, place in data["unanswered"].items()},
+            {int(place): Reached(int(time), str(digest)) for place, (time, digest) in data.get("reached", {}).items()},
         )
     except NOT_WRITTEN_SO:
         pass
@@ -106,13 +120,15 @@ def started(row: Row) -> State:
 
 def to_content(state: State) -> str:
     """Write the sums as canonical text, exact."""
-    data = {
+    data: dict[str, object] = {
         "accounts": {name: _fields(budget) for name, budget in state.accounts.items()},
         "neighbours": state.neighbours,
         "policy": state.policy,
         "tables": state.tables,
         "unanswered": dict(state.unanswered),
     }
+    if state.reached:  # a ledger without streams is written as it always was
+        data["reached"] = {str(place): [stream.time, stream.digest] for place, stream in state.reached.items()}
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -140,6 +156,38 @@ def _charged(state: State, row: Row) -> State:
         accounts={**state.accounts, **charged},
         unanswered={**state.unanswered, row.same: row.sequence},
     )
+
+
+def _further(state: State, row: Row) -> Reached:
+    """Return what a stream has reached; it begins while its charge is open, and its time grows."""
+    known, data = state.reached.get(row.about), json.loads(row.content)
+    reached = Reached(data["time"], data["digest"])
+    begins = known is None and state.unanswered.get(row.same) == row.about and reached.time == 0
+    follows = known is not None and reached.time == known.time + 1
+    written_so = type(reached.time) is int and row.content == reached_content(reached) and is_digest(reached.digest)
+    if not written_so or not (begins or follows):
+        raise ValueError("not the next step of a stream")
+    return reached
+
+
+def require_next(known: Reached | None, reached: Reached) -> None:
+    """Refuse what is not the beginning of a stream, or its next step."""
+    if reached.time != (0 if known is None else known.time + 1):
+        raise StreamDamaged(
+            "The stream does not continue what was released.",
+            "The ledger knows of other steps of it: this file is an old copy, or one of two.",
+            "Nothing was released. Go on with the newest copy of the stream's file.",
+        )
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text is a SHA-256 in hexadecimal."""
+    return re.fullmatch(r"[0-9a-f]{64}", text) is not None
+
+
+def reached_content(reached: Reached) -> str:
+    """Write how far a stream has come, as canonical text."""
+    return json.dumps({"digest": reached.digest, "time": reached.time}, sort_keys=True, separators=(",", ":"))
 
 
 def _fields(budget: Filter) -> list[object]:

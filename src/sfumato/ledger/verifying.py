@@ -183,6 +183,7 @@ class _Replay:
     policy: str = ""
     tables: str = ""
     neighbours: str | None = None
+    reached: dict[str, list[Any]] = field(default_factory=dict)
 
     def read(self, row: tuple[Any, ...]) -> None:
         kind, same = row[1], row[12]
@@ -191,6 +192,8 @@ class _Replay:
         elif kind in ("settled", "failed"):
             if self.unanswered.pop(same) != row[13]:
                 raise ValueError("no such charge")
+        elif kind == "reached":
+            self._read_reached(row[12], row[13], row[14])
         elif kind == "policy":
             self._read_policy(row[8], json.loads(row[14]))
         elif kind == "clock":
@@ -220,6 +223,16 @@ class _Replay:
         self.bring_up_to_date()
         _apply(self.accounts, data)
 
+    def _read_reached(self, same: str, place: int, content: str) -> None:
+        """Follow a stream: it begins while its charge is open, and each entry is one step further."""
+        found = re.fullmatch(r'\{"digest":"([0-9a-f]{64})","time":(0|[1-9][0-9]{0,17})\}', content)
+        time = int(found[2]) if found else -1
+        if found is None or time != self.reached.get(str(place), [-1])[0] + 1:
+            raise ValueError("not the next step of a stream")
+        if time == 0 and self.unanswered.get(same) != place:
+            raise ValueError("a stream that nobody paid for")
+        self.reached[str(place)] = [time, found[1]]
+
     def _sums(self) -> dict[str, object]:
         self.bring_up_to_date()
         return {
@@ -228,6 +241,7 @@ class _Replay:
             "policy": self.policy,
             "tables": self.tables,
             "unanswered": self.unanswered,
+            **({"reached": self.reached} if self.reached else {}),
         }
 
     def bring_up_to_date(self) -> None:

@@ -66,7 +66,7 @@ class Warner:
     @property
     def epsilon(self) -> Fraction:
         """ln((1 + truth) / (1 - truth)), rounded up to a multiple of 1e-12."""
-        return _loss(self.truth)
+        return log_rounded_up((1 + self.truth) / (1 - self.truth))
 
     @property
     def event(self) -> RandomizedResponse:
@@ -103,9 +103,9 @@ class Warner:
 
 
 @lru_cache(maxsize=512)
-def _loss(truth: Fraction) -> Fraction:
-    """Return the smallest multiple k/10^12 with e^(-k/10^12) <= (1 - truth) / (1 + truth)."""
-    odds = (1 - truth) / (1 + truth)
+def log_rounded_up(ratio: Fraction) -> Fraction:
+    """Return the smallest multiple k/10^12 with e^(k/10^12) >= ratio, for a ratio above 1."""
+    odds = 1 / ratio
     below, above = 0, 1
     while not _is_below(above, odds):
         below, above = above, 2 * above

@@ -36,12 +36,29 @@ class Channel:
         Proof: proofs/randomized_response.md §4
         """
         size = _reports(reports)
-        seen = _at_most(says, size)
-        error = _error(confidence) / 2 * (1 - _SLACK)
-        least = _first(size, lambda holders: self._at_least(seen, holders, size, error) > error)
-        fewest = _first(size, lambda absent: self._at_most(seen, size - absent, size, error) > error)
-        low, high = min(least, size - fewest), max(least, size - fewest)
+        low, high = self._ends(_at_most(says, size), size, _error(confidence), (size // 2, size // 2))
         return Fraction(low, size), Fraction(high, size)
+
+    def intervals(self, says: npt.NDArray[np.int64], reports: int, confidence: object) -> npt.NDArray[np.float64]:
+        """Return `interval` for each of many counts, as rows (low, high); each different count is computed once."""
+        size, error = _reports(reports), _error(confidence)
+        counts, places = np.unique(says, return_inverse=True)
+        found = np.empty((len(counts), 2))
+        before = 0
+        ends = (size // 2, size // 2)
+        for place, count in enumerate(counts.tolist()):
+            # both ends move with the count: the last ones, moved on, are near the next ones
+            near = round((count - before) / (self.hit - self.false)) if place else 0
+            guess = (min(size, ends[0] + near), min(size, ends[1] + near))
+            ends, before = self._ends(_at_most(count, size), size, error, guess), count
+            found[place] = ends
+        return found[places.reshape(-1)] / size
+
+    def _ends(self, seen: int, size: int, level: float, guess: tuple[int, int]) -> tuple[int, int]:
+        error = level / 2 * (1 - _SLACK)
+        least = _first(size, lambda holders: self._at_least(seen, holders, size, error) > error, guess[0])
+        fewest = _first(size, lambda absent: self._at_most(seen, size - absent, size, error) > error, size - guess[1])
+        return min(least, size - fewest), max(least, size - fewest)
 
     def margin(self, reports: int, confidence: object) -> float:
         """Return a half-width within which the share's estimate stays with this probability, for every true share.
@@ -89,9 +106,22 @@ def _upper_tail(size: int, chance: float, least: npt.NDArray[np.float64]) -> npt
     return np.where(least <= 0, 1.0, np.where(least > size, 0.0, tail))
 
 
-def _first(most: int, holds: Callable[[int], bool]) -> int:
-    """Return the smallest of 0 … most from which on a monotone statement holds; `most` when it never does."""
-    below, above = -1, most
+def _first(most: int, holds: Callable[[int], bool], guess: int) -> int:
+    """Return the smallest of 0 … most from which on a monotone statement holds; `most` when it never does.
+
+    The search starts at a guess and widens from there, so that a good guess is found in a few steps.
+    """
+    below, above, step = -1, most, 1
+    if guess < most and not holds(guess):
+        below = guess
+        while below + step < most and not holds(below + step):
+            below, step = below + step, 2 * step
+        above = min(most, below + step)
+    else:
+        above = min(guess, most)
+        while above - step >= 0 and holds(above - step):
+            above, step = above - step, 2 * step
+        below = max(-1, above - step)
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (below, middle) if holds(middle) else (middle, above)

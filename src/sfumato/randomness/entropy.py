@@ -34,7 +34,8 @@ def _gaussian_bits(variance: float) -> float:
         return log2(2 * pi * e * variance) / 2
     weights = [exp(-(place**2) / (2 * variance)) for place in range(-400, 401)]
     total = sum(weights)
-    return -sum(weight / total * log2(weight / total) for weight in weights if weight > 0)
+    shares = [weight / total for weight in weights]
+    return -sum(share * log2(share) for share in shares if share > 0)  # far out, a share may be too small for a float
 
 
 def _log(value: float) -> float:

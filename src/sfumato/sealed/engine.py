@@ -100,6 +100,8 @@ class SealedEngine:
         """Return what will be asked of the store. Nothing is read."""
         if plan.groups:
             check_outcome(plan)
+        else:
+            self.public.check(plan.private.outcome)  # a quote refuses what asking would
         groups = []
         for group in plan.groups:
             rows = rows_of(group.group.rows)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -79,9 +80,16 @@ def check_plot(path: Path) -> None:
     check_writable(path)
 
 
-def write_plot(release: Release, path: Path) -> None:
+class Drawn(Protocol):
+    """Whatever can be drawn: a release, or what a workshop found."""
+
+    def plot(self) -> Any:
+        """Return a chart."""
+
+
+def write_plot(answer: Drawn, path: Path) -> None:
     """Draw the answer into a file. It was shown before: whatever goes wrong here does not lose it."""
-    chart = release.plot()
+    chart = answer.plot()
     failure = _not_drawn(path)
     try:
         chart.save(str(path))

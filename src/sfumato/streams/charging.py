@@ -1,0 +1,67 @@
+"""What a stream says to a ledger: one charge when it is created, and after each step how far it has come."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sfumato.accounting import pure, zcdp
+from sfumato.accounting.event import Event
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.errors import BadParameter, Refusal
+from sfumato.exact import decimal_rational
+from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.request import Request
+from sfumato.streams.stream_file import damaged
+
+_SHARE = 1000
+"""The delta at which a price is told is this part of the budget's, as for questions."""
+
+
+def stream_request(ledger: Ledger, account: str, name: str, words: str, event: Event) -> Request:
+    """Return the request that charges a stream: its random name makes it a question of its own."""
+    policies: list[str] = []
+    ledger.record(lambda book: policies.append(book.state.policy))
+    loss = quoted_loss(event, ledger.budget(account).total.delta)
+    return Request(account, f"stream {name}", words, event, loss, policies[0], name, name)
+
+
+def quoted_loss(event: Event, delta: Fraction) -> PrivacyLoss:
+    """Return what an event costs as people read it; the ledger charges the event itself.
+
+    >>> from sfumato.accounting.event import Neighbours, Pure
+    >>> print(quoted_loss(Pure(Fraction(1, 2), Neighbours.ADD_REMOVE), Fraction(1, 10**6)))
+    ε = 0.5, δ = 0
+    """
+    try:
+        return PrivacyLoss(decimal_rational(pure.epsilon(event), "epsilon"))
+    except (Refusal, OverflowError):
+        pass
+    if not delta:
+        raise BadParameter(
+            "Gaussian noise needs a delta, and this budget has none.",
+            "With delta = 0 only Laplace noise is private at all.",
+            "Take TreeSums or PeriodTables, or ask the owner for `budget.delta`.",
+        )
+    part = delta / _SHARE
+    return PrivacyLoss(decimal_rational(zcdp.epsilon(event, part), "epsilon"), part)
+
+
+def require_known(ledger: Ledger | None, charge: int | None, time: int, digests: Sequence[str]) -> None:
+    """Refuse a stream that is not where its ledger says; `digests` are of all it released, before its last step too.
+
+    One step more than the ledger knows is a crash between the two, and is noted now.
+    """
+    if charge is None and ledger is None:
+        return
+    if charge is None or ledger is None:
+        raise BadParameter(
+            "This stream was created with a ledger." if ledger is None else "This stream was created without a ledger.",
+            "Only the ledger that paid for a stream knows how far it has come.",
+            "Open it with that ledger." if ledger is None else "Open it without one.",
+        )
+    reached = ledger.reached(charge)
+    if reached is None:
+        raise damaged("This ledger knows of no such stream.")
+    known = digests[-1] if reached.time == time else digests[0] if reached.time == time - 1 else None
+    if known != reached.digest:
+        raise damaged("The ledger knows of other steps: this file is an old copy, or one of two.")
+    ledger.reach(charge, time, digests[-1])

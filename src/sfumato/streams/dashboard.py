@@ -1,0 +1,447 @@
+"""A stream over the database: each new snapshot adds its period, and a dashboard of numbers with bars comes out.
+
+The stream is charged once, to the dataset, before any data is read for it. Proof: proofs/published_stream.md
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from sfumato.accounting.event import Neighbours
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.flow import Given
+from sfumato.analysis.private_query import Key
+from sfumato.analysis.scalar import Operator
+from sfumato.database import Database, Prepared
+from sfumato.engines.registration import places_of
+from sfumato.engines.salt import read_salt
+from sfumato.errors import BadParameter, UnsupportedSql, shown
+from sfumato.exact import decimal_rational, integer, positive_rational
+from sfumato.mechanisms.answers import Answers
+from sfumato.planning.noise import concentrated_loss
+from sfumato.planning.plan import Measured
+from sfumato.query.functions import Aggregation
+from sfumato.query.parse import parse
+from sfumato.randomness.source import Source
+from sfumato.release.decode import decode
+from sfumato.release.export import optional
+from sfumato.release.table import text_table
+from sfumato.streams.charging import quoted_loss
+from sfumato.streams.participations import Participations
+from sfumato.streams.periods import Periods, lies_in_one_period, read_periods
+from sfumato.streams.plans import FARTHEST, GaussianSums, PeriodTables, TreeSums
+from sfumato.streams.stream import Stream
+from sfumato.terminal.exports import check_apart
+
+Published = GaussianSums | TreeSums | PeriodTables
+LEVEL = Fraction(95, 100)
+_UNIT = "unit of a stream"
+_COARSE = 1 << 10
+_FINE = 1 << 20
+_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What every step measures: one integer per public cell, moved by one person so far and no further."""
+
+    database: Database
+    sql: str
+    periods: Periods
+    prepared: Prepared
+
+    @property
+    def measured(self) -> Measured:
+        return self.prepared.plan.groups[0].measured[0]
+
+    @property
+    def cells(self) -> int:
+        return len(self.prepared.plan.groups[0].group.all_cells())
+
+    @property
+    def step(self) -> Fraction:
+        """The value of one unit of what is measured."""
+        return self.prepared.plan.groups[0].derived[0].step
+
+    def is_linear(self) -> bool:
+        """Whether the answer is the sum of what each person adds."""
+        one, group = self.measured, self.prepared.plan.groups[0].group
+        return not one.distinct or one.argument == group.unit
+
+    def counts_once(self) -> bool:
+        """Whether each row, being its own person, counts in one period only."""
+        engine = self.prepared.engine
+        query = parse(self.periods.question(self.sql, 1), engine.catalog)
+        return not self.prepared.plan.groups[0].group.identity and lies_in_one_period(query.relation, self.periods, 1)
+
+
+class Dashboard:
+    """Numbers by period and key, with error bars, as far as the stream has come. It closes with its stream."""
+
+    def __init__(self, asked: _Asked, stream: Stream, people: Participations | None) -> None:
+        self._asked = asked
+        self._people = people
+        self.stream = stream
+        """Where the noisy numbers are kept."""
+
+    @property
+    def plan(self) -> Published:
+        """What is carried out."""
+        plan = self.stream.plan
+        if not isinstance(plan, GaussianSums | TreeSums | PeriodTables):
+            raise AssertionError("publish makes no other plans")
+        return plan
+
+    @property
+    def protects(self) -> str:
+        """Who is protected, in words."""
+        return self.plan.protects
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What the whole horizon costs, once."""
+        return quoted_loss(self.plan.event, self._asked.database.policy.budget.delta)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of `rows`."""
+        keys, number = _named(self._asked.prepared)
+        return ("period", *keys, number, f"{number}_low", f"{number}_high")
+
+    def add(self, source: Source | None = None) -> list[dict[str, Any]]:
+        """Take a new snapshot, add its period to the stream, and return the rows of that period."""
+        time = self.stream.time + 1
+        asked, plan = self._asked, self.plan
+        if time > plan.horizon:
+            raise BadParameter(
+                "The dashboard is complete.", f"It was paid for {plan.horizon} periods.", "Publish another one."
+            )
+        asked.database.refresh()
+        prepared = _prepare(asked.database, asked.periods.question(asked.sql, time))
+        _require_same(asked, prepared)
+        values = _totals(prepared) if self._people is None else _admitted(prepared, time, self._people)
+        # whether a sum is beyond 2^40 is a fact about people: it is brought there, which moves nobody further
+        self.stream.observe(np.clip(values, -FARTHEST, FARTHEST), source)
+        return self.rows()[-asked.cells :]
+
+    def rows(self, width: int | None = None, level: object = LEVEL, least: float | None = None) -> list[dict[str, Any]]:
+        """Return a dict per period and key: the number, and the ends between which the true one lies at this level.
+
+        Running sums count from the first period on; with a `width` they are the sums of the last so many periods. Rows
+        whose noisy number is below `least` are left out.
+        """
+        released = self.stream.released
+        names, keys = self.columns, _keys(self._asked.prepared)
+        sums = not isinstance(self.plan, PeriodTables)
+        shown = released if width is None else _windows(released, integer(width, "width", 1), sums)
+        found: list[dict[str, Any]] = []
+        for time, row in enumerate(shown, 1):
+            margin = float(self._asked.step) * self.plan.margin(level, time, width)
+            for cell, estimate in zip(keys, row, strict=True):
+                value = float(estimate) * float(self._asked.step)
+                if least is None or value >= least:
+                    line = (self._asked.periods.label(time), *cell, value, value - margin, value + margin)
+                    found.append(dict(zip(names, line, strict=True)))
+        return found
+
+    def plot(self, width: int | None = None) -> Any:
+        """Return an Altair chart: a line per key with its band (`pip install 'sfumato[plot]'`)."""
+        altair = optional("altair", "plot")
+        _, *keys, number, low, high = self.columns
+        rows = [
+            {
+                "period": str(row["period"]),
+                "key": ", ".join(str(row[key]) for key in keys) or number,
+                "value": row[number],
+                "low": row[low],
+                "high": row[high],
+            }
+            for row in self.rows(width)
+        ]
+        dated = self._asked.periods.first is not None
+        across = altair.X("period:T" if dated else "period:Q", title=self._asked.periods.every)
+        drawn = altair.Chart(altair.Data(values=rows)).encode(
+            x=across, color=altair.Color("key:N", title=", ".join(keys) or None)
+        )
+        band = drawn.mark_area(opacity=0.25).encode(y=altair.Y("low:Q", title=number), y2="high:Q")
+        return (band + drawn.mark_line().encode(y="value:Q")).properties(width=560, height=320)
+
+    def close(self) -> None:
+        """Let go of the stream; the database stays open."""
+        self.stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        rows = self.rows()[-_SHOWN:]
+        *keys, number, low, _ = self.columns
+        cells = [[str(row[key]) for row in rows] for key in keys]
+        cells.append([f"{row[number]:,.1f} ± {row[number] - row[low]:,.1f}" for row in rows])
+        table = text_table((*keys, number), cells, [False] * len(keys) + [True])
+        done = f"{self.stream.time} of {self.plan.horizon} periods"
+        return f"{table}\n{done}; cost of all: {self.loss}; ± at 95 %\n{self.protects}"
+
+
+def publish(
+    database: Database,
+    sql: str,
+    *,
+    every: str,
+    horizon: int,
+    start: object = None,
+    epsilon: object = None,
+    rho: object = None,
+    participations: int | None = None,
+    separation: int = 1,
+    shows: str = "sums",
+    buffers: int = 0,
+    path: str | Path | None = None,
+) -> Dashboard:
+    """Begin a stream of one count or sum over a dataset, or go on with the one that was begun so.
+
+    `:from` and `:to` in the question stand for the ends of a period; without them each snapshot is one period. The
+    whole horizon costs `epsilon` (or `rho`), once. A person may be in every period unless `participations` says in how
+    many they count: that is then enforced, and `separation` too. `shows` is "sums" or "tables". The stream lies at
+    `path`, by default beside the ledger.
+    """
+    if not isinstance(database, Database) or database.account:
+        raise BadParameter(
+            "Only the owner can publish a stream.",
+            "It takes snapshots, and spends from the budget of the dataset.",
+            "Open the database without `analyst`.",
+        )
+    periods = read_periods(every, start)
+    steps = integer(horizon, "horizon", 1)
+    asked = _Asked(database, sql, periods, _prepare(database, periods.question(sql, 1)))
+    _require_publishable(asked)
+    presence = _presence(asked, steps, participations, separation)
+    plan = _plan(asked, steps, presence, epsilon, rho, shows, buffers)
+    words = " ".join(f"STREAM of {shows} {periods.words}, {steps} periods: {sql}".split())
+    name = sha256(f"{words} {plan}".encode()).hexdigest()[:16]
+    place = places_of(database.policy).beside(f"stream-{name}") if path is None else Path(path)
+    if path is not None:
+        check_apart(place, database.policy)
+    people = None
+    if presence.enforced:
+        salt = read_salt(places_of(database.policy).beside("copy.salt"))
+        people = Participations(
+            place.with_name(place.name + ".people"), presence.participations, presence.separation, salt
+        )
+    stream = _stream(place, plan, words, database)
+    try:
+        if people is not None:
+            people.load(stream.time)
+    except BaseException:
+        stream.close()
+        raise
+    return Dashboard(asked, stream, people)
+
+
+def _stream(place: Path, plan: Published, words: str, database: Database) -> Stream:
+    if not place.exists():
+        return Stream.create(place, plan, ledger=database._ledger, words=words)
+    stream = Stream.open(place, ledger=database._ledger)
+    if (stream.plan, stream.words) == (plan, words):
+        return stream
+    stream.close()
+    raise BadParameter(
+        f"There is another stream at {shown(str(place))}.",
+        "Its question, its periods or its noise are not these.",
+        "Publish with the same words to go on with it, or name another path.",
+    )
+
+
+def _prepare(database: Database, sql: str) -> Prepared:
+    """Plan one period: the price asked for here is never charged, the stream's is."""
+    return database._prepare(sql, Fraction(1), None, None)
+
+
+def _require_publishable(asked: _Asked) -> None:
+    plan = asked.prepared.plan
+    if plan.event is None:
+        raise BadParameter(
+            "This question is about nobody.",
+            "Public tables are exact and free.",
+            "Ask it with `ask`, as often as you like.",
+        )
+    plain = (
+        len(plan.groups) == 1
+        and isinstance(plan.private.outcome.source, Given)
+        and all(item.scalar.operator is Operator.COLUMN for item in plan.private.outcome.items)
+        and len({item.name for item in plan.private.outcome.items}) == len(plan.groups[0].group.keys) + 1
+        and len(plan.groups[0].derived) == 1
+        and plan.groups[0].derived[0].aggregation in (Aggregation.COUNT, Aggregation.SUM)
+    )
+    if not plain:
+        raise UnsupportedSql(
+            "This question cannot go on as a stream.",
+            "A stream is one COUNT or SUM by its keys, each of them shown, without HAVING, ORDER BY or arithmetic.",
+            "Publish each number as a stream of its own; whatever is computed from them is free.",
+        )
+    if not plan.groups[0].group.public_keys:
+        raise UnsupportedSql(
+            "The groups of this question are not declared.",
+            "A stream has the same cells at every step, and which occur in the data is not public.",
+            "Ask the owner to declare `values` for the keys, or group by other ones.",
+        )
+
+
+def _require_same(asked: _Asked, prepared: Prepared) -> None:
+    """Refuse a step whose cells or bounds are not those that were paid for."""
+    before, now = asked.prepared.plan.groups[0], prepared.plan.groups[0]
+    paid, found = before.measured[0].sensitivity, now.measured[0].sensitivity
+    fits = found.l1 <= paid.l1 and found.l2_squared <= paid.l2_squared and found.neighbours == paid.neighbours
+    if not fits or before.group.all_cells() != now.group.all_cells() or before.derived[0].step != now.derived[0].step:
+        raise BadParameter(
+            "The question has become another one.",
+            "Its cells, or how far one person moves them, are not those that the stream was made for.",
+            "Publish another stream.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Presence:
+    """In how many steps one person counts, how far apart, and whether that has to be enforced."""
+
+    participations: int
+    separation: int
+    enforced: bool
+
+    def between_neighbours(self, neighbours: Neighbours, horizon: int) -> tuple[int, int]:
+        """Return in how many steps neighbouring streams differ, how far apart.
+
+        Under replace a person may leave as many steps as they enter, in any order.
+        """
+        if neighbours is Neighbours.ADD_REMOVE or self.participations >= horizon:
+            return self.participations, self.separation
+        return min(2 * self.participations, horizon), 1
+
+
+def _presence(asked: _Asked, horizon: int, wanted: object, apart: object) -> _Presence:
+    separation = integer(apart, "separation", 1)
+    certain = 1 if asked.counts_once() else horizon
+    often = certain if wanted is None else integer(wanted, "participations", 1)
+    if often >= certain and separation == 1:
+        return _Presence(certain, 1, False)
+    identity = asked.prepared.plan.groups[0].group.identity
+    if identity and asked.is_linear():
+        return _Presence(min(often, -(-horizon // separation)), separation, True)
+    raise BadParameter(
+        "Fewer participations cannot be enforced here.",
+        "The number of different values is not the sum of what people add."
+        if identity
+        else "Rows that are their own people cannot be recognised in the next snapshot.",
+        "Count rows or people instead."
+        if identity
+        else "Leave it out, or ask for `:from <= column AND column < :to`: then each row counts once.",
+    )
+
+
+def _plan(
+    asked: _Asked,
+    horizon: int,
+    presence: _Presence,
+    epsilon: object,
+    rho: object,
+    shows: str,
+    buffers: int,
+) -> Published:
+    moved = asked.measured.sensitivity
+    often, separation = presence.between_neighbours(moved.neighbours, horizon)
+    if (epsilon is None) == (rho is None):
+        raise BadParameter(
+            "A stream has one price.", "Either epsilon or rho decides it.", "Give one of the two, and not both."
+        )
+    price = None if epsilon is None else positive_rational(decimal_rational(epsilon, "epsilon"), "epsilon")
+    if shows == "tables" and price is not None:
+        scale = moved.l1 * min(often, horizon) / price
+        return PeriodTables(horizon, scale, moved.neighbours, asked.cells, moved.l1, often)
+    if shows != "sums":
+        raise BadParameter(
+            f"shows = {shown(shows)} with this price is not known.",
+            "Running sums cost epsilon or rho; tables cost epsilon.",
+            "Write shows='sums', or shows='tables' with epsilon.",
+        )
+    delta = asked.database.policy.budget.query_delta
+    if price is not None and not delta:
+        levels = horizon.bit_length()  # each of a person's steps lies in so many nodes
+        return TreeSums(horizon, levels * often * moved.l1 / price, moved.neighbours, asked.cells, often * moved.l1)
+    total = positive_rational(decimal_rational(rho, "rho"), "rho") if price is None else concentrated_loss(price, delta)
+    if total is None:
+        raise BadParameter(
+            "This epsilon is too small for Gaussian noise at the policy's delta.",
+            "No rho is left for it.",
+            "Give a larger epsilon.",
+        )
+    return GaussianSums.by_rho(
+        total,
+        horizon,
+        moved.neighbours,
+        cells=asked.cells,
+        change_squared=moved.l2_squared,
+        participations=often,
+        separation=separation,
+        scale=_FINE if moved.l2_squared < _FINE else _COARSE,
+        buffers=buffers,
+    )
+
+
+def _totals(prepared: Prepared) -> Answers:
+    """Return the exact integers of the period, one per cell: secret."""
+    (group,) = prepared.engine.run(prepared.job).groups
+    return np.asarray(group.columns[prepared.plan.groups[0].measured[0].name]).astype(object)
+
+
+def _admitted(prepared: Prepared, time: int, people: Participations) -> Answers:
+    """Return the same, of those people only who may still take part: each person's part is read for itself."""
+    (plan,) = prepared.plan.groups
+    group = plan.group
+    by_person = replace(group, keys=(*group.keys, Key(_UNIT, group.unit, None)), combinations=None)
+    job = prepared.engine.prepare(replace(prepared.plan, groups=(replace(plan, group=by_person),)))
+    (found,) = prepared.engine.run(job).groups
+    places = {cell: place for place, cell in enumerate(group.all_cells())}
+    admitted = people.admit(time, (key[-1] for key in found.keys if key[:-1] in places))
+    totals: Answers = np.zeros(len(places), dtype=object)
+    for key, value in zip(found.keys, found.columns[plan.measured[0].name], strict=True):
+        if key[-1] in admitted and key[:-1] in places:
+            totals[places[key[:-1]]] += int(value)
+    return totals
+
+
+def _named(prepared: Prepared) -> tuple[list[str], str]:
+    """Return the names of the keys, in the order of the cells, and that of the number."""
+    plan = prepared.plan
+    names = {
+        item.scalar.constant: name for item, name in zip(plan.private.outcome.items, plan.private.names, strict=True)
+    }
+    (group,) = plan.groups
+    label = group.group.label
+    return [names[label, key.name] for key in group.group.keys], names[label, group.derived[0].name]
+
+
+def _keys(prepared: Prepared) -> Sequence[tuple[object, ...]]:
+    group = prepared.plan.groups[0].group
+    return [
+        tuple(decode(value, key.scalar.facts) for value, key in zip(cell, group.keys, strict=True))
+        for cell in group.all_cells()
+    ]
+
+
+def _windows(released: Answers, width: int, sums: bool) -> Answers:
+    """Return the sums over the last `width` periods, at each."""
+    totals = released if sums else np.cumsum(released, axis=0)
+    before = np.zeros_like(totals)
+    before[width:] = totals[:-width]
+    return np.asarray(totals - before)

@@ -1,0 +1,122 @@
+"""Periods of a calendar: the days, weeks, months, … that a stream's steps stand for."""
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from sfumato.errors import BadParameter, shown
+from sfumato.query.expression import Call, Column, Expression, Literal, conjuncts
+from sfumato.query.functions import Function
+from sfumato.query.relation import Aggregate, Filter, Project, Relation, Scan
+
+LENGTHS = ("hour", "day", "week", "month", "year")
+_PLACE = re.compile(r"(?<![\w:]):(from|to)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """Periods of one length, one after another from the first; without a first day they only have numbers."""
+
+    every: str
+    first: datetime | None
+
+    @property
+    def words(self) -> str:
+        """Say what they are."""
+        return f"every {self.every}" + ("" if self.first is None else f" from {self.first:%Y-%m-%d}")
+
+    def begins(self, time: int) -> datetime | None:
+        """Return when the period of this step begins."""
+        if self.first is None:
+            return None
+        done = time - 1
+        match self.every:
+            case "hour":
+                return self.first + timedelta(hours=done)
+            case "day":
+                return self.first + timedelta(days=done)
+            case "week":
+                return self.first + timedelta(weeks=done)
+        months = self.first.month - 1 + done * (12 if self.every == "year" else 1)
+        return self.first.replace(year=self.first.year + months // 12, month=months % 12 + 1)
+
+    def label(self, time: int) -> object:
+        """Return how a row names the period: its first day, or hour, or its number."""
+        begins = self.begins(time)
+        return time if begins is None else begins if self.every == "hour" else begins.date()
+
+    def question(self, sql: str, time: int) -> str:
+        """Return the question of one period: `:from` and `:to` stand for its ends, the second not included."""
+        if not _PLACE.search(sql):
+            return sql
+        begins, ends = self.begins(time), self.begins(time + 1)
+        if begins is None or ends is None:
+            raise BadParameter(
+                "The question asks for a period, and nobody said when the first begins.",
+                "`:from` and `:to` stand for its ends.",
+                "Give start, for example start='2026-01-01'.",
+            )
+        hours = self.every == "hour"
+        kind, form = ("TIMESTAMP", "%Y-%m-%d %H:%M:%S") if hours else ("DATE", "%Y-%m-%d")
+        spelled = {"from": f"{kind} '{begins:{form}}'", "to": f"{kind} '{ends:{form}}'"}
+        return _PLACE.sub(lambda found: spelled[found[1].lower()], sql)
+
+
+def read_periods(every: object, start: object) -> Periods:
+    """Read a length and a first day, or refuse them."""
+    if every not in LENGTHS:
+        raise BadParameter(
+            f"every = {shown(every)} is no period.",
+            "It says how long a step is.",
+            f"Write one of {', '.join(LENGTHS)}.",
+        )
+    first: datetime | None = None
+    try:
+        if isinstance(start, str):
+            first = datetime.fromisoformat(start)
+        elif isinstance(start, datetime):
+            first = start
+        elif isinstance(start, date):
+            first = datetime(start.year, start.month, start.day)
+        known = start is None or first is not None
+    except ValueError:
+        known = False
+    if not known or (first is not None and not _is_a_beginning(str(every), first)):
+        raise BadParameter(
+            f"start = {shown(start)} is not where a period of this length begins.",
+            "It is a day, without a time zone; of months and years the first day, of hours a full hour.",
+            "Write for example start='2026-01-01'.",
+        )
+    return Periods(str(every), first)
+
+
+def _is_a_beginning(every: str, first: datetime) -> bool:
+    if first.tzinfo is not None or first.minute or first.second or first.microsecond or first.year > 9000:
+        return False
+    return every == "hour" or (not first.hour and (every in ("day", "week") or first.day == 1))
+
+
+def lies_in_one_period(relation: Relation, periods: Periods, time: int) -> bool:
+    """Whether each row of the table counts in the period of one step only: plain rows with begin <= column < end."""
+    begins, ends = periods.begins(time), periods.begins(time + 1)
+    match relation:
+        case Project(Aggregate(Filter(Scan(), condition))) if begins is not None and ends is not None:
+            parts = conjuncts(condition)
+            lows = {_compared(part, Function.AT_MOST, begins, 0) for part in parts}
+            highs = {_compared(part, Function.LESS, ends, 1) for part in parts}
+            return bool(lows & highs - {None})
+        case _:
+            return False
+
+
+def _compared(part: Expression, function: Function, moment: datetime, place: int) -> Column | None:
+    """Return the column that is compared with a moment in this way: the literal is the argument at `place`."""
+    if not isinstance(part, Call) or part.function is not function or len(part.arguments) != 2:
+        return None
+    literal, column = part.arguments[place], part.arguments[1 - place]
+    if not isinstance(literal, Literal) or not isinstance(column, Column):
+        return None
+    value = literal.value
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    return column if value == moment else None

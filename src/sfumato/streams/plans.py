@@ -1,0 +1,450 @@
+"""Plans: what a stream releases after every step, what the whole of it costs, and how far off it is.
+
+A plan is frozen and public. `neighbours` has no default: a sensitivity without its relation means nothing. A stream
+(`sfumato.streams.stream`) carries a plan out.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Union
+
+import numpy as np
+
+from sfumato.accounting.event import Concentrated, GaussianNoise, LaplaceNoise, Neighbours, Pure, Repeated
+from sfumato.errors import BadParameter, shown
+from sfumato.exact import decimal_rational, integer, positive_rational
+from sfumato.mechanisms.parameters import read_parameters
+from sfumato.streams.buffers import Buffers, make_buffers, squared_reach
+from sfumato.streams.margins import gaussian_margin, laplace_margin
+from sfumato.streams.toeplitz import Floats, Integers, square_root, squared_length, summed_inverse, worst_shift
+
+MOST_STEPS = 1 << 22
+MOST_CELLS = 1 << 20
+MOST_SCALE = 1 << 30
+MOST_BUFFERED_SCALE = 1 << 22
+"""With buffers the first coefficient is scale · 2^20, and a weight fits into 42 bits."""
+FARTHEST = 1 << 40
+"""A value of one cell in one step lies between -2^40 and 2^40."""
+EPOCH_SCALE = 1 << 20
+_SUMMED = 1 << 16
+_FINEST = 1 << 32
+_BELOW_PI = Fraction(31415926535, 10**10)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianSums:
+    """Running sums under zCDP: y = C·x + z with integer C and integer Gaussian z; decoded by the same C.
+
+    Theorem: if a unit moves the cells of one step by at most `change_squared` in squared L2, in at most
+    `participations` steps, any two at least `separation` apart, then all that is ever released is
+    (S² / (2 sigma_squared))-zCDP, S² = `event.sensitivity_squared`.
+    Proof: proofs/gaussian_stream.md, proofs/buffers.md
+
+    >>> GaussianSums(1000, Fraction(2**40), Neighbours.ADD_REMOVE).event.sensitivity_squared
+    3589908814280
+    """
+
+    horizon: int
+    sigma_squared: Fraction
+    neighbours: Neighbours
+    cells: int = 1
+    change_squared: int = 1
+    participations: int = 1
+    separation: int = 1
+    scale: int = 1 << 20
+    buffers: int = 0
+
+    def __post_init__(self) -> None:
+        read_parameters(self)
+        _read_counts(self, horizon=MOST_STEPS, cells=MOST_CELLS, change_squared=None)
+        _read_counts(self, participations=None, separation=None, scale=MOST_SCALE)
+        _read_counts(self, least=0, buffers=64)
+        if self.buffers:
+            _read_counts(self, scale=MOST_BUFFERED_SCALE)
+            self.nodes  # noqa: B018  (too fine a choice is refused here)
+
+    @classmethod
+    def by_rho(cls, rho: object, horizon: int, neighbours: Neighbours, **same: Any) -> "GaussianSums":
+        """Return the plan whose whole horizon is rho-zCDP; a float is read as its decimal text."""
+        total = positive_rational(decimal_rational(rho, "rho"), "rho")
+        squared = cls(horizon, Fraction(1), neighbours, **same).event.sensitivity_squared
+        return cls(horizon, squared / (2 * total), neighbours, **same)
+
+    @property
+    def coefficients(self) -> Integers:
+        """C as it is really applied: integers, or, with buffers, floats."""
+        if self.buffers:
+            return self.nodes.coefficients(self.horizon)
+        return square_root(self.horizon, self.scale)
+
+    @property
+    def nodes(self) -> Buffers:
+        """The buffers; their first coefficient is scale · 2^20."""
+        return make_buffers(self.buffers, self.horizon, self.scale << 20)
+
+    @property
+    def event(self) -> GaussianNoise:
+        """One charge for the whole horizon."""
+        moved = _moved(self.horizon, self.scale, self.buffers, self.participations, self.separation)
+        return GaussianNoise(self.change_squared * moved, self.sigma_squared, self.neighbours)
+
+    def variance(self) -> Floats:
+        """Return the variance of each released sum."""
+        return float(self.sigma_squared) * np.cumsum(self._decoding() ** 2)
+
+    def window_variance(self, width: int) -> Floats:
+        """Return the variance of Ŝ_t - Ŝ_(t-width), which come from the same noise; before that of Ŝ_t."""
+        lag = integer(width, "width", 1)
+        decoding = self._decoding()
+        late = np.zeros_like(decoding)
+        late[lag:] = decoding[:-lag]
+        return float(self.sigma_squared) * np.cumsum((decoding - late) ** 2)
+
+    @property
+    def rmse(self) -> tuple[float, float]:
+        """The root mean squared error over all steps, and that of the worst step."""
+        return _rmse(self.variance())
+
+    def margin(self, confidence: object, time: int, width: int | None = None) -> float:
+        """Return t such that the sum at `time` is within ±t with this probability, or that of the last `width` steps.
+
+        The floors of buffers are within it.
+        """
+        place = _place(time, self.horizon)
+        variances = self.variance() if width is None else self.window_variance(width)
+        bias = _bias(self.nodes, self.horizon) if self.buffers else 0.0
+        return gaussian_margin(float(variances[place]), self.sigma_squared, confidence) + bias
+
+    @property
+    def protects(self) -> str:
+        """Who is protected, in words."""
+        return _protects(self.participations, self.separation, self.horizon)
+
+    def _decoding(self) -> Floats:
+        return _decoding(self.horizon, self.scale, self.buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSums:
+    """Running sums under pure DP: the sum over (t - lowbit(t), t] is released once, with integer Laplace noise.
+
+    Theorem: if one event moves the cells of its step by at most `change` in L1, the whole is
+    (change · bit_length(horizon) / scale)-DP.  With `pan_private` the same holds against somebody who sees, once and at
+    any time, the stored state too: it never holds a true count. The variance doubles.  Proof: proofs/tree_stream.md
+    """
+
+    horizon: int
+    scale: Fraction
+    neighbours: Neighbours
+    cells: int = 1
+    change: int = 1
+    pan_private: bool = False
+
+    def __post_init__(self) -> None:
+        read_parameters(self)
+        _read_counts(self, horizon=MOST_STEPS, cells=MOST_CELLS, change=None)
+        if not isinstance(self.pan_private, bool):
+            raise BadParameter("pan_private is not True or False.", "It is one or the other.", "Write True or False.")
+
+    @property
+    def levels(self) -> int:
+        """In so many nodes an event can lie."""
+        return self.horizon.bit_length()
+
+    @property
+    def event(self) -> Repeated:
+        """One charge for the whole horizon."""
+        return Repeated(LaplaceNoise(self.change, self.scale, self.neighbours), self.levels)
+
+    def variance(self) -> Floats:
+        """Return the variance of each released sum."""
+        places = np.arange(1, self.horizon + 1)
+        return np.bitwise_count(places) * (laplace_variance(self.scale) * (2 if self.pan_private else 1))
+
+    @property
+    def rmse(self) -> tuple[float, float]:
+        """The root mean squared error over all steps, and that of the worst step."""
+        return _rmse(self.variance())
+
+    def margin(self, confidence: object, time: int, width: int | None = None) -> float:
+        """Return t such that the sum at `time`, or over the last `width` steps, is within ±t with this probability."""
+        _place(time, self.horizon)
+        terms = time.bit_count() if width is None else _different_nodes(time, max(0, time - integer(width, "width", 1)))
+        return laplace_margin(self.scale, max(1, terms) * (2 if self.pan_private else 1), confidence)
+
+    @property
+    def protects(self) -> str:
+        """Who is protected, in words."""
+        return _protects(1, 1, self.horizon) + (" It holds against one look at the state." * self.pan_private)
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodTables:
+    """The table of each step with fresh noise and no sums, as mobility reports do [arXiv:2004.04145].
+
+    Theorem: if a unit moves at most `participations` steps, each by at most `change` in L1, the whole is
+    (change · min(participations, horizon) / scale)-DP.  Proof: proofs/tree_stream.md
+    """
+
+    horizon: int
+    scale: Fraction
+    neighbours: Neighbours
+    cells: int = 1
+    change: int = 1
+    participations: int = 1
+
+    def __post_init__(self) -> None:
+        read_parameters(self)
+        _read_counts(self, horizon=MOST_STEPS, cells=MOST_CELLS, change=None, participations=None)
+
+    @property
+    def event(self) -> Repeated:
+        """One charge for the whole horizon."""
+        times = min(self.participations, self.horizon)
+        return Repeated(LaplaceNoise(self.change, self.scale, self.neighbours), times)
+
+    def variance(self) -> Floats:
+        """Return the variance of each released cell."""
+        return np.full(self.horizon, laplace_variance(self.scale))
+
+    @property
+    def rmse(self) -> tuple[float, float]:
+        """The root mean squared error over all steps, and that of the worst step."""
+        return _rmse(self.variance())
+
+    def margin(self, confidence: object, time: int, width: int | None = None) -> float:
+        """Return t such that a cell at `time` is within ±t with this probability, or the sum of `width` tables."""
+        place = _place(time, self.horizon)
+        terms = 1 if width is None else min(integer(width, "width", 1), place + 1)
+        return laplace_margin(self.scale, terms, confidence)
+
+    @property
+    def protects(self) -> str:
+        """Who is protected, in words."""
+        return _protects(self.participations, 1, self.horizon)
+
+
+@dataclass(frozen=True, slots=True)
+class UnboundedSums:
+    """Running sums without a horizon: epochs of squared lengths, first, first², first⁴, …, each with fresh noise.
+
+    Theorem: one event lies in one epoch, and each epoch is rho-zCDP; so is the whole.
+    Proof: proofs/unbounded_stream.md
+    """
+
+    rho: Fraction
+    neighbours: Neighbours
+    cells: int = 1
+    change_squared: int = 1
+    first: int = 16
+
+    def __post_init__(self) -> None:
+        read_parameters(self)
+        object.__setattr__(self, "rho", positive_rational(self.rho, "rho"))
+        _read_counts(self, cells=MOST_CELLS, change_squared=None)
+        _read_counts(self, least=2, first=1 << 16)
+
+    @property
+    def event(self) -> Concentrated:
+        """One charge for ever."""
+        return Concentrated(self.rho, self.neighbours)
+
+    def epoch(self, time: int) -> tuple[int, int, Fraction]:
+        """Return the epoch that holds a step: the time before it, its length and its sigma_squared."""
+        before, length = 0, self.first
+        while time > before + length:
+            before, length = before + length, length * length
+        return before, length, self.change_squared * _epoch_squared(length) / (2 * self.rho)
+
+    def variance_until(self, time: int) -> Floats:
+        """Return the variance of the released sums up to this time."""
+        last = integer(time, "time", 1)
+        if last > MOST_STEPS:
+            raise BadParameter(f"time is above {MOST_STEPS}.", "No memory holds so many.", "Ask for fewer steps.")
+        found: list[Floats] = []
+        done = 0
+        ended = 0.0
+        while done < last:
+            _, length, sigma_squared = self.epoch(done + 1)
+            count = min(length, last - done)
+            part = ended + float(sigma_squared) * np.cumsum(_decoding(count, EPOCH_SCALE, 0) ** 2)
+            found.append(part)
+            done, ended = done + count, float(part[-1])
+        return np.concatenate(found)
+
+    def margin(self, confidence: object, time: int) -> float:
+        """Return t such that the sum at `time` is within ±t with this probability."""
+        variance = float(self.variance_until(time)[-1])
+        return gaussian_margin(variance, self.epoch(1)[2], confidence)
+
+    @property
+    def protects(self) -> str:
+        """Who is protected, in words."""
+        return "Each event is protected: one step of one unit, without end."
+
+
+@dataclass(frozen=True, slots=True)
+class WindowEvents:
+    """The current values, published again when they have changed: w-event privacy [KPXP14].
+
+    Theorem: for streams that differ within `window` consecutive steps, each by at most `change` in L1, all that is ever
+    released is epsilon-DP: the charges of every window, decisions included, sum to at most epsilon, exactly.
+    Proof: proofs/window_events.md
+    """
+
+    epsilon: Fraction
+    window: int
+    neighbours: Neighbours
+    cells: int = 1
+    scheme: str = "distribution"
+    change: int = 1
+
+    def __post_init__(self) -> None:
+        read_parameters(self)
+        _read_counts(self, window=1 << 16, cells=MOST_CELLS, change=None)
+        if self.scheme not in ("distribution", "absorption"):
+            raise BadParameter(
+                f"scheme = {shown(self.scheme)} is not known.",
+                "It says how the budget of publications is shared out.",
+                "Write 'distribution' or 'absorption'.",
+            )
+
+    @property
+    def event(self) -> Pure:
+        """What streams that differ within one window lose."""
+        return Pure(self.epsilon, self.neighbours)
+
+    @property
+    def decision(self) -> LaplaceNoise:
+        """What each step's decision costs: epsilon / (2 · window)."""
+        return LaplaceNoise(self.change, 2 * self.window * self.change / self.epsilon, self.neighbours)
+
+    def publication(self, share: Fraction) -> LaplaceNoise:
+        """What a publication costs that gets this share of epsilon."""
+        return LaplaceNoise(self.change, self.change / (share * self.epsilon), self.neighbours)
+
+    @property
+    def protects(self) -> str:
+        """Who is protected, in words."""
+        return f"A unit is protected if all its steps lie within {self.window:,} consecutive ones."
+
+
+Plan = Union[GaussianSums, TreeSums, PeriodTables, UnboundedSums, WindowEvents]  # noqa: UP007
+
+
+@dataclass(frozen=True, slots=True)
+class NextShare:
+    """How much of epsilon the next publication of a `WindowEvents` gets; after a decision there is a new one.
+
+    Shares are counted in integers: `distribution` in units of epsilon / 2^32, `absorption` in epsilon / (2 · window).
+    """
+
+    plan: WindowEvents
+    spent: tuple[int, ...] = ()
+    """distribution: what the last window - 1 steps spent."""
+    unused: int = 1
+    """absorption: the shares that are there, the step's own included; 0 or less while it is silent."""
+
+    @property
+    def share(self) -> Fraction:
+        """The share of epsilon; 0 where nothing may be published."""
+        if self.plan.scheme == "absorption":
+            return Fraction(max(0, self.unused), 2 * self.plan.window)
+        return Fraction((_FINEST // 2 - sum(self.spent)) // 2, _FINEST)
+
+    def after(self, published: bool) -> "NextShare":
+        """Return what the step after this one gets."""
+        window = self.plan.window
+        if self.plan.scheme == "absorption":
+            if published:  # as many silent steps as were absorbed beyond its own share
+                return NextShare(self.plan, (), 2 - self.unused)
+            return NextShare(self.plan, (), min(self.unused + 1, window))
+        spent = (self.share * _FINEST).numerator if published else 0
+        kept = (*self.spent, spent)
+        return NextShare(self.plan, kept[len(kept) - window + 1 :] if len(kept) >= window else kept)
+
+
+def laplace_variance(scale: Fraction) -> float:
+    """Return the variance 2q / (1 - q)² of integer Laplace noise, q = e^(-1/scale)."""
+    half = 1 / (2 * float(scale))
+    return float(0.5 / np.sinh(half) ** 2) if half < 300 else 0.0
+
+
+@lru_cache(maxsize=256)
+def _moved(horizon: int, scale: int, buffers: int, participations: int, separation: int) -> int:
+    """Return how far one unit moves all that is released, in squared L2, per unit of `change_squared`."""
+    if buffers:
+        reach = make_buffers(buffers, horizon, scale << 20).reach(horizon)
+        return squared_reach(worst_shift(reach, participations, separation))
+    return squared_length(worst_shift(square_root(horizon, scale), participations, separation))
+
+
+@lru_cache(maxsize=8)
+def _decoding(horizon: int, scale: int, buffers: int) -> Floats:
+    if buffers:
+        return summed_inverse(make_buffers(buffers, horizon, scale << 20).coefficients(horizon))
+    return summed_inverse(square_root(horizon, scale))
+
+
+@lru_cache(maxsize=32)
+def _bias(nodes: Buffers, horizon: int) -> float:
+    return nodes.bias(horizon)
+
+
+@lru_cache(maxsize=32)
+def _epoch_squared(length: int) -> int:
+    """Return Σ c_j² of an epoch, or above it where the epoch is too long to sum.
+
+    Σ_{j >= m} c_j² = Σ_v (2v - 1) · #{j >= m: c_j >= v}, and c_j >= v means scale·f_j >= v - 1/2; since
+    f_j² <= 1 / (π (j + 1/4)), such a j is at most scale² / (π (v - 1/2)²) - 1/4.
+    """
+    summed = min(length, _SUMMED)
+    coefficients = square_root(summed, EPOCH_SCALE)
+    total = squared_length(coefficients)
+    for value in range(1, int(coefficients[-1]) + 1 if summed < length else 1):
+        last = EPOCH_SCALE**2 / (_BELOW_PI * Fraction(2 * value - 1, 2) ** 2) - Fraction(1, 4)
+        total += (2 * value - 1) * max(0, min(length, int(last) + 1) - summed)
+    return total
+
+
+def _different_nodes(later: int, earlier: int) -> int:
+    """Return how many nodes are in one of two sums and not in both: their noise is what is left of the difference."""
+    nodes = [set(), set()]  # type: list[set[int]]
+    for place, time in enumerate((later, earlier)):
+        while time:
+            nodes[place].add(time)
+            time &= time - 1
+    return len(nodes[0] ^ nodes[1])
+
+
+def _read_counts(plan: Any, *, least: int = 1, **most: int | None) -> None:
+    for name, limit in most.items():
+        value = integer(getattr(plan, name), name, least)
+        if limit is not None and value > limit:
+            raise BadParameter(
+                f"{name} = {shown(value)} is above {limit}.", "More than that is not kept in memory.", "Give less."
+            )
+        object.__setattr__(plan, name, value)
+
+
+def _place(time: int, horizon: int) -> int:
+    step = integer(time, "time", 1)
+    if step <= horizon:
+        return step - 1
+    raise BadParameter(
+        f"time = {shown(step)} is after the horizon.", f"The plan ends at step {horizon}.", "Give an earlier time."
+    )
+
+
+def _rmse(variance: Floats) -> tuple[float, float]:
+    return float(variance.mean() ** 0.5), float(variance.max() ** 0.5)
+
+
+def _protects(participations: int, separation: int, horizon: int) -> str:
+    if participations == 1:
+        return "Each event is protected: one step of one unit."
+    if participations >= -(-horizon // separation):
+        return "A unit is protected in all its steps" + (f", any two {separation} apart." if separation > 1 else ".")
+    apart = f", any two at least {separation} apart" if separation > 1 else ""
+    return f"A unit is protected if it is in at most {participations} steps{apart}."

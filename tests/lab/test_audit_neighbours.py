@@ -1,0 +1,107 @@
+"""Random questions on neighbours: the fuzzer asks what it should, notices what it must, and goes on where it ended."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.engines.duckdb_engine import DuckDB, Job
+from sfumato.errors import EngineFailed
+from sfumato.lab import neighbours
+from sfumato.lab.hospital import hospital
+from sfumato.lab.neighbours import Tally, World, ask, differences, once_told, question, world
+from sfumato.lab.scratch import scratch
+
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+KNOWN = (
+    *("VALUES", "LIKE", "POWER(", "SUM(DISTINCT", ".removed", "HAVING", "LIMIT", "CASE WHEN", "double precision"),
+    *("CROSS JOIN", "VAR_SAMP", "max_groups_contributed", "INTERVAL", "FLOOR(", "% 7", "MAX(", "abababab"),
+)
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[World]:
+    with scratch() as folder, world(hospital(), 1, folder, readings=2_500) as made:
+        yield made
+
+
+def test_neighbours_differ_by_no_more_than_declared(place: World) -> None:
+    tally = Tally()
+    ask(place, range(100), "in every run the same", tally, 1)
+    assert tally.found == []
+    assert tally.refused["answered"] >= 3, "of the ten that are looked at"
+
+
+def test_what_once_told_something_is_the_same_in_another_order() -> None:
+    """A crowd whose rows several threads share; the doubles of its public table add up differently in each order."""
+    with scratch() as folder, world(hospital(), 2, folder, 600, 5_000) as crowd:
+        found = [what for sql in once_told() for what in differences(crowd.house, crowd.others[0], sql, 0)]
+    assert found == []
+
+
+def test_the_grammar_knows_what_made_trouble(place: World) -> None:
+    asked = " ".join(question(place.schema, "grammar", number) for number in range(400))
+    assert [word for word in KNOWN if word not in asked] == []
+    assert any("readings" in sql for sql in once_told())
+
+
+def test_the_same_number_is_the_same_question(place: World) -> None:
+    assert question(place.schema, 1, 7) == question(place.schema, 1, 7) != question(place.schema, 1, 8)
+
+
+def test_what_moves_too_far_is_found_and_shortened(place: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, other = DuckDB.run, place.others[0].house.engine
+
+    def moving(engine: DuckDB, job: Job) -> Aggregates:
+        exact = run(engine, job)
+        if engine is not other:
+            return exact
+        groups = [
+            GroupAggregates(one.keys, {k: v + 1 for k, v in one.columns.items()}, one.units) for one in exact.groups
+        ]
+        return Aggregates(tuple(groups))
+
+    monkeypatch.setattr(DuckDB, "run", moving)
+    assert "and 0 is declared" in differences(place.house, place.others[0], COUNT, 1)[0]
+    assert differences(place.house, place.others[1], COUNT, 1) == []
+    tally = Tally()
+    ask(replace(place, others=place.others[:1]), range(200), "moved", tally, 2)
+    assert len(tally.found) == 2
+
+
+def test_a_failure_after_a_quote_is_a_fault(place: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(engine: DuckDB, job: Job) -> Aggregates:
+        raise EngineFailed()
+
+    monkeypatch.setattr(DuckDB, "run", failing)
+    assert differences(place.house, place.others[0], COUNT, 1) == ["fault: EngineFailed after a quote"]
+
+
+def test_a_refusal_is_compared_word_by_word(place: World) -> None:
+    for sql in ("SELECT SUM(score) FROM visits", "SELECT nothing", "SELECT city FROM visits"):
+        assert [differences(place.house, other, sql, 1) for other in place.others] == [[]] * len(place.others)
+
+
+def test_a_run_says_how_it_goes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def tried(numbers: range, seed: object, most: int) -> Tally:
+        return Tally(len(numbers), found=[f"{numbers.start} of {seed}"] if numbers.start == 4_000 else [])
+
+    class Here:
+        def __init__(self, processes: int) -> None: ...
+        def __enter__(self) -> "Here":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def map(self, step: Callable[[range], Tally], chunks: list[range]) -> Iterator[Tally]:
+            return map(step, chunks)
+
+    monkeypatch.setattr(neighbours, "_process", tried)
+    monkeypatch.setattr(neighbours, "ProcessPoolExecutor", Here)
+    assert neighbours.main(["3000", "--first", "1000", "--seed", "s"]) == 0
+    assert neighbours.main(["3000", "--first", "2000", "--seed", "s"]) == 1
+    said = capsys.readouterr().out
+    assert "4,000 of 4,000: 0 differences" in said
+    assert "4000 of s" in said
+    assert list(islice(once_told(), 1))

@@ -1,0 +1,45 @@
+"""What an expression costs grows with its text: no form of an operator writes its argument so often that it bursts."""
+
+from collections.abc import Iterator
+from time import perf_counter
+
+import pytest
+
+from sfumato.lab.clinic import clinic
+from sfumato.lab.population import populate
+from sfumato.lab.scratch import scratch
+from sfumato.lab.subject import Subject, subject
+
+SECONDS = 5.0
+NESTED = {
+    "products": ("weight", "{} * 2"),
+    "quotients": ("weight", "{} / 2"),
+    "divisors": ("weight", "2 / {}"),
+    "remainders": ("age + 1", "7 % ({})"),
+    "integer divisors": ("age + 1", "7 / ({})"),
+    "absences": ("age", "NULLIF({}, 3)"),
+    "absent texts": ("city", "NULLIF({}, 'x')"),
+}
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Subject]:
+    with scratch() as folder, subject(clinic(), populate(clinic(), 1), folder) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_a_nested_expression_takes_no_longer_than_its_text(house: Subject, name: str) -> None:
+    """Twelve steps: where each doubles what it holds, this takes minutes."""
+    text, step = NESTED[name]
+    for _ in range(12):
+        text = step.format(text)
+    begun = perf_counter()
+    house.run(house.plan(f"SELECT COUNT(*) FROM visits WHERE {text} IS NOT NULL"))  # noqa: S608
+    assert perf_counter() - begun < SECONDS
+
+
+def test_a_bucket_of_a_computed_number_takes_no_longer_than_its_text(house: Subject) -> None:
+    begun = perf_counter()
+    house.run(house.plan("SELECT COUNT(DISTINCT width_bucket(weight / age, 0, 10, 5)) FROM visits"))
+    assert perf_counter() - begun < SECONDS

@@ -1,0 +1,87 @@
+"""A fault at each write and sync of a step: whatever was shown is stored, and is never drawn a second time.
+
+Faults are injected into the system calls by strace. Where there is none the tests are skipped, in CI they fail.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.ledger.accounts import policy_in
+from tests.streams.injected import STEPS, STREAM, Fault, feed, shown_in, sweep
+
+from sfumato.ledger.opening import open_ledger
+from sfumato.streams.stream import Stream
+
+KILL = "signal=SIGKILL"
+TOO_EARLY = Fault("fdatasync", KILL, 16, early=True)
+SWEEPS = (
+    (
+        TOO_EARLY,
+        Fault("pwrite64", KILL, 32),
+        Fault("fdatasync", KILL, 16),
+        Fault("fsync", KILL, 11),
+        Fault("link", KILL, 3),
+        Fault("ftruncate", KILL, 5),
+    ),
+    (Fault("pwrite64", "error=ENOSPC", 32), Fault("fdatasync", "error=EIO", 16)),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where every sweep has left what it left."""
+    if shutil.which("strace") is None:
+        assert not os.environ.get("CI"), "strace is needed to inject faults"
+        pytest.skip("NO FAULT WAS INJECTED: strace is not installed")
+    folder = tmp_path_factory.mktemp("faults")
+    for place, faults in enumerate(SWEEPS):
+        sweep(folder / str(place), faults)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    [(str(place), fault) for place, faults in enumerate(SWEEPS) for fault in faults if not fault.early],
+    ids=lambda value: value if isinstance(value, str) else value.what,
+)
+def test_after_a_fault_at_any_call_the_stream_goes_on_from_what_was_shown(
+    folder: Path, place: str, fault: Fault
+) -> None:
+    seen_before = set()
+    for home in fault.homes(folder / place):
+        seen = shown_in(home)
+        seen_before.add(len(seen))
+        if not (home / STREAM).exists():
+            assert not seen  # it never began; what was charged for it stays charged
+            continue
+        ledger = open_ledger(policy_in(home, 1))
+        ledger.verify()
+        with Stream.open(home / STREAM, ledger=ledger) as stream:
+            stored = [row.tobytes().hex() for row in stream.released]
+            assert [stored[time - 1] for time, _ in seen] == [estimate for _, estimate in seen]
+            assert len(seen) <= stream.time <= len(seen) + 1  # at most one step was stored and not shown
+        ledger.close()
+    assert max(seen_before) == STEPS
+    if fault.call in ("pwrite64", "fdatasync"):
+        assert seen_before == set(range(STEPS + 1))  # the faults met every part of the path
+
+
+def test_a_step_that_is_shown_before_it_is_stored_is_found(folder: Path) -> None:
+    behind = 0
+    for home in TOO_EARLY.homes(folder / "0"):
+        if (home / STREAM).exists():
+            ledger = open_ledger(policy_in(home, 1))
+            with Stream.open(home / STREAM, ledger=ledger) as stream:
+                behind += len(shown_in(home)) > stream.time
+            ledger.close()
+    assert behind
+
+
+def test_after_a_fault_the_stream_can_be_fed_to_its_end(folder: Path) -> None:
+    for home in Fault("pwrite64", KILL, 32).homes(folder / "0")[16::4]:
+        feed(home, STEPS + 1)
+        times = [time for time, _ in shown_in(home)]
+        assert times == sorted(set(times))  # no step was shown twice
+        assert times[-1] == STEPS + 1
