@@ -57,7 +57,7 @@ class Database:
     def __init__(self, policy: Policy, account: str, engine: Engine, ledger: Ledger, source: Source) -> None:
         self.policy = policy
         self.account = account
-        self._engine = engine
+        self._engine: Any = engine  # the audits look behind the protocol, at an engine that they know
         self._ledger = ledger
         self._source = source
         self._policy_hash = policy_hash(policy)
@@ -145,7 +145,7 @@ class Database:
     def _prepare(self, sql: str, epsilon: object, within: object, delta: object) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""
         self._check_open()
-        engine = self._engine
+        engine: Engine = self._engine
         query = parse(sql, engine.catalog)  # text -> our own algebra; nothing else goes further
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
