@@ -16,6 +16,7 @@ import sfumato
 from sfumato.accounting.event import Approximate, Neighbours, Pure
 from sfumato.errors import BadParameter, BadPolicy, BadSource, BudgetExhausted, Refusal, UnknownName, WrongKey
 from sfumato.errors import UnsupportedSql as Unsupported
+from sfumato.policy.canonical import policy_hash
 from sfumato.policy.reading import read_policy
 from sfumato.sealed.database import SealedDatabase, open_sealed, rotate, seal
 from sfumato.sealed.keys import create_key
@@ -32,6 +33,8 @@ ASKED = (
     "SELECT SUM(cost) FILTER (WHERE hiv), COUNT(*) FILTER (WHERE dept = 'icu' AND NOT hiv) FROM visits",
     "SELECT SUM(LENGTH(dept)), SUM(CASE WHEN hiv THEN 1 ELSE 0 END) FROM visits",
     "SELECT d, SUM(c) FROM (SELECT dept AS d, cost AS c, sex FROM visits WHERE hiv) t WHERE sex = 'm' GROUP BY d",
+    "SELECT COUNT(patient_id), COUNT(c) FROM (SELECT patient_id, cost AS c FROM visits) t",
+    "SELECT DISTINCT dept FROM visits",
     "SELECT COUNT(*) FROM visits WHERE 1 = 0",
 )
 
@@ -274,6 +277,10 @@ def test_another_key_is_refused_before_the_store_is_touched(tmp_path: Path) -> N
 def test_a_policy_that_says_something_else_by_now_is_refused(tmp_path: Path) -> None:
     policy = sealed_policy(tmp_path)
     seal(policy, "visits", rows(3))
+    wider = sealed_policy(tmp_path, capacity=6000)
+    with pytest.raises(Refusal, match="confirm") as told:
+        rotate(wider, tmp_path / "keys" / "wider.key", {"visits": rows(3)})
+    assert policy_hash(read_policy(wider)) in str(told.value)
     for change in ({"rows_per_unit": 4}, {"cells": ["dept"]}, {"capacity": 5001}):
         changed = sealed_policy(tmp_path, **change)
         for attempt in (
@@ -288,9 +295,12 @@ def test_a_policy_that_says_something_else_by_now_is_refused(tmp_path: Path) -> 
     shuffled["tables"]["visits"]["columns"] = {**shuffled["tables"]["visits"]["columns"], "dept": dept}
     with open_sealed(shuffled) as database:
         database.check()
+    rotate(wider, tmp_path / "keys" / "clinic.key", {"visits": rows(3)}, confirm=policy_hash(read_policy(wider)))
+    with open_sealed(wider) as database:
+        database.check()
     (tmp_path / "clinic.ledger").unlink()
     with pytest.raises(Refusal) as refused:
-        open_sealed(policy)
+        open_sealed(wider)
     assert refused.value.code == "ledger_damaged"
 
 

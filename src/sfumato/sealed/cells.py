@@ -40,7 +40,8 @@ def cell_sums(vault: Vault, table: str, columns: tuple[SealedColumn, ...]) -> Ce
                 vault.recover()
     found = decrypted(vault, manifest, layout, columns, rows)
     if found is None:
-        vault.ring.mark_tampered(manifest.epoch)
+        with vault.ring.changing():
+            vault.ring.mark_tampered(manifest.epoch)
         raise tampered()
     return found
 

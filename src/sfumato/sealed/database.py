@@ -119,10 +119,13 @@ def open_sealed(policy: PolicyFile, *, analyst: str | None = None, confirm: str 
     return SealedDatabase(Database(read, account, engine, ledger, system_source()), engine, vault)
 
 
-def rotate(policy: PolicyFile, new_key: str | Path, rows: Mapping[str, pa.Table]) -> None:
+def rotate(
+    policy: PolicyFile, new_key: str | Path, rows: Mapping[str, pa.Table], *, confirm: str | None = None
+) -> None:
     """Seal all rows anew, with the key at `new_key` (made if there is none), in a new epoch that is charged again.
 
     The tables of the old epoch are dropped when everything is in the new one. Afterwards the policy names the new key.
+    The policy may say something else about its tables by then: `confirm` is its hash, as for `sfumato.open`.
     """
     read = read_policy(policy)
     old = Vault(read)
@@ -134,6 +137,7 @@ def rotate(policy: PolicyFile, new_key: str | Path, rows: Mapping[str, pa.Table]
     with old.ring.sealing():
         before = _unfinished_or_old(old)
         _require_all(before, old, rows)
+        new.open_ledger(before, confirm).close()
         with nullcontext() if same else new.ring.sealing():
             leaving = (*before.old, *_stored_names(old, before))
             if not same and new.ring.exists():

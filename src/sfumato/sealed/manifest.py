@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from sfumato.engines.private_file import write_whole
-from sfumato.errors import StoreTampered, WrongKey, shown
+from sfumato.errors import EngineFailed, StoreTampered, WrongKey, shown
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.sealed.keys import Key, read_key
 
@@ -153,7 +153,7 @@ class Keyring:
         text = json.dumps(_to_json(manifest), separators=(",", ":"))
         fingerprint = self.key.derive("fingerprint").hex()
         code = hmac.new(self.key.derive("manifest"), f"{fingerprint}\n{text}".encode(), sha256).hexdigest()
-        write_whole(self._manifest, f"{fingerprint}\n{code}\n{text}".encode())
+        _write(self._manifest, f"{fingerprint}\n{code}\n{text}".encode())
         self._known = None
 
     def _parsed(self, content: bytes) -> Manifest:
@@ -176,7 +176,7 @@ class Keyring:
 
     def mark_tampered(self, epoch: str) -> None:
         """Stop all asking of this epoch."""
-        write_whole(self._mark, epoch.encode())
+        _write(self._mark, epoch.encode())
 
     def require_untampered(self, epoch: str) -> None:
         """Refuse if the store of this epoch was ever found to be changed."""
@@ -190,7 +190,7 @@ class Keyring:
     def write_units(self, nonce: str, counts: Mapping[bytes, int]) -> None:
         """Write how many rows each person has in a batch, by keyed hashes."""
         content = b"".join(unit + count.to_bytes(8, "big") for unit, count in counts.items())
-        write_whole(_beside(self.path, f"{nonce[:16]}.units"), content)
+        _write(_beside(self.path, f"{nonce[:16]}.units"), content)
 
     def read_units(self, nonce: str) -> bytes:
         """Return what `write_units` wrote."""
@@ -236,6 +236,24 @@ def tampered() -> StoreTampered:
     )
 
 
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole; what the system says of a failure may hold a path, and is not repeated."""
+    try:
+        write_whole(path, content)
+        return
+    except OSError:
+        pass
+    raise _unusable()
+
+
+def _unusable() -> EngineFailed:
+    return EngineFailed(
+        "The files beside the key cannot be read or written.",
+        "They say what lies in the store, and are written before it is.",
+        "Check that there is disk, and that the folder of the key is yours to write to.",
+    )
+
+
 def _beside(key: Path, what: str) -> Path:
     return key.with_name(f"{key.name}.{what}")
 
@@ -243,7 +261,10 @@ def _beside(key: Path, what: str) -> Path:
 @contextmanager
 def _locked(path: Path, how: int) -> Iterator[bool]:
     """Hold a lock that ends with its process, however it ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        raise _unusable() from None
     try:
         try:
             flock(descriptor, how)

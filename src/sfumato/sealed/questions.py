@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sfumato.analysis.facts import Kind
 from sfumato.analysis.flow import Flow, Keep, Read, Show
-from sfumato.analysis.private_query import Asked, Group, PrivateQuery
+from sfumato.analysis.private_query import Asked, PrivateQuery
 from sfumato.analysis.scalar import Operator, Scalar, walk
 from sfumato.errors import UnsupportedSql, shown
 from sfumato.planning.measurements import VARIANCES
@@ -79,10 +80,10 @@ def check_question(private: PrivateQuery, layouts: Mapping[str, Layout]) -> None
                 "Group by cell columns as they are, or by fewer of them.",
             )
         for asked in group.asked:
-            _check_asked(asked, group, rows, layout)
+            _check_asked(asked, rows, layout)
 
 
-def _check_asked(asked: Asked, group: Group, rows: Rows, layout: Layout) -> None:
+def _check_asked(asked: Asked, rows: Rows, layout: Layout) -> None:
     name = asked.aggregation.upper()
     if asked.where is not None:
         _require_cells(rows.inlined(asked.where), layout, "FILTER", _BEFORE)
@@ -96,7 +97,7 @@ def _check_asked(asked: Asked, group: Group, rows: Rows, layout: Layout) -> None
         raise UnsupportedSql(
             f"{name} is not answered by a sealed store.", "No order of values is ever shown to it.", _BUCKETS
         )
-    if asked.argument is None or asked.argument == group.unit:
+    if asked.argument is None or asked.argument.facts.kind is Kind.UNIT:  # nobody is NULL: rows are counted
         return
     argument = rows.inlined(asked.argument)
     measure = measure_of(argument, layout)

@@ -58,7 +58,7 @@ class DuckDBCipherStore:
 
     def insert(self, table: str, columns: Stored) -> None:
         """Add rows in one transaction; the table is made where there is none."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         rows = pa.table({name: pa.array(column) for name, column in columns.items()})
         listed = ", ".join(f"{name} INTEGER" for name in columns)
         with self.opened() as connection:
@@ -68,6 +68,14 @@ class DuckDBCipherStore:
             execute(connection, f"INSERT INTO {quoted(table)} SELECT {', '.join(columns)} FROM given")  # noqa: S608
             execute(connection, "COMMIT")
             execute(connection, "CHECKPOINT")
+
+    def _make_folder(self) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return
+        except OSError:
+            pass
+        raise EngineFailed()
 
     def delete(self, table: str, batch: int) -> None:
         """Remove the rows of a batch."""

@@ -112,11 +112,12 @@ class Vault:
         """Finish what a sealer that no longer lives left behind. Whoever calls this holds the sealing lock."""
         manifest = self.ring.read(self.policy.name)
         if manifest.unfinished:
-            for name, table in (manifest.tables or {}).items():
-                for batch in table.batches:
-                    if batch.state is State.INTENDED:
-                        self.store.delete(self.stored_name(manifest.epoch, name), batch.number)
-            self.ring.write(_aborted(manifest, self.ring))
+            with self.ring.changing():
+                for name, table in (manifest.tables or {}).items():
+                    for batch in table.batches:
+                        if batch.state is State.INTENDED:
+                            self.store.delete(self.stored_name(manifest.epoch, name), batch.number)
+                self.ring.write(_aborted(manifest, self.ring))
 
 
 def _aborted(manifest: Manifest, ring: Keyring) -> Manifest:
