@@ -265,8 +265,9 @@ def test_another_key_is_refused_before_the_store_is_touched(tmp_path: Path) -> N
     right = key.read_bytes()
     key.write_bytes((tmp_path / "keys" / "other.key").read_bytes())
     for attempt in (lambda: open_sealed(policy), lambda: seal(policy, "visits", rows(3))):
-        with pytest.raises(WrongKey, match="not the one"):
+        with pytest.raises(WrongKey, match="not the one") as refused:
             attempt()
+        assert str(tmp_path) not in str(refused.value)
     key.write_bytes(right)
     manifest = tmp_path / "keys" / "clinic.key.manifest"
     manifest.write_bytes(manifest.read_bytes().replace(b'"attempts":1', b'"attempts":2'))

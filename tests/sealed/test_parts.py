@@ -7,7 +7,7 @@ import pickle
 import stat
 from collections import Counter
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -190,6 +190,26 @@ def test_shares_have_the_printed_law() -> None:
     assert abs(counts[0] / 50_000 - 0.439830397426) < 0.014
     assert abs(counts[1] / 50_000 - 0.141012020155) < 0.014
     assert abs(counts[-1] / 50_000 - 0.141012020155) < 0.014
+
+
+def test_a_single_share_protects_less_than_the_whole_noise() -> None:
+    """The printed loss of one share of two at scale 2, where both together cost 1/2."""
+    assert math.log(0.439830397426 / 0.141012020155) == pytest.approx(1.1375441, abs=1e-7)
+    x, law = math.exp(-1 / 2), []
+    for difference in range(40):
+        terms = (
+            math.exp(
+                math.lgamma(k + 0.5)
+                + math.lgamma(k + difference + 0.5)
+                - math.lgamma(k + 1)
+                - math.lgamma(k + difference + 1)
+            )
+            * x ** (2 * k + difference)
+            for k in range(200)
+        )
+        law.append((1 - x) / math.pi * sum(terms))
+    losses = [math.log(one / other) for one, other in pairwise(law)]
+    assert max(losses) == pytest.approx(1.1375441, abs=1e-7)
 
 
 @pytest.mark.parametrize("threshold", [1, 2, 3])

@@ -78,13 +78,14 @@ def create_key(path: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def read_key(path: str | os.PathLike[str]) -> Key:
-    """Read a key, or refuse: a file that others can read, or that is no key."""
+def read_key(path: str | os.PathLike[str], called: str = "") -> Key:
+    """Read a key, or refuse: a file that others can read, or that is no key. Messages repeat the path, or `called`."""
+    name = called or f"at {shown(str(path))}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
         raise WrongKey(
-            f"There is no key at {shown(str(path))}.",
+            f"There is no key {name}.",
             "Without it nothing that was sealed can be read.",
             "Name the key's file in [sealed], or make one with create_key.",
         ) from None
@@ -93,13 +94,13 @@ def read_key(path: str | os.PathLike[str]) -> Key:
         content = stream.read(BYTES + 1)
     if stat.S_IMODE(found.st_mode) & 0o077 or not stat.S_ISREG(found.st_mode):
         raise WrongKey(
-            f"The key at {shown(str(path))} can be read by others.",
+            f"The key {name} can be read by others.",
             "Whoever has the key and the store has the plaintext.",
             "Make it readable by its owner only: chmod 600.",
         )
     if len(content) != BYTES:
         raise WrongKey(
-            f"The file at {shown(str(path))} is no key.",
+            f"The file of the key {name} is no key.",
             "A key is 32 bytes, as create_key writes them.",
             "Name the right file in [sealed].",
         )

@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from sfumato.engines.private_file import write_whole
-from sfumato.errors import EngineFailed, StoreTampered, WrongKey, shown
+from sfumato.errors import EngineFailed, StoreTampered, WrongKey
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.sealed.keys import Key, read_key
 
@@ -107,7 +107,7 @@ class Keyring:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.key: Key = read_key(path)
+        self.key: Key = read_key(path, "that [sealed] names")
         self._manifest = _beside(path, "manifest")
         self._mark = _beside(path, "tampered")
         self._known: tuple[tuple[int, int, int], Manifest] | None = None
@@ -121,20 +121,20 @@ class Keyring:
                 self._known = (stamp, self._parsed(self._manifest.read_bytes()[:_LONGEST]))
         except OSError:
             raise WrongKey(
-                f"Nothing was sealed with the key at {shown(str(self.path))}.",
+                "Nothing was sealed with the key that [sealed] names.",
                 "There is no manifest beside it, which says what lies in the store.",
                 "Name the key that was used, or seal rows first: sfumato.sealed.database.seal.",
             ) from None
         manifest = self._known[1]
         if manifest.rotated:
             raise WrongKey(
-                f"The key at {shown(str(self.path))} was rotated.",
+                "The key that [sealed] names was rotated.",
                 "Everything was sealed again with another key.",
                 "Name the new key in [sealed].",
             )
         if manifest.dataset != dataset:
             raise WrongKey(
-                f"The key at {shown(str(self.path))} seals another dataset.",
+                "The key that [sealed] names seals another dataset.",
                 "One key belongs to one dataset, because its manifest lies beside it.",
                 "Make another key for this one with create_key.",
             )
@@ -161,14 +161,14 @@ class Keyring:
         code, _, text = rest.partition("\n")
         if not hmac.compare_digest(fingerprint.encode(), self.key.derive("fingerprint").hex().encode()):
             raise WrongKey(
-                f"The key at {shown(str(self.path))} is not the one that this database was sealed with.",
+                "The key that [sealed] names is not the one that this database was sealed with.",
                 "The manifest beside it was written with another key.",
                 "Restore the key. Without it nothing that was sealed can be read.",
             )
         expected = hmac.new(self.key.derive("manifest"), f"{fingerprint}\n{text}".encode(), sha256).hexdigest()
         if not hmac.compare_digest(code.encode(), expected.encode()):
             raise WrongKey(
-                f"The manifest beside the key at {shown(str(self.path))} is damaged.",
+                "The manifest beside the key is damaged.",
                 "It is not what was written with this key.",
                 "Restore it from a backup, or seal the rows again: sfumato.sealed.database.rotate.",
             )
@@ -198,7 +198,7 @@ class Keyring:
             return _beside(self.path, f"{nonce[:16]}.units").read_bytes()
         except OSError:
             raise WrongKey(
-                f"A file of units beside the key at {shown(str(self.path))} is missing.",
+                "A file of units beside the key is missing.",
                 "Without it nobody knows how many rows each person has in the store.",
                 "Restore it from a backup, or seal the rows again: sfumato.sealed.database.rotate.",
             ) from None
