@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from tests.sealed.clinic import rows, sealed_policy
 
 from sfumato.policy.reading import read_policy
-from sfumato.sealed.database import open_sealed, seal
+from sfumato.sealed.database import open_sealed, rotate, seal
 from sfumato.sealed.manifest import Keyring, SealedEpoch, State
 from sfumato.sealed.stores import DuckDBCipherStore
 
@@ -103,6 +104,28 @@ def test_a_killed_sealer_leaves_all_or_nothing(
     if aborted:
         assert after.batches[1].sizes == aborted[0].sizes
         assert after.batches[1].nonce not in nonces
+
+
+@pytest.mark.parametrize("name", ["clinic.key", "new.key"])
+@pytest.mark.parametrize(("method", "before"), [("insert", False), ("drop", True)])
+def test_a_killed_rotation_is_taken_up_again(tmp_path: Path, name: str, method: str, before: bool) -> None:
+    policy, everybody = sealed_policy(tmp_path), rows(6)
+    seal(policy, "visits", everybody)
+    key = tmp_path / "keys" / name
+
+    def killed() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            dies(DuckDBCipherStore, method, 1, before, patch)
+            rotate(policy, key, {"visits": everybody})
+
+    assert os.WTERMSIG(in_a_child(killed)) == signal.SIGKILL
+    if name == "new.key":  # the old one still answers
+        assert count(policy) == everybody.num_rows
+    rotate(policy, key, {"visits": everybody})
+    policy["sealed"]["key"] = f"file:{key}"
+    assert count(policy) == everybody.num_rows
+    with duckdb.connect(str(tmp_path / "store" / "clinic.duckdb"), read_only=True) as store:
+        assert len(store.execute("SELECT 1 FROM duckdb_tables()").fetchall()) == 1
 
 
 def test_rows_of_an_aborted_batch_stay_counted_against_their_people(tmp_path: Path) -> None:

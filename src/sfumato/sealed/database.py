@@ -138,7 +138,8 @@ def rotate(
         before = _unfinished_or_old(old)
         _require_all(before, old, rows)
         new.open_ledger(before, confirm).close()
-        with nullcontext() if same else new.ring.sealing():
+        # whoever asks with the old key waits, and finds that it was rotated
+        with nullcontext() if same else new.ring.sealing(), nullcontext() if same else old.ring.changing():
             leaving = (*before.old, *_stored_names(old, before))
             if not same and new.ring.exists():
                 leaving = (*leaving, *_taken_up(new))
