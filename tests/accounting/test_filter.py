@@ -364,10 +364,10 @@ def test_a_budget_for_exactly_m_equal_questions_is_exact_for_every_m(questions: 
 
 
 def test_sums_of_long_fractions_stay_short_and_are_never_below_the_truth() -> None:
-    random.seed(8)
+    dice = random.Random(8)
     budget, exact = Filter(Fraction(1), Fraction(1, 10**6)), Fraction(0)
     for _ in range(300):
-        loss, delta = (Fraction(1, random.randrange(10**39, 10**40)) for _ in range(2))
+        loss, delta = (Fraction(1, dice.randrange(10**39, 10**40)) for _ in range(2))
         budget, exact = budget.charge(Approximate(Pure(loss, ADD), delta)), exact + loss
         assert budget.pure is not None
         assert exact <= budget.pure < exact + Fraction(300, UNIT)

@@ -338,6 +338,7 @@ def test_the_shortest_report_of_the_nearly_best_is_chosen() -> None:
     assert isinstance(choose(1, 1024), ProjectiveResponse)
     assert isinstance(choose(3, 16), DirectResponse)
     assert isinstance(choose(1, 2), DirectResponse)
+    assert isinstance(choose(200, 1000), DirectResponse)  # where a share of 192 digits would be all zeros
     for epsilon, d, most in ((1, 1024, None), (2, 300, 12), ("1/2", 50, 7), (4, 1000, 40), (5, 20, None)):
         oracles = [kind(epsilon, d) for kind in ORACLES]  # type: ignore[arg-type]
         short = [oracle for oracle in oracles if most is None or oracle.report_bits <= most]

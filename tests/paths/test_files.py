@@ -35,7 +35,7 @@ def test_one_person_changes_nobody_elses_rows(scheme: str, writer: str, tmp_path
     assert found == []
 
 
-@settings(max_examples=3, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False))
 @pytest.mark.parametrize("scheme", sorted(EVERYBODY))
 def test_no_random_source_lets_one_person_change_another(scheme: str, random: Random) -> None:

@@ -164,17 +164,13 @@ def _falls(count: int, source: Source) -> npt.NDArray[np.bool_]:
 
 
 def _together() -> tuple[tuple[str, float], ...]:
-    half = _ALONE.grid // 2 + _ALONE.half_life
-    pairs = [
-        (_ALONE.cell(-offset, 0), _ALONE.cell(-offset - shift, 0))
-        for offset in range(-half - 1, 1)
-        for shift in (-1, 1)
-    ]
+    """Return the loss of one answer alone, and of the same answer with a second one that is about nobody."""
+    pair = _ALONE.worst_cells(GAMMA)
     alone = ("one answer alone", log(_ALONE.worst_ratio(GAMMA)))
     joint = [
         (
             f"with a second answer {steps} grid steps out" if steps else "with a second answer in the middle",
-            log(max(worst_joint_ratio(*pair, _ALONE.cell(0, steps), GAMMA) for pair in pairs)),
+            log(worst_joint_ratio(*pair, _ALONE.cell(0, steps), GAMMA)),
         )
         for steps in _LATER
     ]

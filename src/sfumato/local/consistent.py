@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.errors import BadParameter
 from sfumato.local.oracle import Oracle
-from sfumato.local.reading import Reals, array_of
+from sfumato.local.reading import Reals, read_shares
 from sfumato.local.tally import Tally, tally_of
 
 _ROUNDS = 200
-_LARGEST = 1e12  # beyond, doubles cannot tell one share from another
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,12 +30,7 @@ def norm_sub(shares: object) -> ConsistentShares:
     >>> norm_sub([0.7, 0.5, -0.1]).shares.round(3).tolist()
     [0.6, 0.4, 0.0]
     """
-    array = array_of(shares)
-    if array is None or array.ndim != 1 or array.dtype.kind not in "fiu" or array.size == 0:
-        raise _no_shares()
-    given = array.astype(np.float64)
-    if not (np.abs(given) <= _LARGEST).all():
-        raise _no_shares()
+    given = read_shares(shares)
     falling = np.sort(given)[::-1]
     # with the j greatest kept, the number subtracted is (their sum - 1)/j; the right j is the last whose share stays
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
@@ -75,7 +68,3 @@ def most_likely(oracle: Oracle, tally: Tally) -> ConsistentShares:
         below, above = (middle, above) if shares(middle).sum() > 1 else (below, middle)
     found = shares((below + above) / 2)
     return ConsistentShares(found / found.sum(), "likelihood")
-
-
-def _no_shares() -> BadParameter:
-    return BadParameter("shares is no list of shares.", "Each is a finite number.", "Give what `estimate` returned.")

@@ -7,13 +7,22 @@ from sfumato.randomness.certified import exp_minus_bounds
 
 PRECISION = 192
 """Binary digits of the probabilities from which errors are computed: far more than a float can show."""
+_FINEST = 4096
 Bounds = tuple[int, int]
 """Integers low and high with low <= probability · 2^bits <= high."""
 
 
 def as_fraction(probability: Probability) -> Fraction:
-    """Return a probability to within 2^-192: for errors and error bars, never for a coin."""
-    return Fraction(probability.bounds(PRECISION)[0], 1 << PRECISION)
+    """Return a probability whose relative error, and that of what it leaves to 1, is below 2^-128.
+
+    It is for errors and error bars, never for a coin.
+    """
+    bits = PRECISION
+    while True:
+        low, high = probability.bounds(bits)
+        if bits > _FINEST or min(low, (1 << bits) - high).bit_length() > 128:
+            return Fraction(low, 1 << bits)
+        bits *= 2
 
 
 def split(probability: Probability, kept: int, others: int, bits: int) -> tuple[Bounds, Bounds]:

@@ -24,7 +24,6 @@ from sfumato.local.reading import (
     MOST_CATEGORIES,
     Integers,
     Reals,
-    array_of,
     given,
     integer_rows,
     listed,
@@ -34,6 +33,7 @@ from sfumato.local.reading import (
     read_epsilon,
     read_integer,
     read_key,
+    read_shares,
     read_value,
 )
 from sfumato.mechanisms.columns import integer_column
@@ -109,7 +109,7 @@ class Prefixes:
 
     def oracle(self, level: int) -> Coding:
         """Return the oracle of a level: of those whose report is an integer, the one that errs least."""
-        return _best(self.epsilon, min(self.buckets, self.alphabet ** self.levels[level]))
+        return _coding(self.epsilon, min(self.buckets, self.alphabet ** self.levels[level]))
 
     def listed(self, level: int) -> bool:
         """Say whether each prefix of a level has a bucket of its own."""
@@ -188,12 +188,13 @@ class Plan:
 
         Noise is taken as normal, and letters as if drawn at random: values that share prefixes are found more often.
         """
-        array = array_of(shares)
-        if array is None or array.ndim != 1 or array.dtype.kind not in "fiu" or array.size == 0:
-            raise _no_shares()
-        true = np.sort(array.astype(np.float64))[::-1]
-        if not np.isfinite(true).all() or true[-1] < 0 or true.sum() > 1 + 1e-9:
-            raise _no_shares()
+        true = np.sort(read_shares(shares))[::-1]
+        if true[-1] < 0 or true.sum() > 1 + 1e-9:
+            raise BadParameter(
+                "shares is no list of shares of all people.",
+                "Shares are at least 0 and sum to at most 1.",
+                "Give one share per value.",
+            )
         survival, space = np.ones(len(true)), self.prefixes
         names = _scattered(len(true), space.alphabet**space.length)
         candidates = space.alphabet ** space.levels[0]
@@ -321,7 +322,7 @@ def _read_domain(space: Prefixes) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _best(epsilon: Fraction, categories: int) -> Coding:
+def _coding(epsilon: Fraction, categories: int) -> Coding:
     oracles: tuple[Coding, ...] = (
         DirectResponse(epsilon, categories),
         ProjectiveResponse(epsilon, categories),
@@ -336,9 +337,3 @@ def _scattered(count: int, below: int) -> Integers:
     mixed: npt.NDArray[np.uint64] = (steps ^ (steps >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(32)
     return (mixed % np.uint64(below)).astype(np.int64)
-
-
-def _no_shares() -> BadParameter:
-    return BadParameter(
-        "shares is no list of shares.", "Shares are at least 0 and sum to at most 1.", "Give one share per value."
-    )

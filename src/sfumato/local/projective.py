@@ -86,7 +86,7 @@ class ProjectiveResponse(Frame, Coded):
     @property
     def geometry(self) -> Geometry:
         """The space that errs least for this epsilon."""
-        return _best(self.epsilon, self.categories)
+        return _best_space(self.epsilon, self.categories)
 
     @property
     def keep(self) -> ExpRatio:
@@ -172,7 +172,7 @@ class ProjectiveResponse(Frame, Coded):
 
 
 @lru_cache(maxsize=1024)
-def _best(epsilon: Fraction, categories: int) -> Geometry:
+def _best_space(epsilon: Fraction, categories: int) -> Geometry:
     """Return the space with enough points whose shares err least at share 0; of equals the smaller.
 
     Floats leave a short list; the exact variances of these decide.

@@ -16,6 +16,7 @@ LEAST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**9), 1000
 MOST_CATEGORIES = 2**22 - 1
 MOST_REPORTS_LISTED = 2**20
 _FINEST = 1 << 16
+_LARGEST_SHARE = 1e12
 BLOCK = 1 << 23
 """Coins that are tossed at once where each person tosses many: they stay in a few megabytes."""
 
@@ -149,3 +150,13 @@ def read_key(mechanism: Any) -> None:
     """Read the key of a hash family: bytes, at most 64."""
     if not isinstance(mechanism.key, bytes) or len(mechanism.key) > 64:
         raise BadParameter("key is no key.", "It is at most 64 bytes.", "Give for example b'survey 1', or nothing.")
+
+
+def read_shares(shares: object) -> Reals:
+    """Read one column of finite numbers, none of a size at which doubles cannot tell one share from another."""
+    array = array_of(shares)
+    if array is not None and array.ndim == 1 and array.size and array.dtype.kind in "fiu":
+        numbers = array.astype(np.float64)
+        if (np.abs(numbers) <= _LARGEST_SHARE).all():
+            return numbers
+    raise BadParameter("shares is no list of shares.", "Each is a finite number.", "Give one share per value.")

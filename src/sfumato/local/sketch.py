@@ -17,7 +17,6 @@ from sfumato.local.reading import (
     Integers,
     Octets,
     Reals,
-    array_of,
     given,
     listed,
     not_reports,
@@ -28,6 +27,7 @@ from sfumato.local.reading import (
     read_integer,
     read_items,
     read_key,
+    read_shares,
     read_value,
 )
 from sfumato.local.tally import Tally, tally_of
@@ -86,11 +86,7 @@ class SketchFrame(Wired):
 
         Over coins and hash families: the term of collisions, Σ f²/(hashes·width), does not shrink with more reports.
         """
-        array = array_of(shares)
-        size = integer(reports, "reports", 1)
-        if array is None or array.ndim != 1 or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
-            raise BadParameter("shares is no column of shares.", "Each is a number.", "Give one share per item.")
-        share = array.astype(np.float64)
+        share, size = read_shares(shares), integer(reports, "reports", 1)
         k, m = self.hashes, self.width
         others = (share**2).sum() - share**2
         collisions = (1 / m) * (1 - 1 / m) * (others / k + (1 - share) * (1 - 1 / k) / size)

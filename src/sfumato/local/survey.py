@@ -55,7 +55,7 @@ class Survey:
         shown = np.argsort(-self.truth)[:20]
         rows: list[dict[str, Value]] = [
             {
-                "key": _name(place, 24),  # not every machine can draw emoji
+                "key": _emoji_name(place, 24),  # not every machine can draw emoji
                 "value": float(self.shares[place]),
                 "low": float(self.intervals[place, 0]),
                 "high": float(self.intervals[place, 1]),
@@ -80,7 +80,7 @@ class Survey:
     def _table(self) -> str:
         lines = [f"   {'emoji':<36}{'estimate':>9}{'95 % interval':>20}{'truth':>9}"]
         for place in np.argsort(-self.shares)[:_SHOWN].tolist():
-            name, (low, high) = _name(place, 35), self.intervals[place]
+            name, (low, high) = _emoji_name(place, 35), self.intervals[place]
             between = f"{low:.2%} … {high:.2%}"
             lines.append(f"{EMOJI[place]} {name:<36}{self.shares[place]:>9.2%}{between:>20}{self.truth[place]:>9.2%}")
         held = int(((self.intervals[:, 0] <= self.truth) & (self.truth <= self.intervals[:, 1])).sum())
@@ -139,7 +139,7 @@ def run(people: int, epsilon: object, source: Source | None = None) -> Survey:
     )
 
 
-def _name(place: int, longest: int) -> str:
+def _emoji_name(place: int, longest: int) -> str:
     return unicodedata.name(EMOJI[place]).lower()[:longest]
 
 

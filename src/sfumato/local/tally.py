@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadParameter
+from sfumato.local.reading import no_reports
 
 _MOST = 2**62
 
@@ -47,7 +48,7 @@ def tally_of(oracle: object, tally: object) -> Tally:
     if not isinstance(tally, Tally) or tally.oracle != oracle:
         raise another_oracle()
     if tally.reports == 0:
-        raise BadParameter("There is no report.", "A share of nobody means nothing.", "Collect at least one report.")
+        raise no_reports()
     return tally
 
 

@@ -53,7 +53,7 @@ class Law:
         """Return variance and fourth cumulant of the integer law.
 
         >>> Law(False, 10.0).moments, [round(value) for value in Law(True, 10.0).moments]
-        ((100.0, 0.0), [200, 119999])
+        ((100.0, 0.0), [200, 120000])
         """
         if self.laplace:
             x, rest = np.exp(-1 / self.scale), -np.expm1(-1 / self.scale)

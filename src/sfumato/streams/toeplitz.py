@@ -70,7 +70,7 @@ def summed_inverse(coefficients: npt.NDArray[Any]) -> Floats:
     Floats are fine: this is arithmetic about errors, from public numbers.
 
     >>> summed_inverse(np.array([2, 1, 1]))
-    array([0.5 , 0.25, 0.125])
+    array([0.5  , 0.25 , 0.125])
     """
     first = float(coefficients[0])
     series = np.diff(np.asarray(coefficients, dtype=np.float64), prepend=0.0) / first
