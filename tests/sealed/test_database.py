@@ -1,6 +1,7 @@
 """A sealed database answers as the plain one does: the same event, the same exact aggregates, the same refusals."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -348,3 +349,30 @@ def test_tokens_are_a_permutation_that_hangs_on_key_and_epoch(tmp_path: Path) ->
     assert all(sorted(tokens) == list(range(12)) for tokens in drawn)
     assert drawn[0] == drawn[3]
     assert len(set(drawn)) == 3
+
+
+def test_those_who_ask_and_one_who_seals_do_not_disturb_each_other(tmp_path: Path) -> None:
+    policy = sealed_policy(tmp_path)
+    seal(policy, "visits", rows(5))
+    with open_sealed(policy) as database, ThreadPoolExecutor(5) as pool:
+        asked = [pool.submit(_asked, database, at) for at in range(12)]
+        sealing = pool.submit(lambda: [seal(policy, "visits", rows(3, first=100 * at)).kept for at in (1, 2)])
+        assert all(answer.result() for answer in asked)
+        assert min(sealing.result()) > 0
+        database.check()
+
+
+def _asked(database: SealedDatabase, at: int) -> list[dict[str, Any]]:
+    return database.ask(f"SELECT SUM(age) + {at} AS s FROM visits", epsilon="1").rows()  # noqa: S608
+
+
+def test_an_analyst_spends_from_a_budget_of_their_own(tmp_path: Path) -> None:
+    policy = {**sealed_policy(tmp_path), "analysts": {"research": {"epsilon": 1}}}
+    seal(policy, "visits", rows(5))
+    with pytest.raises(UnknownName):
+        open_sealed(policy, analyst="press")
+    with open_sealed(policy, analyst="research") as database:
+        assert database.history() == ()  # the sizes are the dataset's
+        database.ask("SELECT COUNT(*) FROM visits", epsilon="1")
+        with pytest.raises(BudgetExhausted):
+            database.ask("SELECT SUM(age) FROM visits", epsilon="1")
