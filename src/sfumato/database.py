@@ -265,7 +265,9 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             "Its rows are ciphertexts, and there is no source to read.",
             "Open it with sfumato.sealed.database.open_sealed.",
         )
-    if policy.ledger.path is not None and not policy.ledger.path.exists() and was_paid_for(policy):
+    place = policy.ledger.path
+    # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
+    if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
         raise damaged(
             "Its file is gone, and the snapshot of the data that it paid for is still there.",
             "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "

@@ -177,3 +177,13 @@ def test_literal_rows_need_no_table(engine: DuckDB) -> None:
     assert engine.public.kept(pair, (), (name,)).most == 1
     assert engine.public.kept(nothing, (), ()).most == 0
     assert engine.public.kept(Given("one", (), ((),)), (), ()).most == 1
+
+
+def test_a_public_table_that_is_too_long_for_free_questions_can_still_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.analysis.work.MOST_WORK", 2)
+    table = opened(tmp_path, {"staff": {"public": True}}, {"staff": pa.table({"floor": [3, 1, 2]})})
+    facts = table.catalog.tables["staff"].field("floor").facts
+    assert (facts.low, facts.high) == (1, 3)
+    table.close()

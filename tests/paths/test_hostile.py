@@ -330,6 +330,9 @@ PAIRS = "visits a JOIN visits b ON a.patient_id = b.patient_id"
     [
         f"SELECT COUNT(*) FROM {PAIRS} WHERE a.city || b.city LIKE '%x%y%'",
         f"SELECT COUNT(*) FROM {PAIRS} AND a.city || b.city LIKE '%x%y%'",
+        f"SELECT COUNT(*) FROM {PAIRS} AND UPPER(a.city || b.city) = 'X'",
+        f"SELECT COUNT(*) FROM {PAIRS} AND (a.city || b.city LIKE '%x%y%') = TRUE",
+        f"SELECT COUNT(*) FROM {PAIRS.replace('JOIN', 'LEFT JOIN')} AND UPPER(a.city) = 'X'",
         f"SELECT COUNT(*) FILTER (WHERE a.city || b.city LIKE '%x%y%') FROM {PAIRS}",
         f"SELECT UPPER(a.city || b.city) = 'X' AS k, COUNT(*) FROM {PAIRS} GROUP BY k",
         f"SELECT SUM(n) FROM (SELECT POSITION(a.city IN b.city || 'x') AS n FROM {PAIRS}) t WHERE n < 5",

@@ -15,6 +15,7 @@ from tests.paths.worlds import a_world, policy, write
 import sfumato
 from sfumato.cli import main
 from sfumato.database import refreshed
+from sfumato.engines import registration
 from sfumato.errors import (
     BadParameter,
     BadSource,
@@ -47,7 +48,15 @@ def _other_columns(folder: Path) -> None:
         shutil.copy(next((folder / "data").rglob("survey*.parquet")), path)
 
 
-BREAKS = [_gone, _corrupt, _other_columns]
+def _dangling(folder: Path) -> None:
+    (folder / "data" / "more.parquet").symlink_to(folder / "nowhere")
+
+
+def _pipe(folder: Path) -> None:
+    os.mkfifo(folder / "data" / "more.parquet")
+
+
+BREAKS = [_gone, _corrupt, _other_columns, _dangling, _pipe]
 
 
 @pytest.mark.parametrize("happens", BREAKS)
@@ -74,6 +83,23 @@ def test_whatever_happens_to_the_files_an_analyst_sees_no_difference(
         with pytest.raises(Refusal):  # the owner sees why
             database.refresh()
         assert database.ask(COUNT, epsilon=1).receipt.version == first.receipt.version
+
+
+@pytest.mark.parametrize("refresh", ["manual", "on-change"])
+def test_a_disk_that_fails_while_a_snapshot_is_taken_leaves_the_one_before(
+    tmp_path: Path, refresh: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = {**_clinic(tmp_path), "refresh": refresh}
+    with sfumato.open(words, analyst="research") as database:
+        first = database.ask(COUNT, epsilon=1)
+    _clinic(tmp_path, seed=6)
+    monkeypatch.setattr(registration, "_build", _full)
+    with sfumato.open(words, analyst="research") as database:
+        assert database.ask(COUNT, epsilon=1).receipt == first.receipt
+
+
+def _full(*_: object) -> Path:
+    raise OSError(28, "No space left on device")
 
 
 def test_only_the_first_opening_and_refresh_take_a_snapshot(tmp_path: Path) -> None:

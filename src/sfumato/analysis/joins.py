@@ -123,7 +123,7 @@ def _with_public(join: Join, private: Analysed, other: Analysed, used: Used, pub
     most = other.flow.most if isinstance(other.flow, Kept) else 0
     _check_pairs(owned.rows * most, owned.rows, join.at)
     flow = Pair(join.kind, private.flow, other.flow, condition)
-    check_characters(flow, owned.rows * most, _tests(condition), join.at)
+    check_characters(flow, owned.rows * most, _tests(join.kind, condition, private, other), join.at)
     inner = join.kind is JoinKind.INNER
     return replace(
         private,
@@ -218,7 +218,7 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
     limits = [groups for groups in (first.groups, second.groups) if groups is not None]
     owned = Owned(first.unit, True, rows, min(limits, default=None), unique, first.names + second.names)
     flow = Pair(join.kind, left.flow, right.flow, condition)
-    check_characters(flow, rows, _tests(condition), join.at)
+    check_characters(flow, rows, _tests(join.kind, condition, left, right), join.at)
     analysed = Analysed(
         flow,
         _after(join, scope),
@@ -230,12 +230,24 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
     return analysed, None if _says_so(join.condition, scope) else _note(first, second)
 
 
-def _tests(condition: Scalar | None) -> tuple[Scalar, ...]:
-    """Return what is looked at for each pair; equalities are looked up, each side by itself."""
+def _tests(kind: JoinKind, condition: Scalar | None, left: Analysed, right: Analysed) -> tuple[Scalar, ...]:
+    """Return what is looked at for each pair; what equalities compare is looked up, if each side has one table."""
     if condition is None:
         return ()
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
-    return tuple(part for part in parts if part.operator is not Operator.EQUAL)
+    return tuple(
+        part for part in parts if part.operator is not Operator.EQUAL or not _is_looked_up(kind, part, left, right)
+    )
+
+
+def _is_looked_up(kind: JoinKind, equality: Scalar, left: Analysed, right: Analysed) -> bool:
+    """Whether each side is computed for the rows of one table, once, and not for each pair."""
+    tables = [{label for label, _, _ in outputs(side.flow)} for side in (left, right)]
+    sides = [{label for label, _ in columns(side)} for side in equality.arguments]
+    if any(side & tables[0] and side & tables[1] for side in sides):
+        return False
+    # a condition on the left table alone does not choose its rows in a LEFT JOIN: it is tested for each pair
+    return kind is JoinKind.INNER or any(side & tables[1] for side in sides)
 
 
 def _check_pairs(rows: int, before: int, position: Position) -> None:

@@ -70,17 +70,17 @@ class DuckDBPublic:
         self._tables = tables
         self._run = run
         self._clocks = local()
+        self._names = count(1)  # it goes on in a forked process: no table there has the name of a parent's
         self._forget()
 
     def _forget(self) -> None:
         """Begin anew: in a process that was forked, nothing that was computed is there."""
-        self._process = os.getpid()
         self._lock = Lock()
         self._known: dict[Hashable, Any] = {}
         self._held: OrderedDict[Hashable, _KeptTable] = OrderedDict()
         self._unused: deque[str] = deque()
-        self._names = count(1)
         self._home = object()
+        self._process = os.getpid()  # last: another thread that finds it must find nothing of the parent's
 
     @contextmanager
     def one_question(self) -> Iterator[None]:
@@ -116,9 +116,18 @@ class DuckDBPublic:
         compared = {f"k{at}": key for at, key in enumerate(keys)}
         found = f"({projected(flow, self._tables, named | compared)} LIMIT {MOST_ROWS + 1})"
         listed = ", ".join([*named, f"{_rank(list(compared))} AS {quoted(RANK)}"])
-        self._ask(f"CREATE TABLE {relation} AS SELECT {listed} FROM {found}")  # noqa: S608
-        self._unused.append(name)  # until it is known to be of use
-        texts = [one for one, scalar in named.items() if scalar.facts.kind is Kind.TEXT]
+        try:
+            self._ask(f"CREATE TABLE {relation} AS SELECT {listed} FROM {found}")  # noqa: S608
+            made = self._measured(name, columns)
+        except BaseException:
+            self._unused.append(name)  # not before: another thread drops what is in there
+            raise
+        finalize(made, self._unused.append, name).atexit = False
+        return made
+
+    def _measured(self, name: str, columns: tuple[Scalar, ...]) -> _KeptTable:
+        relation = f"memory.main.{quoted(name)}"
+        texts = [f"c{at}" for at, scalar in enumerate(columns) if scalar.facts.kind is Kind.TEXT]
         characters = " + ".join(["0", *(f"coalesce(sum(strlen({text})), 0)" for text in texts)])
         ((rows, text, most),) = self._ask(
             f"SELECT count(*), {characters}, max({quoted(RANK)}) FROM {relation}"  # noqa: S608
@@ -130,10 +139,7 @@ class DuckDBPublic:
                 f"There may be {MOST_ROWS:,} of them, and {MOST_BYTES >> 20:,} MB.",
                 "Choose them with WHERE, use fewer of their columns, or join by an equality.",
             )
-        made = _KeptTable(name, int(rows), size, int(most or 0), self._home)
-        self._unused.remove(name)
-        finalize(made, self._unused.append, name).atexit = False
-        return made
+        return _KeptTable(name, int(rows), size, int(most or 0), self._home)
 
     def at_home(self, flow: Flow) -> Flow:
         """Return a flow whose kept rows are this engine's.
@@ -216,7 +222,8 @@ class DuckDBPublic:
         """Return what is known of a flow. What is known of kept rows is kept with them: other rows may differ."""
 
         def checked() -> Fact:
-            self.check(flow)
+            if not isinstance(flow, Read):  # a table by itself is looked at when it is opened, however long it is
+                self.check(flow)
             return answer()
 
         if isinstance(flow, Kept):

@@ -50,7 +50,8 @@ def _table(policy: Policy, table: Table, folder: Path) -> Files:
 
 
 def _file(path: Path, target: Path, wanted: Callable[[str], bool]) -> None:
-    with pq.ParquetFile(path) as source:
+    # the old INT96 reaches beyond the nanoseconds that Arrow would make of it: what goes further would come round again
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as source:
         flat = [field for field in source.schema_arrow if wanted(field.name) and not pa.types.is_nested(field.type)]
         if not flat:
             raise EngineFailed()

@@ -265,7 +265,7 @@ class _Taken:
         """Return the snapshot when it is complete; the one before where there is one and this cannot be taken."""
         try:
             stamp, built = self._complete(progress)
-        except Refusal:
+        except (Refusal, OSError):
             if before is None:
                 raise
             return before

@@ -165,7 +165,14 @@ def _data_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
         below[:] = [name for name in below if not name.startswith((".", "_"))]
         for name in names:
             if name.lower().endswith(endings) and not name.startswith((".", "_")):
-                yield Path(parent) / name
+                path = Path(parent) / name
+                if not path.is_file():  # whoever opened a pipe would wait for ever
+                    raise BadSource(
+                        "source holds something that is called like a file of data and is none.",
+                        "A link that leads nowhere, or a pipe, cannot be read like a file.",
+                        "Remove it, or put the file in its place.",
+                    )
+                yield path
 
 
 def _filed(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files) -> SourceTable:
