@@ -5,16 +5,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.connection import Limits
 from sfumato.engines.desk import evaluate
-from sfumato.engines.duckdb_engine import DuckDB, Job
+from sfumato.engines.duckdb_engine import DuckDB
+from sfumato.engines.engine import Engine
 from sfumato.engines.registration import has_changed, snapshot, was_paid_for
 from sfumato.engines.versions import fresh_id
-from sfumato.errors import BadParameter, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
+from sfumato.errors import BadParameter, BadPolicy, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger
@@ -43,19 +44,20 @@ class Prepared:
 
     sql: str
     plan: Plan
-    job: Job
+    job: Any
+    """What the engine prepared, and runs after the charge."""
     question: str
-    engine: DuckDB
+    engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
 
 
 class Database:
     """A dataset under its policy, for one account. Threads may share it; close it, or use it as a context manager."""
 
-    def __init__(self, policy: Policy, account: str, engine: DuckDB, ledger: Ledger, source: Source) -> None:
+    def __init__(self, policy: Policy, account: str, engine: Engine, ledger: Ledger, source: Source) -> None:
         self.policy = policy
         self.account = account
-        self._engine = engine
+        self._engine: Any = engine  # the audits look behind the protocol, at an engine that they know
         self._ledger = ledger
         self._source = source
         self._policy_hash = policy_hash(policy)
@@ -143,10 +145,11 @@ class Database:
     def _prepare(self, sql: str, epsilon: object, within: object, delta: object) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""
         self._check_open()
-        engine = self._engine
+        engine: Engine = self._engine
         query = parse(sql, engine.catalog)  # text -> our own algebra; nothing else goes further
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
+        engine.check(private)
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
@@ -240,7 +243,7 @@ def open(
     read = read_policy(policy)
     if analyst is None:
         return _opened(read, "", progress or _silent, confirm)
-    account = _account(read, analyst)
+    account = account_of(read, analyst)
     try:
         return _opened(read, account, progress or _silent, confirm)
     except (BadSource, EngineFailed):
@@ -256,6 +259,12 @@ def refreshed(
 
 
 def _opened(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool = False) -> Database:
+    if policy.sealed is not None:
+        raise BadPolicy(
+            "This policy is of a sealed database.",
+            "Its rows are ciphertexts, and there is no source to read.",
+            "Open it with sfumato.sealed.database.open_sealed.",
+        )
     place = policy.ledger.path
     # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
     if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
@@ -275,7 +284,8 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
     return Database(policy, account, engine, ledger, system_source())
 
 
-def _account(policy: Policy, analyst: object) -> str:
+def account_of(policy: Policy, analyst: object) -> str:
+    """Return the account of an analyst whom the policy names."""
     found = policy.analyst(analyst) if isinstance(analyst, str) else None
     if found is not None:
         return fold(found.name)

@@ -234,6 +234,12 @@ class PolicyWeakened(Refusal):
     code = "policy_weakened"
 
 
+class StoreTampered(Refusal):
+    """A sealed store answered what no honest store answers. Nothing is asked of it again until its owner rotates."""
+
+    code = "store_tampered"
+
+
 class StreamDamaged(Refusal):
     """The file of a stream is not what was written: cut, edited, or older than what was already released."""
 
@@ -244,6 +250,12 @@ class StreamUnavailable(Refusal):
     """A stream is open elsewhere, or its file could not be read or written durably. The step does not count."""
 
     code = "stream_unavailable"
+
+
+class WrongKey(Refusal):
+    """The key of a sealed database is missing, readable by others, or not the one that it was sealed with."""
+
+    code = "wrong_key"
 
 
 REFUSALS: tuple[type[Refusal], ...] = (
@@ -269,6 +281,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     PolicyWeakened,
     QueryTooLarge,
     RawRows,
+    StoreTampered,
     StreamDamaged,
     StreamUnavailable,
     UnboundedSum,
@@ -278,5 +291,6 @@ REFUSALS: tuple[type[Refusal], ...] = (
     UnsafeJoin,
     UnsupportedEvent,
     UnsupportedSql,
+    WrongKey,
 )
 """Every refusal there is, by code: `sfumato codes` prints this list and the docs are checked against it."""

@@ -142,7 +142,7 @@ def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: p
         def failing(job: object) -> object:
             if any("sum(" in (statement or "") for statement in job.statements):  # type: ignore[attr-defined]
                 raise QueryTooLarge(f"There is a {CANARY}.", "So it is.", "Look away.")
-            return run(job)  # type: ignore[arg-type]
+            return run(job)
 
         monkeypatch.setattr(other._engine, "run", failing)
         asked = [

@@ -11,7 +11,7 @@ from sfumato.lab.seeded import Seeded, coins, one_in, single, subsets
 
 
 def test_the_attacks_have_the_names_of_the_command_line() -> None:
-    assert list(ATTACKS) == ["reconstruct", "difference", "average", "link", "float", "randomness"]
+    assert list(ATTACKS) == ["reconstruct", "difference", "average", "link", "float", "randomness", "encrypted"]
     assert all(run.__doc__ for run in ATTACKS.values())
 
 

@@ -369,6 +369,8 @@ def test_a_known_key_is_really_read() -> None:
 def _spoil(policy: dict[str, Any], key: str) -> None:
     node = policy
     *way, last = key.split(".")
+    if way[:1] == ["sealed"]:
+        policy["sealed"] = {"key": "file:/k/c.key", "store": "duckdb:/s/c.duckdb", "epsilon": 1, "delta": 1e-9}
     for part in way:
         node = node[{"TABLE": "lineitem", "COLUMN": "l_price", "ANALYST": "press"}.get(part, part)]
     node[last] = 1j

@@ -68,7 +68,7 @@ def facts_of(column: Column) -> Facts:
     if column.type is ColumnType.DECIMAL and column.step is None:
         return Facts(kind, Kind.REAL)
     step = Fraction(1) if column.step is None else column.step
-    grid, keys = column.grid, [cell for cell in _cells(column) or () if isinstance(cell, int)]
+    grid, keys = column.grid, [cell for cell in declared_cells(column) or () if isinstance(cell, int)]
     if keys:  # whatever is no key is absent from the copy
         return Facts(kind, Kind.INTEGER, step=step, low=min(keys), high=max(keys))
     if grid is not None:
@@ -83,7 +83,7 @@ def _listed(column: Column) -> tuple[Value, ...]:
     return column.values if isinstance(column.values, tuple) else ()
 
 
-def _cells(column: Column) -> tuple[Cell, ...] | None:
+def declared_cells(column: Column) -> tuple[Cell, ...] | None:
     """Return the public values that the policy itself names."""
     if isinstance(column.values, tuple):
         return tuple(_cell(column, value) for value in column.values)
@@ -111,7 +111,7 @@ def _private_table(table: DeclaredTable, copies: Mapping[str, CopiedTable], run:
             facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
             fields.append(Field(fold(own.name), _stored_unit(table, copies), facts, own.unique))
         else:
-            cells = _referenced(column, copies, run) if isinstance(column.values, Reference) else _cells(column)
+            cells = _referenced(column, copies, run) if isinstance(column.values, Reference) else declared_cells(column)
             fields.append(Field(fold(column.name), column.name, facts_of(column), column.unique, cells))
     return Table(
         fold(table.name),

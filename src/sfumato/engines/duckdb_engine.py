@@ -7,7 +7,7 @@ from weakref import finalize
 
 from sfumato.analysis.catalog import Catalog
 from sfumato.analysis.flow import Given, Kept, Read, Show
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Cell, PrivateQuery
 from sfumato.analysis.work import check_work
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.catalog_of import catalog_of
@@ -53,18 +53,21 @@ class DuckDB:
         self.public = DuckDBPublic(tables.public, self._reader.rows)
         self.catalog = catalog_of(policy, registered, self.public, self._reader.rows)
 
+    def check(self, private: PrivateQuery) -> None:
+        """Accept every question that was analysed: it has a statement here."""
+
     def prepare(self, plan: Plan) -> Job:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
         self._reader.ready()
         if plan.groups:
-            _check_outcome(plan)
+            check_outcome(plan)
         else:
             self.public.check(plan.private.outcome)  # a quote refuses what asking would
         groups = tuple(
             replace(one, group=replace(one.group, rows=self.public.at_home(one.group.rows))) for one in plan.groups
         )
         plan = replace(plan, groups=groups)
-        return Job(plan, tuple(_checked(group_sql(group, self._tables)) for group in groups))
+        return Job(plan, tuple(checked(group_sql(group, self._tables)) for group in groups))
 
     def run(self, job: Job) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged."""
@@ -74,7 +77,7 @@ class DuckDB:
     def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
         self.public.check(show)
-        rows = self._reader.free_rows(_checked(flow_sql(show, self._public_tables)) or "")
+        rows = self._reader.free_rows(checked(flow_sql(show, self._public_tables)) or "")
         return [[row[at] for row in rows] for at in range(len(show.items))]
 
     def close(self) -> None:
@@ -97,7 +100,7 @@ class DuckDB:
         return GroupAggregates(found, _columns(names, rows, width), units)
 
 
-def _check_outcome(plan: Plan) -> None:
+def check_outcome(plan: Plan) -> None:
     """Refuse what would compute for ever with the noisy groups: that is free, too."""
     cells = {one.group.label: one.group.cells if one.group.public_keys else SELECTED for one in plan.groups}
 
@@ -107,7 +110,8 @@ def _check_outcome(plan: Plan) -> None:
     check_work(plan.private.outcome, size)
 
 
-def _checked(statement: str | None) -> str | None:
+def checked(statement: str | None) -> str | None:
+    """Refuse a statement that is too long."""
     if statement is not None and len(statement) > LONGEST:
         raise QueryTooLarge(
             "The query becomes a statement that is too long.",

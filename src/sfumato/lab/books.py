@@ -84,7 +84,7 @@ def _charges(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     with opened(policy, folder, Seeded(seed)) as database:
         engine = _Watched(database._engine)
         engine.listener = lambda: [entry.state for entry in database.history()]
-        watched = Database(database.policy, "", engine, database._ledger, Seeded(seed))  # type: ignore[arg-type]
+        watched = Database(database.policy, "", engine, database._ledger, Seeded(seed))
         quote = watched.explain(ASKED, epsilon="1/2")
         if engine.told or watched.budget().spent.epsilon:
             yield "a quote read data or cost something"

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sfumato.errors import BadParameter, shown
-from sfumato.lab import averaging, biased, floating, linkage, reconstruction, timing, tracker
+from sfumato.lab import averaging, biased, encrypted, floating, linkage, reconstruction, timing, tracker
 from sfumato.lab.audit import audit_policy
 from sfumato.lab.seeded import Seeded
 
@@ -58,6 +58,13 @@ def bend_coins(seed: int, plot: Path | None) -> str:
     return found.report() + draw("biased", found)
 
 
+def match_frequencies(seed: int, plot: Path | None) -> str:
+    """Read encrypted columns by the frequencies of another year, and try the same on a sealed store."""
+    draw = _drawing(plot)
+    found = encrypted.run(5_000, Seeded(seed))
+    return found.report() + draw("encrypted", found)
+
+
 ATTACKS: dict[str, Command] = {
     "reconstruct": reconstruct,
     "difference": difference,
@@ -65,6 +72,7 @@ ATTACKS: dict[str, Command] = {
     "link": link,
     "float": read_doubles,
     "randomness": bend_coins,
+    "encrypted": match_frequencies,
 }
 
 AUDIT: Callable[[Path, float], str] = audit_policy

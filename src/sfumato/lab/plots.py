@@ -7,6 +7,7 @@ import altair as alt
 
 from sfumato.lab.averaging import Averaging
 from sfumato.lab.biased import Biased
+from sfumato.lab.encrypted import Encrypted
 from sfumato.lab.floating import Floating
 from sfumato.lab.linkage import Linkage
 from sfumato.lab.reconstruction import Reconstruction
@@ -116,6 +117,27 @@ def biased(found: Biased) -> alt.TopLevelMixin:
         color=alt.Color("what:N", sort=None, title=None),
     )
     titled: alt.Chart = chart.properties(width=_WIDTH, title="biased coins")
+    return titled
+
+
+def encrypted(found: Encrypted) -> alt.TopLevelMixin:
+    """Rows recovered from each column, beside what the public mode alone guesses."""
+    rows: list[Row] = []
+    for scheme, columns in (("", found.columns), ("sealed: ", found.sealed)):
+        for one in columns:
+            name = f"{scheme}{one.name}, {one.scheme}"
+            rows += [
+                {"column": name, "recovered": one.recovered, "what": "attack"},
+                {"column": name, "recovered": one.guessed, "what": "public mode"},
+            ]
+    chart: alt.Chart = _chart(rows).mark_bar()
+    chart = chart.encode(
+        x=alt.X("recovered:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"), title="rows recovered"),
+        y=alt.Y("column:N", sort=None, title=None, axis=alt.Axis(labelLimit=400)),
+        yOffset=alt.YOffset("what:N", sort=None),
+        color=alt.Color("what:N", sort=None, title=None),
+    )
+    titled: alt.Chart = chart.properties(width=_WIDTH, title="encrypted columns")
     return titled
 
 

@@ -22,6 +22,7 @@ from sfumato.policy.policy import (
     Policy,
     PrivacyUnit,
     Reference,
+    SealedTable,
     Table,
     UnitColumn,
     UnitPath,
@@ -44,6 +45,7 @@ def canonical_text(policy: Policy) -> str:
             f"epsilon = {_value(policy.budget.epsilon)}",
             f"delta = {_value(policy.budget.delta)}",
             f"query_delta = {_value(policy.budget.query_delta)}",
+            *_sealing(policy),
             *(line for table in sorted(policy.tables, key=_folded) for line in _table(table)),
             *(line for analyst in sorted(policy.analysts, key=_folded) for line in _analyst(analyst)),
         ]
@@ -74,7 +76,7 @@ def words_about(policy: Policy, names: Iterable[str]) -> str:
         if table is not None and name not in found:
             found[name] = table
             waiting += [fold(other) for other in _leads_to(table)]
-    text = _lines([f"neighbours = {_quoted(policy.neighbours)}"]) + _words(found.values())
+    text = _lines([f"neighbours = {_quoted(policy.neighbours)}", *_sealing(policy)]) + _words(found.values())
     return sha256(text.encode()).hexdigest()
 
 
@@ -108,6 +110,24 @@ def _analyst(analyst: Analyst) -> list[str]:
     ]
 
 
+def _sealing(policy: Policy) -> list[str]:
+    """Return what is promised of a sealed store; where it and its key lie is not part of it."""
+    if policy.sealed is None:
+        return []
+    return [
+        "[sealed]",
+        f"epsilon = {_value(policy.sealed.epsilon)}",
+        f"delta = {_value(policy.sealed.delta)}",
+        f"integrity = {policy.sealed.integrity}",
+    ]
+
+
+def _sealed(sealed: SealedTable) -> list[str]:
+    named = {key: getattr(sealed, key) for key in ("cells", "measures", "squares", "nulls", "splayed")}
+    lists = [f"{key} = [{', '.join(sorted(_name(name) for name in names))}]" for key, names in named.items()]
+    return [*lists, f"capacity = {sealed.capacity}"]
+
+
 def _table(table: Table) -> list[str]:
     lines = [f"[tables.{_name(table.name)}]"]
     if table.unit is None:
@@ -116,6 +136,8 @@ def _table(table: Table) -> list[str]:
         lines += [f"unit = {_quoted(_unit(table.unit))}", f"rows_per_unit = {table.rows_per_unit}"]
     if table.groups_per_unit is not None:
         lines.append(f"groups_per_unit = {table.groups_per_unit}")
+    if table.sealed is not None:
+        lines += _sealed(table.sealed)
     if table.columns:
         lines.append(f"[tables.{_name(table.name)}.columns]")
     return lines + [_column(column) for column in sorted(table.columns, key=_folded)]

@@ -10,6 +10,7 @@ SOURCES = (*FILES, "postgresql", "spark")
 LEDGERS = ("sqlite", "postgresql")
 _LONGEST = 4096
 _SYNONYMS = {"postgres": "postgresql", "sqlite3": "sqlite", "pq": "parquet", "tsv": "csv"}
+_EXAMPLES = {"sqlite": "clinic.ledger", "file": "../keys/clinic.key"}
 _SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".duckdb": "duckdb", ".ledger": "sqlite", ".sqlite": "sqlite"}
 
 
@@ -29,7 +30,7 @@ def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Locat
             entry,
             f"names no path after {scheme}:.",
             "A file or folder is written as a plain path, relative to the policy file or absolute.",
-            f"Write for example {scheme}:{'clinic.ledger' if scheme == 'sqlite' else 'data'}.",
+            f"Write for example {scheme}:{_EXAMPLES.get(scheme, 'data')}.",
         )
     return Location(scheme, rest, None if scheme == "spark" else (folder / rest).absolute())
 
@@ -67,5 +68,5 @@ def _unknown(entry: Entry, words: str, scheme: str, schemes: tuple[str, ...]) ->
         entry,
         f'starts with "{scheme}:".' if scheme.isalnum() and len(scheme) <= 20 else "does not start with a scheme.",
         f"It says first how to read what follows: {', '.join(f'{known}:' for known in schemes)}.",
-        f"{advice}Write for example {schemes[0]}:{'data' if schemes == SOURCES else 'clinic.ledger'}.",
+        f"{advice}Write for example {schemes[0]}:{_EXAMPLES.get(schemes[0], 'data')}.",
     )

@@ -105,6 +105,10 @@ class Column:
         low, high = Fraction(position(self.bounds.low)), Fraction(position(self.bounds.high))
         return Grid(low, high, Fraction(1) if self.step is None else self.step)
 
+    def steps(self, value: Value) -> int:
+        """Return the integer that stands for a declared value that is no text."""
+        return int(Fraction(position(value)) / (self.step or 1))
+
 
 @dataclass(frozen=True, slots=True)
 class UnitColumn:
@@ -132,6 +136,21 @@ PrivacyUnit = UnitColumn | UnitPath | EachRow
 
 
 @dataclass(frozen=True, slots=True)
+class SealedTable:
+    """What a store of ciphertexts holds of a table, by the names of its columns."""
+
+    cells: tuple[str, ...]
+    measures: tuple[str, ...]
+    squares: tuple[str, ...]
+    """The measures of which a variance can be asked."""
+    nulls: tuple[str, ...]
+    """The measures that may be NULL."""
+    splayed: tuple[str, ...]
+    capacity: int
+    """The most rows of one cell, dummies included."""
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table of the source: public, or protected in its privacy unit."""
 
@@ -144,6 +163,8 @@ class Table:
     """The most rows that one unit keeps; None for a public table."""
     groups_per_unit: int | None = None
     """The most groups that one unit may touch in one answer; None where only the rows bound them."""
+    sealed: SealedTable | None = None
+    """What is sealed of it, in a policy with [sealed]."""
 
     @property
     def public(self) -> bool:
@@ -184,6 +205,18 @@ class Location:
     """The absolute path of a file or folder; None where the target is not one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sealing:
+    """Where the key and the ciphertexts lie, what the padded sizes cost, and how surely a change is noticed."""
+
+    key: Location
+    store: Location
+    epsilon: Fraction
+    delta: Fraction
+    integrity: int
+    """A store that changes an answer is believed with a probability of at most 2^-integrity."""
+
+
 class Refresh(StrEnum):
     """When another snapshot of the source is taken."""
 
@@ -203,6 +236,8 @@ class Policy:
     tables: tuple[Table, ...]
     analysts: tuple[Analyst, ...]
     refresh: Refresh = Refresh.MANUAL
+    sealed: Sealing | None = None
+    """The sealed store, which then is the source, too."""
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name in any case, or None."""

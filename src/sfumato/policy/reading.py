@@ -15,19 +15,21 @@ from sfumato.policy.columns import COLUMN_KEYS
 from sfumato.policy.entry import Entry, check_name, choice, missing, named, number, refuse, section, shown, text
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_location
-from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh
+from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing
+from sfumato.policy.sealing import SEALED_KEYS, read_sealing
 from sfumato.policy.tables import TABLE_KEYS, read_tables
 
 LARGEST_FILE = 2**20
 MOST_ANALYSTS = 10_000
 NAMELESS = "dataset"
 """The name of a dict without one; a file without one is called after itself."""
-TOP_KEYS = ("name", "source", "ledger", "refresh", "neighbours", "budget", "tables", "analysts")
+TOP_KEYS = ("name", "source", "sealed", "ledger", "refresh", "neighbours", "budget", "tables", "analysts")
 BUDGET_KEYS = ("epsilon", "delta", "query_delta")
 ANALYST_KEYS = ("epsilon", "delta")
 KEYS = (
     *TOP_KEYS,
     *(f"budget.{key}" for key in BUDGET_KEYS),
+    *(f"sealed.{key}" for key in SEALED_KEYS),
     *(f"tables.TABLE.{key}" for key in TABLE_KEYS),
     *(f"tables.TABLE.columns.COLUMN.{key}" for key in COLUMN_KEYS),
     *(f"analysts.ANALYST.{key}" for key in ANALYST_KEYS),
@@ -35,7 +37,6 @@ KEYS = (
 """Every key there is: docs/policy.md is checked against it."""
 
 _REQUIRED = (
-    ("source", "Where the data lies is never guessed.", 'Add source = "parquet:FOLDER".'),
     ("budget", "What may be spent is never guessed.", "Add [budget] with epsilon and delta (delta = 0 is allowed)."),
     ("tables", "A policy without tables answers nothing.", "Add [tables.NAME] with its unit and columns."),
 )
@@ -138,15 +139,19 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     for key, why, remedy in _REQUIRED:
         if key not in keys:
             raise missing(root, key, why, remedy)
-    source, ledger = _locations(root, keys, name, file)
+    folder = _folder(root, file)
+    sealed = read_sealing(keys["sealed"], folder) if "sealed" in keys else None
+    source = _source(root, keys, sealed, folder)
+    ledger = _ledger(root, keys, name, file, source if sealed is None else sealed.key)
+    _check_ledger(root, ledger, source, file)
     neighbours = Neighbours.ADD_REMOVE
     if "neighbours" in keys:
         neighbours = Neighbours(choice(keys["neighbours"], Neighbours, _SYNONYMS))
     budget = _budget(keys["budget"])
-    tables = read_tables(keys["tables"])
+    tables = read_tables(keys["tables"], sealed is not None)
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
     refresh = Refresh(choice(keys["refresh"], Refresh, _REFRESHING)) if "refresh" in keys else Refresh.MANUAL
-    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh)
+    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed)
 
 
 def _name(entry: Entry | None, root: Entry, file: Path | None) -> str:
@@ -157,9 +162,9 @@ def _name(entry: Entry | None, root: Entry, file: Path | None) -> str:
     return name
 
 
-def _locations(root: Entry, keys: dict[str, Entry], name: str, file: Path | None) -> tuple[Location, Location]:
+def _folder(root: Entry, file: Path | None) -> Path:
     try:
-        folder = file.absolute().parent if file else Path.cwd()
+        return file.absolute().parent if file else Path.cwd()
     except OSError:
         raise refuse(
             root,
@@ -167,11 +172,31 @@ def _locations(root: Entry, keys: dict[str, Entry], name: str, file: Path | None
             "Relative paths start there.",
             "Change to another folder.",
         ) from None
-    source = read_location(keys["source"], SOURCES, folder)
+
+
+def _source(root: Entry, keys: dict[str, Entry], sealed: Sealing | None, folder: Path) -> Location:
+    """Return where the data lies: the source, or the sealed store that stands for it."""
+    if sealed is None:
+        if "source" not in keys:
+            raise missing(
+                root, "source", "Where the data lies is never guessed.", 'Add source = "parquet:FOLDER", or [sealed].'
+            )
+        return read_location(keys["source"], SOURCES, folder)
+    for key in ("source", "refresh"):
+        if key in keys:
+            raise refuse(
+                keys[key],
+                "is written beside [sealed].",
+                "A policy has a source that is read, or a store into which rows are sealed.",
+                f"Remove {key}, or [sealed].",
+            )
+    return Location("sealed", sealed.store.target, sealed.store.path)
+
+
+def _ledger(root: Entry, keys: dict[str, Entry], name: str, file: Path | None, beside: Location) -> Location:
     if "ledger" in keys:
-        ledger: Location | None = read_location(keys["ledger"], LEDGERS, folder)
-    else:
-        ledger = file_ledger(folder / f"{file.stem}.ledger") if file else ledger_beside(source, name)
+        return read_location(keys["ledger"], LEDGERS, _folder(root, file))
+    ledger = file_ledger(_folder(root, file) / f"{file.stem}.ledger") if file else ledger_beside(beside, name)
     if ledger is None:
         raise missing(
             root,
@@ -179,6 +204,10 @@ def _locations(root: Entry, keys: dict[str, Entry], name: str, file: Path | None
             "A policy without a file, on a source without one, leaves no place for what has been spent.",
             'Add ledger = "sqlite:PATH".',
         )
+    return ledger
+
+
+def _check_ledger(root: Entry, ledger: Location, source: Location, file: Path | None) -> None:
     if ledger.path is not None and ledger.path in (source.path, file and file.absolute()):
         raise refuse(
             root.below("ledger", None),
@@ -186,7 +215,6 @@ def _locations(root: Entry, keys: dict[str, Entry], name: str, file: Path | None
             "The ledger is a file of its own.",
             f'Write for example ledger = "sqlite:{NAMELESS}.ledger".',
         )
-    return source, ledger
 
 
 def _budget(entry: Entry) -> Budget:

@@ -15,8 +15,9 @@ from sfumato.policy.policy import (
     UnitPath,
     fold,
 )
+from sfumato.policy.sealing import SEALED_TABLE_KEYS, check_unsealed, sealed_table
 
-TABLE_KEYS = ("public", "unit", "rows_per_unit", "groups_per_unit", "columns")
+TABLE_KEYS = ("public", "unit", "rows_per_unit", "groups_per_unit", "columns", *SEALED_TABLE_KEYS)
 MOST_TABLES = 500
 MOST_COLUMNS = 2000
 MOST_ROWS = 10**9
@@ -28,17 +29,24 @@ REMOVED_ROWS = "removed_rows"
 _NAMES_NOBODY = (ColumnType.BOOLEAN, ColumnType.DECIMAL)
 
 
-def read_tables(entry: Entry) -> tuple[Table, ...]:
+def read_tables(entry: Entry, sealed: bool = False) -> tuple[Table, ...]:
     """Read every table, then check the units and public keys that point into another one."""
     entries = named(entry, "table", MOST_TABLES)
     if not entries:
         raise refuse(entry, "is empty.", "A policy without tables answers nothing.", "Add [tables.NAME].")
-    tables = {fold(name): _table(name, below) for name, below in entries.items()}
+    tables = {fold(name): _table(name, below, sealed) for name, below in entries.items()}
     return tuple(_resolved(tables[fold(name)], below, tables) for name, below in entries.items())
 
 
-def _table(name: str, entry: Entry) -> Table:
+def _table(name: str, entry: Entry, sealed: bool) -> Table:
     keys = section(entry, TABLE_KEYS, _ADVICE)
+    if sealed:
+        return sealed_table(_plain_table(name, entry, keys), entry, keys)
+    check_unsealed(keys)
+    return _plain_table(name, entry, keys)
+
+
+def _plain_table(name: str, entry: Entry, keys: dict[str, Entry]) -> Table:
     columns = _columns(keys["columns"]) if "columns" in keys else ()
     if "public" in keys and flag(keys["public"]):
         return _public(name, columns, keys)

@@ -1,0 +1,222 @@
+"""What a policy says about sealing: the key, the store and the price of sizes; of each table its cells and measures."""
+
+import os
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+from sfumato.policy.entry import Entry, count, items, missing, number, refuse, section, shown, suggestion, text
+from sfumato.policy.locations import read_location
+from sfumato.policy.policy import Column, ColumnType, Location, SealedTable, Sealing, Table, UnitColumn, UnitPath, fold
+
+SEALED_KEYS = ("key", "store", "epsilon", "delta", "integrity")
+SEALED_TABLE_KEYS = ("cells", "measures", "squares", "nulls", "splayed", "capacity")
+MOST_CELLS = 1 << 16
+MOST_SPLAYED = 32
+MOST_CAPACITY = 10**9
+CAPACITY = 10**6
+INTEGRITY = 16
+MOST_INTEGRITY = 64
+_COLUMNS = 2000
+_REQUIRED = (
+    (
+        "key",
+        "Without a key nothing is sealed.",
+        'Add key = "file:../keys/clinic.key", outside the folder of the store.',
+    ),
+    ("store", "Where the ciphertexts lie is never guessed.", 'Add store = "duckdb:store/clinic.duckdb".'),
+    ("epsilon", "What the padded sizes cost is never guessed.", "Add epsilon, for example epsilon = 0.5."),
+    ("delta", "What the padded sizes cost is never guessed.", "Add delta, for example delta = 1e-9."),
+)
+
+
+def read_sealing(entry: Entry, folder: Path) -> Sealing:
+    """Read [sealed]; relative paths start at `folder`."""
+    keys = section(entry, SEALED_KEYS)
+    for key, why, remedy in _REQUIRED:
+        if key not in keys:
+            raise missing(entry, key, why, remedy)
+    key_file = read_location(keys["key"], ("file",), folder)
+    store = read_location(keys["store"], ("duckdb", "postgresql"), folder)
+    if not are_apart(key_file, store):
+        raise refuse(
+            keys["key"],
+            "lies in the folder of the store, or below it.",
+            "Whoever has the key and the store has the plaintext.",
+            "Keep the key in another folder, which whoever keeps the store cannot read.",
+        )
+    epsilon, delta = number(keys["epsilon"]), number(keys["delta"])
+    if epsilon <= 0:
+        raise refuse(
+            keys["epsilon"],
+            f"is {shown(keys['epsilon'].value)}.",
+            "Sizes that cost nothing would have to say nothing.",
+            "Write a positive number, for example epsilon = 0.5.",
+        )
+    if not 0 < delta < 1:
+        raise refuse(
+            keys["delta"],
+            f"is {shown(keys['delta'].value)}.",
+            "It is a probability above 0 and below 1: at 0 every cell would need endless dummies.",
+            "Write a small number, for example delta = 1e-9.",
+        )
+    integrity = count(keys["integrity"], MOST_INTEGRITY) if "integrity" in keys else INTEGRITY
+    return Sealing(key_file, store, epsilon, delta, integrity)
+
+
+def are_apart(key: Location, store: Location) -> bool:
+    """Whether the key lies outside the folder of the store, links followed: else whoever reads one reads the other."""
+    if key.path is None or store.path is None:
+        return True
+    place, around = (Path(os.path.realpath(path)).parent for path in (key.path, store.path))
+    return place != around and around not in place.parents
+
+
+def check_unsealed(keys: dict[str, Entry]) -> None:
+    """Refuse words about sealing in a policy that seals nothing."""
+    for key in SEALED_TABLE_KEYS:
+        if key in keys:
+            raise refuse(
+                keys[key],
+                "is written in a policy without [sealed].",
+                "Only a sealed table has cells, measures and a capacity.",
+                f"Add [sealed] in place of source, or remove {key}.",
+            )
+
+
+def sealed_table(table: Table, entry: Entry, keys: dict[str, Entry]) -> Table:
+    """Return the table with what is sealed of it, or refuse what a store of ciphertexts cannot hold."""
+    _check_kind(table, entry, keys)
+    unit = fold(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    cells = _named(table, keys.get("cells"), unit)
+    splayed = _named(table, keys.get("splayed"), unit)
+    measures = _named(table, keys.get("measures"), unit)
+    squares, nulls = (_named(table, keys.get(key), unit) for key in ("squares", "nulls"))
+    _check_once(keys, cells, splayed, measures)
+    for key, columns in (("cells", cells), ("splayed", splayed)):
+        for column in columns:
+            _check_values(keys[key], column)
+    for column in measures:
+        _check_measure(keys["measures"], column)
+    for key, columns in (("squares", squares), ("nulls", nulls)):
+        for column in columns:
+            if column not in measures:
+                raise refuse(
+                    keys[key],
+                    f"names {shown(column.name)}, which is not a measure.",
+                    "Squares and NULLs are those of a measure.",
+                    f"Add it to measures, or remove it from {key}.",
+                )
+    _check_number(keys.get("cells"), cells, MOST_CELLS)
+    _check_number(keys.get("splayed"), splayed, MOST_SPLAYED)
+    capacity = count(keys["capacity"], MOST_CAPACITY) if "capacity" in keys else CAPACITY
+    sealed = SealedTable(_names(cells), _names(measures), _names(squares), _names(nulls), _names(splayed), capacity)
+    return replace(table, sealed=sealed)
+
+
+def values_of(column: Column) -> tuple[bool | int | str, ...]:
+    """Return the public values of a column of cells as an engine keeps them, in an order that no spelling changes."""
+    if column.type is ColumnType.BOOLEAN and column.values is None:
+        return (False, True)
+    listed = column.values if isinstance(column.values, tuple) else ()
+    kept = [value if isinstance(value, str | bool) else column.steps(value) for value in listed]
+    return tuple(sorted(kept, key=lambda value: (str(type(value)), value)))
+
+
+def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
+
+
+def _check_kind(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
+    if table.unit is None:
+        raise refuse(
+            entry.below("public", True),
+            "is written in a policy with [sealed].",
+            "A sealed store holds private tables only.",
+            "Put public tables into a policy of their own, or their columns into the sealed rows.",
+        )
+    if isinstance(table.unit, UnitPath):
+        raise refuse(
+            keys["unit"],
+            f"is {shown(keys['unit'].value)}, a path to another table.",
+            "A store of ciphertexts cannot follow it.",
+            "Join before sealing, so that each row names its person, and write that column.",
+        )
+    if table.groups_per_unit is not None:
+        raise refuse(
+            keys["groups_per_unit"],
+            "is written in a policy with [sealed].",
+            "Groups per person would be cut in each question, and the store cannot tell people apart.",
+            "Remove it; rows_per_unit bounds the groups, too.",
+        )
+
+
+def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column, ...]:
+    found: list[Column] = []
+    for element in items(entry, _COLUMNS) if entry is not None else ():
+        name = text(element, 100)
+        column = table.column(name)
+        if column is None or fold(name) == unit:
+            raise refuse(
+                element,
+                f"is {shown(name)}, which is {'the unit' if column else 'not a declared column'} of this table.",
+                "Cells and measures are declared columns, and a person is neither.",
+                f"{suggestion(name, [known.name for known in table.columns])}Declare the column, or correct the name.",
+            )
+        if column in found:
+            raise refuse(element, f"repeats {shown(name)}.", "A column is named once.", "Remove it here.")
+        if column.unique:
+            raise refuse(
+                element,
+                f"is {shown(name)}, which is declared unique.",
+                "That one value occurs once within a person cannot be enforced on ciphertexts.",
+                "Remove unique, and leave out the repeated rows before sealing.",
+            )
+        found.append(column)
+    return tuple(found)
+
+
+def _check_once(keys: dict[str, Entry], *groups: tuple[Column, ...]) -> None:
+    seen: set[str] = set()
+    for key, columns in zip(("cells", "splayed", "measures"), groups, strict=True):
+        for column in columns:
+            if column.name in seen:
+                raise refuse(
+                    keys[key],
+                    f"names {shown(column.name)}, which is sealed in another way already.",
+                    "A column is sealed in one way.",
+                    "Name it once: in cells, in splayed or in measures.",
+                )
+            seen.add(column.name)
+
+
+def _check_values(entry: Entry, column: Column) -> None:
+    if not values_of(column):
+        raise refuse(
+            entry,
+            f"names {shown(column.name)}, which lists no values.",
+            "Every cell is there from the beginning, so that the store does not learn which are in use.",
+            f"Add values = [...] to the column {shown(column.name)}, or make it a measure.",
+        )
+
+
+def _check_measure(entry: Entry, column: Column) -> None:
+    number_type = column.type in (ColumnType.INTEGER, ColumnType.DECIMAL)
+    if not number_type or column.bounds is None or column.values is not None:
+        raise refuse(
+            entry,
+            f"names {shown(column.name)}, which is not a number with bounds and without values.",
+            "A measure is summed in whole steps from its least to its greatest value.",
+            "Give the column bounds, and a step if it is a decimal; a column with values belongs into cells.",
+        )
+
+
+def _check_number(entry: Entry | None, columns: tuple[Column, ...], most: int) -> None:
+    found = prod(len(values_of(column)) for column in columns)
+    if entry is not None and found > most:
+        raise refuse(
+            entry,
+            f"makes {found} combinations.",
+            f"There are at most {most}: each has its rows, or its columns, in the store.",
+            "Name fewer columns, or columns with fewer values.",
+        )

@@ -1,0 +1,124 @@
+"""Sums of ciphertexts are ciphertexts of sums: additive encryption whose pads cancel over a whole cell.
+
+The j-th row of cell t, with plaintext m, is stored as  c = m + F(t, j) - F(t, j - 1)  mod p. The sum over a cell of n
+rows is the sum of plaintexts + F(t, n) - F(t, 0): two pads per cell, whatever n is.  Proof: proofs/sealed.md
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from sfumato.errors import BadParameter, shown
+from sfumato.exact import integer
+from sfumato.sealed.keys import BYTES
+
+PRIMES = tuple((1 << bits) - 1 for bits in (61, 89, 107, 127))
+"""Mersenne primes, smallest first."""
+_NARROW = PRIMES[0]
+_NARROW_BITS = np.uint64(61)
+_SECOND = 1 << 63
+"""Set in the cell of a second block, so that no input of the cipher serves twice."""
+
+Cells = npt.NDArray[np.uint64]
+Residues = npt.NDArray[Any]
+"""uint64 for the smallest prime, else Python integers; each below the prime."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Ashe:
+    """Additive encryption modulo a prime, under one key for one batch.
+
+    Theorem: under a fresh key the ciphertexts of any plaintexts are indistinguishable from uniform residues, and the
+    sum of all of a cell decrypts to the sum of its plaintexts.  Proof: proofs/sealed.md
+
+    >>> ashe = Ashe(bytes(32), 2**61 - 1)
+    >>> ashe.decrypt(sum(ashe.encrypt([5, 0, 7], cell=3)), cell=3, rows=3)
+    12
+    """
+
+    key: bytes = field(repr=False)
+    prime: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, bytes) or len(self.key) != BYTES:
+            raise BadParameter("The key is not 32 bytes.", "The cipher is AES-256.", "Derive one: Key.derive(…).")
+        if self.prime not in PRIMES:
+            raise BadParameter(
+                f"prime = {shown(self.prime)} is none of the four that are used.",
+                "Pads are reduced by folding, which needs a Mersenne prime.",
+                "Take 2^61-1, 2^89-1, 2^107-1 or 2^127-1.",
+            )
+
+    def encrypt(self, values: Iterable[int], cell: int) -> tuple[int, ...]:
+        """Return the ciphertexts of rows 1 … n of one cell. Use a key for each cell once: a pad is for one value."""
+        plain = [integer(value, "value", 0) for value in values]
+        if any(value >= self.prime for value in plain):
+            raise BadParameter(
+                "A value is not below the prime.", "It would come back as another.", "Take a larger one."
+            )
+        cells = np.full(len(plain), _cell(cell), dtype=np.uint64)
+        pads = self.row_pads(cells, np.arange(1, len(plain) + 1, dtype=np.uint64))
+        return tuple((value + int(pad)) % self.prime for value, pad in zip(plain, pads, strict=True))
+
+    def decrypt(self, total: int, cell: int, rows: int) -> int:
+        """Return the sum of a cell's plaintexts mod p, from any integer congruent to the sum of its ciphertexts."""
+        count = integer(rows, "rows", 0)
+        return (integer(total, "total", None) - self.cell_pad(_cell(cell), count)) % self.prime
+
+    def cell_pad(self, cell: int, rows: int) -> int:
+        """Return what the pads of a whole cell add up to: F(t, n) - F(t, 0)."""
+        last, first = self._pads(np.array([cell, cell], dtype=np.uint64), np.array([rows, 0], dtype=np.uint64))
+        return (int(last) - int(first)) % self.prime
+
+    def cell_pads(self, cells: Cells, rows: Cells) -> Residues:
+        """Return the same for many cells at once."""
+        return self._difference(self._pads(cells, rows), self._pads(cells, np.zeros_like(cells)))
+
+    def row_pads(self, cells: Cells, places: Cells) -> Residues:
+        """Return F(t, j) - F(t, j - 1) mod p for many rows at once."""
+        return self._difference(self._pads(cells, places), self._pads(cells, places - np.uint64(1)))
+
+    def _difference(self, here: Residues, before: Residues) -> Residues:
+        if self.prime == _NARROW:
+            difference: Residues = here + np.uint64(_NARROW) - before
+            return np.where(difference >= _NARROW, difference - np.uint64(_NARROW), difference)
+        wide: Residues = (here - before) % self.prime
+        return wide
+
+    def _pads(self, cells: Cells, places: Cells) -> Residues:
+        """Return F(t, j): one block of the cipher mod 2^61 - 1, or two mod a larger prime, so that no bias shows."""
+        first = self._blocks(cells, places)
+        if self.prime == _NARROW:
+            return _folded(first[:, 0], first[:, 1])
+        second = self._blocks(cells | np.uint64(_SECOND), places)
+        both = np.concatenate([first, second], axis=1).astype(">u8").tobytes()
+        pads = np.empty(len(cells), dtype=object)
+        pads[:] = [int.from_bytes(both[at : at + 32], "big") % self.prime for at in range(0, len(both), 32)]
+        return pads
+
+    def _blocks(self, cells: Cells, places: Cells) -> npt.NDArray[np.uint64]:
+        inputs = np.stack([cells, places], axis=1).astype(">u8")
+        encryptor = Cipher(algorithms.AES256(self.key), modes.ECB()).encryptor()  # noqa: S305  (a PRF on inputs that never repeat)
+        outputs = np.frombuffer(encryptor.update(inputs.tobytes()), dtype=">u8").reshape(-1, 2)
+        return outputs.astype(np.uint64)
+
+
+def _folded(high: Cells, low: Cells) -> Residues:
+    """Return (high · 2^64 + low) mod 2^61 - 1: 2^61 is 1, so 2^64 is 8."""
+    mask = np.uint64(_NARROW)
+    eight = ((high & np.uint64((1 << 58) - 1)) << np.uint64(3)) + (high >> np.uint64(58))  # 8 · high, folded
+    total = (eight & mask) + (eight >> _NARROW_BITS) + (low & mask) + (low >> _NARROW_BITS)
+    total = (total & mask) + (total >> _NARROW_BITS)
+    folded: Residues = np.where(total >= mask, total - mask, total)
+    return folded
+
+
+def _cell(cell: object) -> int:
+    number = integer(cell, "cell", 0)
+    if number < _SECOND:
+        return number
+    raise BadParameter("cell is not below 2^63.", "Its top bit marks second blocks.", "Number the cells from 0.")

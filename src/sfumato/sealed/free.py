@@ -1,0 +1,56 @@
+"""What costs nothing in a sealed database, constants and declared cells, in an engine that holds no data."""
+
+import os
+from contextlib import closing
+from threading import Lock
+from typing import Any
+
+import duckdb
+
+from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
+from sfumato.engines.connection import Limits, closed_connection, execute
+from sfumato.errors import EngineFailed
+
+_INHERITED: list[duckdb.DuckDBPyConnection] = []
+"""Connections of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
+
+
+class FreeReader:
+    """An empty database in memory; threads may share it, and a child opens its own."""
+
+    def __init__(self) -> None:
+        self._open()
+
+    def rows(self, statement: str, clock: Clock | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows. The clock may stop it."""
+        with closing(self._cursor()) as cursor, (clock or Clock()).running(cursor.interrupt):
+            return execute(cursor, statement)
+
+    def free_rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows, which are not too many and not too long."""
+        found = self.rows(statement)
+        size = sum(len(value) for row in found for value in row if isinstance(value, str))
+        if len(found) > MOST_ROWS or size > MOST_CHARACTERS:
+            raise too_long_an_answer()
+        return found
+
+    def close(self) -> None:
+        """Let go of it; in a child, of nothing that is the parent's."""
+        if os.getpid() == self._process:
+            self._connection.close()
+
+    def _open(self) -> None:
+        self._lock = Lock()
+        self._connection = closed_connection([], Limits())
+        self._process = os.getpid()
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        if os.getpid() != self._process:
+            _INHERITED.append(self._connection)
+            self._open()
+        try:
+            with self._lock:
+                return self._connection.cursor()
+        except duckdb.Error:
+            pass
+        raise EngineFailed()

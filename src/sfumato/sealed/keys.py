@@ -1,0 +1,107 @@
+"""The key of a sealed database: 32 bytes in a file, from which every other key is derived  [RFC 5869]."""
+
+import os
+import stat
+from pathlib import Path
+from typing import NoReturn
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sfumato.errors import BadParameter, WrongKey, shown
+from sfumato.randomness.source import read_exactly, system_source
+
+BYTES = 32
+_SALT = b"sfumato sealed 1"
+
+
+class Key:
+    """A secret of 32 bytes. It shows itself nowhere: not when printed, not when pickled or copied."""
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != BYTES:
+            raise WrongKey(
+                "The key is not 32 bytes long.", "Every other key is derived from 32 random bytes.", "Use create_key."
+            )
+        self._secret = bytes(secret)
+
+    def derive(self, *labels: str) -> bytes:
+        """Return the 32 bytes that belong to these labels; different labels have unrelated keys."""
+        encoded = b"".join(len(label.encode()).to_bytes(8, "big") + label.encode() for label in labels)
+        return HKDF(hashes.SHA256(), BYTES, _SALT, len(labels).to_bytes(8, "big") + encoded).derive(self._secret)
+
+    def __repr__(self) -> str:
+        return "<key>"
+
+    def _no_copy(self, *_: object) -> NoReturn:
+        raise BadParameter(
+            "A key was asked for a copy of itself.",
+            "What is pickled or copied lies where nobody protects it.",
+            "Read the key from its file where it is needed: sfumato.sealed.keys.read_key.",
+        )
+
+    __reduce__ = __copy__ = __deepcopy__ = _no_copy
+
+
+def create_key(path: str | os.PathLike[str]) -> None:
+    """Write a new key, readable by its owner only, whole or not at all. A file that exists is left as it is."""
+    target = Path(path)
+    aside = target.with_name(f".{target.name}.{os.getpid()}.aside")
+    try:
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(read_exactly(system_source(), BYTES))
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.link(aside, target)  # fails if the name is taken, where a rename would replace a key in use
+        finally:
+            aside.unlink()
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except FileExistsError:
+        raise BadParameter(
+            f"{shown(str(path))} exists already.",
+            "Writing over a key makes everything that was sealed with it unreadable.",
+            "Choose another name, or read this key.",
+        ) from None
+    except OSError:
+        raise BadParameter(
+            f"The key could not be written to {shown(str(path))}.",
+            "The folder is missing, or may not be written to.",
+            "Name a file in a folder of yours, outside the store.",
+        ) from None
+
+
+def read_key(path: str | os.PathLike[str], called: str = "") -> Key:
+    """Read a key, or refuse: a file that others can read, or that is no key. Messages repeat the path, or `called`."""
+    name = called or f"at {shown(str(path))}"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        raise WrongKey(
+            f"There is no key {name}.",
+            "Without it nothing that was sealed can be read.",
+            "Name the key's file in [sealed], or make one with create_key.",
+        ) from None
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(stream.fileno())
+        content = stream.read(BYTES + 1)
+    if stat.S_IMODE(found.st_mode) & 0o077 or not stat.S_ISREG(found.st_mode):
+        raise WrongKey(
+            f"The key {name} can be read by others.",
+            "Whoever has the key and the store has the plaintext.",
+            "Make it readable by its owner only: chmod 600.",
+        )
+    if len(content) != BYTES:
+        raise WrongKey(
+            f"The file of the key {name} is no key.",
+            "A key is 32 bytes, as create_key writes them.",
+            "Name the right file in [sealed].",
+        )
+    return Key(content)

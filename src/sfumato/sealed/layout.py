@@ -1,0 +1,146 @@
+"""What a sealed table looks like in its store: numbered cells, and columns of residues wide enough for every sum."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import BadPolicy, shown
+from sfumato.policy.policy import Column, Table, fold
+from sfumato.policy.sealing import values_of
+from sfumato.sealed.ashe import PRIMES
+
+LIMB = 31
+"""Bits of one stored column: sums of a billion of them fit 64 bits, signed."""
+ROWS = "rows"
+SQUARES = "squares"
+SUMS = "sums"
+Residue = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SealedColumn:
+    """One number per row, as residues: `kind` of the measure, for the rows of one slot.
+
+    A row that counts here has the plaintext 2^gap + (value - low), or the square of that; every other row 0. So one
+    sum is both the number of those rows and the sum of their values.
+    """
+
+    kind: str
+    measure: str
+    slot: int
+    low: int
+    """The least value of the measure, in steps of its grid."""
+    width: int
+    """The greatest minus the least value; of squares, squared."""
+    gap: int
+    prime: int
+    limbs: tuple[str, ...]
+    """The names of the stored columns, lowest bits first."""
+
+    @property
+    def labels(self) -> tuple[str, str, str]:
+        """What tells its keys from those of other columns of the table."""
+        return (self.kind, self.measure, str(self.slot))
+
+    def split(self, residues: Residue) -> list[npt.NDArray[np.int32]]:
+        """Return residues as stored columns."""
+        mask = (1 << LIMB) - 1
+        return [((residues >> LIMB * at) & mask).astype(np.int32) for at in range(len(self.limbs))]
+
+    def valid(self, total: int, rows: int) -> tuple[int, int] | None:
+        """Return how many rows count and the sum of their values above `low`; None if no honest rows add up to it."""
+        count, surplus = divmod(total, 1 << self.gap)
+        return (count, surplus) if count <= rows and surplus <= count * self.width else None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The cells of a table (combinations of its cell columns), its slots (of splayed ones) and its columns."""
+
+    table: Table
+    cells: tuple[tuple[bool | int | str, ...], ...]
+    slots: tuple[tuple[bool | int | str, ...], ...]
+    cell_columns: tuple[Column, ...]
+    slot_columns: tuple[Column, ...]
+    columns: tuple[SealedColumn, ...]
+    capacity: int
+
+    def column(self, kind: str, measure: str, slot: int) -> SealedColumn | None:
+        """Return the column of this kind, or None."""
+        wanted = (kind, measure, str(slot))
+        return next((column for column in self.columns if column.labels == wanted), None)
+
+    def counting(self, slot: int) -> SealedColumn:
+        """Return a column in which every real row of a slot counts."""
+        return next(column for column in self.columns if column.slot == slot and self._counts_all(column))
+
+    def _counts_all(self, column: SealedColumn) -> bool:
+        nulls = {fold(name) for name in _sealed(self.table).nulls}
+        return column.kind in (ROWS, SUMS) and column.measure not in nulls
+
+
+def layout_of(table: Table, integrity: int) -> Layout:
+    """Return how a table is laid out; refused where a sum of its capacity fits no residue."""
+    sealed = _sealed(table)
+    cell_columns, slot_columns = _sorted(table, sealed.cells), _sorted(table, sealed.splayed)
+    cells = tuple(product(*(_ordered(column) for column in cell_columns)))
+    slots = tuple(product(*(_ordered(column) for column in slot_columns)))
+    columns: list[SealedColumn] = []
+    for slot in range(len(slots)):
+        for kind, measure, low, width in _quantities(table):
+            first = sum(len(column.limbs) for column in columns)
+            columns.append(_column(table, kind, measure, slot, low, width, integrity, first))
+    return Layout(table, cells, slots, cell_columns, slot_columns, tuple(columns), sealed.capacity)
+
+
+def _sealed(table: Table) -> Any:
+    if table.sealed is None:
+        raise AssertionError("a policy with [sealed] says of every table what is sealed of it")
+    return table.sealed
+
+
+def _sorted(table: Table, names: tuple[str, ...]) -> tuple[Column, ...]:
+    """Return the columns in an order that does not hang on how the policy is written."""
+    found = (table.column(name) for name in sorted(names, key=fold))
+    return tuple(column for column in found if column is not None)
+
+
+def _ordered(column: Column) -> list[bool | int | str]:
+    return sorted(values_of(column), key=lambda value: (str(type(value)), value))
+
+
+def _quantities(table: Table) -> Iterator[tuple[str, str, int, int]]:
+    sealed = _sealed(table)
+    squares, nulls = ({fold(name) for name in names} for names in (sealed.squares, sealed.nulls))
+    measures = _sorted(table, sealed.measures)
+    if all(fold(column.name) in nulls for column in measures):
+        yield ROWS, "", 0, 0
+    for column in measures:
+        grid = column.grid
+        if grid is None:
+            raise AssertionError("a measure has bounds")
+        yield SUMS, fold(column.name), grid.least, grid.greatest - grid.least
+        if fold(column.name) in squares:
+            yield SQUARES, fold(column.name), grid.least, (grid.greatest - grid.least) ** 2
+
+
+def _column(
+    table: Table, kind: str, measure: str, slot: int, low: int, width: int, integrity: int, first: int
+) -> SealedColumn:
+    capacity = _sealed(table).capacity
+    gap = (capacity * width).bit_length()  # 2^gap > capacity · width
+    valid = (capacity + 1) + width * capacity * (capacity + 1) // 2  # how many pairs of count and sum there are
+    for prime in PRIMES:
+        if prime > (capacity + 1) << gap and valid << integrity <= prime - 1:  # proofs/sealed.md §2
+            limbs = -(-prime.bit_length() // LIMB)
+            names = tuple(f"c{at}" for at in range(first, first + limbs))
+            return SealedColumn(kind, measure, slot, low, width, gap, prime, names)
+    raise BadPolicy(
+        f"tables.{table.name}.measures names {shown(measure)}, whose sums are too large to be sealed.",
+        f"With a capacity of {capacity} rows and an integrity of {integrity} bits they do not fit 127 bits.",
+        "Give the column a coarser step or narrower bounds, or the table a smaller capacity.",
+    )

@@ -1,0 +1,319 @@
+"""The manifest beside the key: which batches were sealed, with which nonces and padded sizes; what is believed.
+
+It is written whole and carries a code under a key of its own. A batch is in it before its rows are in the store, so
+that a crash leaves an intent: the next one removes its rows and keeps its sizes.
+"""
+
+import hmac
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
+from hashlib import sha256
+from pathlib import Path
+
+from sfumato.engines.private_file import write_whole
+from sfumato.errors import EngineFailed, StoreTampered, WrongKey
+from sfumato.randomness.source import read_exactly, system_source
+from sfumato.sealed.keys import Key, read_key
+
+NONCE_BYTES = 32
+_LONGEST = 1 << 30
+
+
+class State(StrEnum):
+    """How far a batch has come."""
+
+    INTENDED = "intended"
+    """Its rows may be in the store, or on their way there."""
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    """Its rows were removed; whoever keeps the store may have seen its sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedBatch:
+    """One attempt to seal rows."""
+
+    number: int
+    nonce: str
+    state: State
+    digest: str
+    """A keyed digest of the rows: the same rows get the same sizes again."""
+    sizes: tuple[int, ...]
+    """Rows per cell, dummies included."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedEpoch:
+    """One table in one epoch."""
+
+    words: str
+    """The hash of what the policy said about it: its bounds, cells and the price of its sizes."""
+    batches: tuple[SealedBatch, ...] = ()
+
+    @property
+    def committed(self) -> tuple[SealedBatch, ...]:
+        """The batches whose rows are in the store."""
+        return tuple(batch for batch in self.batches if batch.state is State.COMMITTED)
+
+    @property
+    def counted(self) -> tuple[SealedBatch, ...]:
+        """The batches whose rows count against the bounds of their people: also those of an aborted one."""
+        return tuple(batch for batch in self.batches if batch.state is not State.INTENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything that was sealed with one key, in one epoch."""
+
+    dataset: str
+    epoch: str
+    version: str
+    """A random id, another one after each batch."""
+    attempts: int = 0
+    tables: Mapping[str, SealedEpoch] | None = None
+    old: tuple[str, ...] = ()
+    """Tables of the store that belong to an epoch before this one."""
+    ledger: str = ""
+    """The identity of the ledger that paid for the sizes."""
+    rotated: bool = False
+    """Whether another key has taken the place of this one."""
+
+    def table(self, name: str) -> SealedEpoch | None:
+        """Return what is known of a table, by its folded name."""
+        return (self.tables or {}).get(name)
+
+    def with_table(self, name: str, table: SealedEpoch) -> "Manifest":
+        """Return the manifest with one table as it is now."""
+        return replace(self, tables={**(self.tables or {}), name: table})
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a batch was intended and not committed."""
+        return any(batch.state is State.INTENDED for table in (self.tables or {}).values() for batch in table.batches)
+
+
+def fresh_hex(count: int = 16) -> str:
+    """Return random bytes of the system as text. No argument sets them, so that no pad serves twice."""
+    return read_exactly(system_source(), count).hex()
+
+
+class Keyring:
+    """A key and the files beside it. Nobody but its owner reads them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.key: Key = read_key(path, "that [sealed] names")
+        self._manifest = _beside(path, "manifest")
+        self._mark = _beside(path, "tampered")
+        self._known: tuple[tuple[int, int, int], Manifest] | None = None
+
+    def read(self, dataset: str) -> Manifest:
+        """Return the manifest, or refuse: there is none, or another key wrote it."""
+        try:
+            found = os.stat(self._manifest)
+            stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+            if self._known is None or self._known[0] != stamp:
+                self._known = (stamp, self._parsed(self._manifest.read_bytes()[:_LONGEST]))
+        except OSError:
+            raise WrongKey(
+                "Nothing was sealed with the key that [sealed] names.",
+                "There is no manifest beside it, which says what lies in the store.",
+                "Name the key that was used, or seal rows first: sfumato.sealed.database.seal.",
+            ) from None
+        manifest = self._known[1]
+        if manifest.rotated:
+            raise WrongKey(
+                "The key that [sealed] names was rotated.",
+                "Everything was sealed again with another key.",
+                "Name the new key in [sealed].",
+            )
+        if manifest.dataset != dataset:
+            raise WrongKey(
+                "The key that [sealed] names seals another dataset.",
+                "One key belongs to one dataset, because its manifest lies beside it.",
+                "Make another key for this one with create_key.",
+            )
+        return manifest
+
+    def is_rotated(self) -> bool:
+        """Whether another key has taken the place of this one."""
+        return self._known is not None and self._known[1].rotated
+
+    def exists(self) -> bool:
+        """Whether anything was sealed with this key."""
+        return self._manifest.exists()
+
+    def write(self, manifest: Manifest) -> None:
+        """Write the manifest, durably and whole."""
+        text = json.dumps(_to_json(manifest), separators=(",", ":"))
+        fingerprint = self.key.derive("fingerprint").hex()
+        code = hmac.new(self.key.derive("manifest"), f"{fingerprint}\n{text}".encode(), sha256).hexdigest()
+        _write(self._manifest, f"{fingerprint}\n{code}\n{text}".encode())
+        self._known = None
+
+    def _parsed(self, content: bytes) -> Manifest:
+        fingerprint, _, rest = content.decode("utf-8", "replace").partition("\n")
+        code, _, text = rest.partition("\n")
+        if not hmac.compare_digest(fingerprint.encode(), self.key.derive("fingerprint").hex().encode()):
+            raise WrongKey(
+                "The key that [sealed] names is not the one that this database was sealed with.",
+                "The manifest beside it was written with another key.",
+                "Restore the key. Without it nothing that was sealed can be read.",
+            )
+        expected = hmac.new(self.key.derive("manifest"), f"{fingerprint}\n{text}".encode(), sha256).hexdigest()
+        if not hmac.compare_digest(code.encode(), expected.encode()):
+            raise WrongKey(
+                "The manifest beside the key is damaged.",
+                "It is not what was written with this key.",
+                "Restore it from a backup, or seal the rows again: sfumato.sealed.database.rotate.",
+            )
+        return _from_json(json.loads(text))
+
+    def mark_tampered(self, epoch: str) -> None:
+        """Stop all asking of this epoch."""
+        _write(self._mark, epoch.encode())
+
+    def require_untampered(self, epoch: str) -> None:
+        """Refuse if the store of this epoch was ever found to be changed."""
+        try:
+            marked = self._mark.read_text(encoding="utf-8")
+        except OSError:
+            return
+        if marked == epoch:
+            raise tampered()
+
+    def write_units(self, nonce: str, counts: Mapping[bytes, int]) -> None:
+        """Write how many rows each person has in a batch, by keyed hashes."""
+        content = b"".join(unit + count.to_bytes(8, "big") for unit, count in counts.items())
+        _write(_beside(self.path, f"{nonce[:16]}.units"), content)
+
+    def read_units(self, nonce: str) -> bytes:
+        """Return what `write_units` wrote."""
+        try:
+            return _beside(self.path, f"{nonce[:16]}.units").read_bytes()
+        except OSError:
+            raise WrongKey(
+                "A file of units beside the key is missing.",
+                "Without it nobody knows how many rows each person has in the store.",
+                "Restore it from a backup, or seal the rows again: sfumato.sealed.database.rotate.",
+            ) from None
+
+    def forget_units(self, nonce: str) -> None:
+        """Remove the file of a batch that is in no manifest any more."""
+        _beside(self.path, f"{nonce[:16]}.units").unlink(missing_ok=True)
+
+    @contextmanager
+    def sealing(self, wait: bool = True) -> Iterator[bool]:
+        """Be the only one who seals; without waiting, give False while somebody else is."""
+        with _locked(_beside(self.path, "sealing"), LOCK_EX if wait else LOCK_EX | LOCK_NB) as held:
+            yield held
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Keep everybody from the store while it and the manifest say different things."""
+        with _locked(_beside(self.path, "lock"), LOCK_EX):
+            yield
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read a store that is as the manifest says."""
+        with _locked(_beside(self.path, "lock"), LOCK_SH):
+            yield
+
+
+def tampered() -> StoreTampered:
+    """Return the one refusal of a store that is not what was sealed."""
+    return StoreTampered(
+        "The sealed store is not what was sealed.",
+        "A row was dropped, repeated, moved or changed, or the store is an older one. What it answers is not believed.",
+        "Nothing was released, and nothing is asked of it again. Its owner seals the rows anew: "
+        "sfumato.sealed.database.rotate.",
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole; what the system says of a failure may hold a path, and is not repeated."""
+    try:
+        write_whole(path, content)
+        return
+    except OSError:
+        pass
+    raise _unusable()
+
+
+def _unusable() -> EngineFailed:
+    return EngineFailed(
+        "The files beside the key cannot be read or written.",
+        "They say what lies in the store, and are written before it is.",
+        "Check that there is disk, and that the folder of the key is yours to write to.",
+    )
+
+
+def _beside(key: Path, what: str) -> Path:
+    return key.with_name(f"{key.name}.{what}")
+
+
+@contextmanager
+def _locked(path: Path, how: int) -> Iterator[bool]:
+    """Hold a lock that ends with its process, however it ends."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        raise _unusable() from None
+    try:
+        try:
+            flock(descriptor, how)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def _to_json(manifest: Manifest) -> dict[str, object]:
+    tables = {
+        name: [table.words, [[b.number, b.nonce, b.state, b.digest, b.sizes] for b in table.batches]]
+        for name, table in (manifest.tables or {}).items()
+    }
+    return {
+        "dataset": manifest.dataset,
+        "epoch": manifest.epoch,
+        "version": manifest.version,
+        "attempts": manifest.attempts,
+        "tables": tables,
+        "old": manifest.old,
+        "ledger": manifest.ledger,
+        "rotated": manifest.rotated,
+    }
+
+
+def _from_json(found: dict[str, object]) -> Manifest:
+    tables = found["tables"]
+    if not isinstance(tables, dict):
+        raise AssertionError("its code is right, so its form is")
+    read = {
+        name: SealedEpoch(
+            words,
+            tuple(
+                SealedBatch(number, nonce, State(state), digest, tuple(sizes))
+                for number, nonce, state, digest, sizes in batches
+            ),
+        )
+        for name, (words, batches) in tables.items()
+    }
+    return Manifest(
+        str(found["dataset"]),
+        str(found["epoch"]),
+        str(found["version"]),
+        int(str(found["attempts"])),
+        read,
+        tuple(str(name) for name in found["old"]),  # type: ignore[attr-defined]
+        str(found["ledger"]),
+        bool(found["rotated"]),
+    )

@@ -1,0 +1,139 @@
+"""What of a question can be answered from sums of whole cells, and how: everything else is refused with its remedy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sfumato.analysis.facts import Kind
+from sfumato.analysis.flow import Flow, Keep, Read, Show
+from sfumato.analysis.private_query import Asked, PrivateQuery
+from sfumato.analysis.scalar import Operator, Scalar, walk
+from sfumato.errors import UnsupportedSql, shown
+from sfumato.planning.measurements import VARIANCES
+from sfumato.policy.policy import fold
+from sfumato.query.functions import Aggregation
+from sfumato.sealed.layout import SQUARES, Layout
+
+_BEFORE = "Declare a column computed before sealing."
+_BUCKETS = "Declare a bucketed cell column, computed before sealing, and count its cells."
+_JOIN = "Join before sealing, so that one table has all the columns."
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one sealed table, some of its cells left out: the conditions, and what each name above stands for."""
+
+    read: Read
+    conditions: tuple[Scalar, ...]
+    names: Mapping[tuple[str, str], Scalar]
+
+    def inlined(self, scalar: Scalar) -> Scalar:
+        """Return a scalar in terms of the table's own columns."""
+        if scalar.operator is Operator.COLUMN and isinstance(scalar.constant, tuple):
+            return self.names.get((str(scalar.constant[0]), str(scalar.constant[1])), scalar)
+        arguments = tuple(self.inlined(argument) for argument in scalar.arguments)
+        return (
+            scalar
+            if arguments == scalar.arguments
+            else Scalar(scalar.operator, arguments, scalar.facts, scalar.constant)
+        )
+
+
+def rows_of(flow: Flow) -> Rows:
+    """Return the rows below a group, or refuse what needs more than one table or more than one row at a time."""
+    match flow:
+        case Read():
+            return Rows(flow, (), {})
+        case Keep(source, condition):
+            below = rows_of(source)
+            return Rows(below.read, (*below.conditions, below.inlined(condition)), below.names)
+        case Show(source, label, items):
+            below = rows_of(source)
+            named = {(label, item.name): below.inlined(item.scalar) for item in items}
+            return Rows(below.read, below.conditions, {**below.names, **named})
+        case _:
+            raise UnsupportedSql(
+                "This question joins tables, or looks at the rows of one person together.",
+                "A store of ciphertexts adds up whole cells of one table and can do nothing else.",
+                f"{_JOIN} What is asked about each person is computed before sealing, too.",
+            )
+
+
+def check_question(private: PrivateQuery, layouts: Mapping[str, Layout]) -> None:
+    """Refuse what a sealed store cannot answer. It depends on the text and the policy alone."""
+    for group in private.groups:
+        rows = rows_of(group.rows)
+        layout = layouts[rows.read.table]
+        if group.contribution.bound_rows or group.contribution.bound_groups:
+            raise UnsupportedSql(
+                "This question asks for fewer rows or groups per person than the policy.",
+                "Rows of one person cannot be told apart once they are sealed.",
+                "Leave out that option, or seal with a smaller rows_per_unit.",
+            )
+        for condition in rows.conditions:
+            _require_cells(condition, layout, "WHERE", _BEFORE)
+        for key in group.keys:
+            _require_cells(rows.inlined(key.scalar), layout, "GROUP BY", _BUCKETS)
+        if not group.public_keys:
+            raise UnsupportedSql(
+                "The groups of this question are too many to be listed.",
+                "A sealed store has declared cells, and private keys cannot be selected in it.",
+                "Group by cell columns as they are, or by fewer of them.",
+            )
+        for asked in group.asked:
+            _check_asked(asked, rows, layout)
+
+
+def _check_asked(asked: Asked, rows: Rows, layout: Layout) -> None:
+    name = asked.aggregation.upper()
+    if asked.where is not None:
+        _require_cells(rows.inlined(asked.where), layout, "FILTER", _BEFORE)
+    if asked.distinct:
+        raise UnsupportedSql(
+            f"{name}(DISTINCT …) is not answered by a sealed store.",
+            "Equal values have unrelated ciphertexts, so that nothing can be told to be the same.",
+            "Seal a table with one row for each of what is to be counted.",
+        )
+    if asked.aggregation in {Aggregation.MIN, Aggregation.MAX}:
+        raise UnsupportedSql(
+            f"{name} is not answered by a sealed store.", "No order of values is ever shown to it.", _BUCKETS
+        )
+    if asked.argument is None or asked.argument.facts.kind is Kind.UNIT:  # nobody is NULL: rows are counted
+        return
+    argument = rows.inlined(asked.argument)
+    measure = measure_of(argument, layout)
+    declared = {fold(name): facts for name, _, facts in rows.read.columns}
+    if measure is None:
+        _require_cells(argument, layout, f"an expression of {name}", _BEFORE)
+    elif argument.facts != declared[measure]:  # a product of a step and a number can be the same integers
+        raise _sealed_column(measure, f"an expression of {name}", _BEFORE)
+    elif asked.aggregation in VARIANCES and layout.column(SQUARES, measure, 0) is None:
+        raise UnsupportedSql(
+            f"{name}({measure}) needs the sum of squares, which is not sealed.",
+            "A store adds up what it holds.",
+            f"Name the column in squares = [{shown(measure)}] and seal the rows again.",
+        )
+
+
+def measure_of(scalar: Scalar, layout: Layout) -> str | None:
+    """Return the measure that a scalar is, as it is sealed; None for anything else."""
+    if scalar.operator is not Operator.COLUMN or not isinstance(scalar.constant, tuple):
+        return None
+    name = fold(str(scalar.constant[1]))
+    return name if any(column.measure == name for column in layout.columns) else None
+
+
+def _require_cells(scalar: Scalar, layout: Layout, where: str, remedy: str) -> None:
+    public = {fold(column.name) for column in (*layout.cell_columns, *layout.slot_columns)}
+    for part in walk(scalar):
+        if part.operator is Operator.COLUMN and isinstance(part.constant, tuple):
+            name = fold(str(part.constant[1]))
+            if name not in public:
+                raise _sealed_column(name, where, remedy)
+
+
+def _sealed_column(name: str, where: str, remedy: str) -> UnsupportedSql:
+    return UnsupportedSql(
+        f"The column {shown(name)} cannot be used in {where} here.",
+        "It is sealed: its values cannot be compared or computed with, only added up as they are.",
+        remedy,
+    )

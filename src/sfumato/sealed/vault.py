@@ -1,0 +1,146 @@
+"""One sealed dataset: its key, its manifest and its store, and the keys that belong to each table and batch."""
+
+import hmac
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import BadPolicy, PolicyWeakened, UnknownName, shown
+from sfumato.ledger.damage import damaged
+from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.opening import open_ledger
+from sfumato.policy.canonical import words_about
+from sfumato.policy.policy import Policy, Sealing, fold
+from sfumato.sealed.ashe import Ashe
+from sfumato.sealed.keys import Key
+from sfumato.sealed.layout import Layout, SealedColumn, layout_of
+from sfumato.sealed.manifest import Keyring, Manifest, SealedEpoch, State
+from sfumato.sealed.stores import CipherStore, open_store
+
+_SHORT = 12
+_LONGEST_TABLE = 40
+"""PostgreSQL cuts names at 63 bytes; the rest is for the epoch."""
+
+
+class Vault:
+    """What the gate holds. Layouts are checked before anything else happens."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.sealing = sealing_of(policy)
+        if self.sealing.key.path is None:
+            raise AssertionError("a key lies in a file")
+        self.layouts = {fold(table.name): layout_of(table, self.sealing.integrity) for table in policy.tables}
+        self.ring = Keyring(self.sealing.key.path)
+        self.store: CipherStore = open_store(self.sealing.store)
+        self._tokens: dict[tuple[str, str], npt.NDArray[np.int32]] = {}
+
+    @property
+    def key(self) -> Key:
+        """The master key."""
+        return self.ring.key
+
+    def layout(self, table: str) -> Layout:
+        """Return the layout of a table by its name, or refuse."""
+        found = self.layouts.get(fold(table)) if isinstance(table, str) else None
+        if found is None:
+            raise UnknownName(
+                f"There is no table {shown(table)} in this policy.",
+                "Rows are sealed into a declared table.",
+                f"There are: {', '.join(sorted(layout.table.name for layout in self.layouts.values())[:12])}.",
+            )
+        return found
+
+    def words(self, layout: Layout) -> str:
+        """Return the hash of what the policy says about a table."""
+        return words_about(self.policy, [layout.table.name])
+
+    def epoch_of(self, manifest: Manifest, layout: Layout) -> SealedEpoch | None:
+        """Return what was sealed of a table, or refuse a policy that says something else about it by now."""
+        found = manifest.table(fold(layout.table.name))
+        if found is not None and found.words != self.words(layout):
+            raise PolicyWeakened(
+                f"The policy's words about {shown(layout.table.name)} are not those that it was sealed under.",
+                "Bounds, cells, rows per person and the price of sizes are part of what lies in the store.",
+                "Restore them, or seal the rows again under the new ones: sfumato.sealed.database.rotate.",
+            )
+        return found
+
+    def ashe(self, epoch: str, layout: Layout, column: SealedColumn, nonce: str) -> Ashe:
+        """Return the encryption of one column in one batch."""
+        labels = (epoch, fold(layout.table.name), *column.labels, "pads", nonce)
+        return Ashe(self.key.derive(*labels), column.prime)
+
+    def secret_factor(self, epoch: str, layout: Layout, column: SealedColumn) -> int:
+        """Return the factor of a column's plaintexts, uniform on 1 … p - 1 up to 2^-128."""
+        drawn = self.key.derive(epoch, fold(layout.table.name), *column.labels, "factor")
+        return 1 + int.from_bytes(drawn, "big") % (column.prime - 1)
+
+    def tokens(self, epoch: str, layout: Layout) -> npt.NDArray[np.int32]:
+        """Return the token of each cell: a keyed permutation of the cells."""
+        place = (epoch, fold(layout.table.name))
+        if place not in self._tokens:
+            self._tokens[place] = self._permuted(*place, len(layout.cells))
+        return self._tokens[place]
+
+    def _permuted(self, epoch: str, table: str, cells: int) -> npt.NDArray[np.int32]:
+        key = self.key.derive(epoch, table, "tokens")
+        codes = [hmac.new(key, cell.to_bytes(8, "big"), sha256).digest() for cell in range(cells)]
+        ranked = sorted(range(len(codes)), key=codes.__getitem__)
+        tokens = np.empty(len(codes), dtype=np.int32)
+        tokens[ranked] = np.arange(len(codes), dtype=np.int32)
+        return tokens
+
+    def stored_name(self, epoch: str, table: str) -> str:
+        """Return the name of a table in the store: its own, and the epoch's."""
+        short = table.encode()[:_LONGEST_TABLE].decode("utf-8", "ignore")
+        return f"{short} {self.key.derive(epoch, table, 'name').hex()[:_SHORT]}"
+
+    def open_ledger(self, manifest: Manifest, confirm: str | None = None) -> Ledger:
+        """Open the ledger that paid for what was sealed; an account that was spent does not begin anew."""
+        place = self.policy.ledger.path
+        if manifest.ledger and place is not None and not place.exists():
+            raise damaged(
+                "Its file is gone, and what it paid for is still sealed.",
+                "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew.",
+            )
+        return open_ledger(self.policy, confirm, manifest.ledger)
+
+    def recover(self) -> None:
+        """Finish what a sealer that no longer lives left behind. Whoever calls this holds the sealing lock."""
+        manifest = self.ring.read(self.policy.name)
+        if manifest.unfinished:
+            with self.ring.changing():
+                for name, table in (manifest.tables or {}).items():
+                    for batch in table.batches:
+                        if batch.state is State.INTENDED:
+                            self.store.delete(self.stored_name(manifest.epoch, name), batch.number)
+                self.ring.write(_aborted(manifest, self.ring))
+
+
+def _aborted(manifest: Manifest, ring: Keyring) -> Manifest:
+    """Return the manifest in which no batch is intended. The sizes of each stay, once for the same rows."""
+    for name, table in (manifest.tables or {}).items():
+        kept = []
+        for batch in table.batches:
+            if batch.state is not State.INTENDED:
+                kept.append(batch)
+            elif any(other.state is State.ABORTED and other.digest == batch.digest for other in table.batches):
+                ring.forget_units(batch.nonce)  # a second attempt at the same rows, with the same sizes
+            else:
+                kept.append(replace(batch, state=State.ABORTED))
+        manifest = manifest.with_table(name, SealedEpoch(table.words, tuple(kept)))
+    return manifest
+
+
+def sealing_of(policy: Policy) -> Sealing:
+    """Return what the policy says about sealing, or refuse one that says nothing."""
+    if policy.sealed is None:
+        raise BadPolicy(
+            "This policy has no [sealed].",
+            "It says where the key and the store lie, and what the padded sizes cost.",
+            "Add [sealed] in place of source, or open the policy with sfumato.open.",
+        )
+    return policy.sealed

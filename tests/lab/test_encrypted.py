@@ -1,0 +1,28 @@
+"""Frequencies give encrypted columns away; of a sealed store they name the tokens and nobody."""
+
+from fractions import Fraction
+
+from sfumato.lab import encrypted, plots
+from sfumato.lab.seeded import Seeded
+from sfumato.sealed.padding import Padding
+
+
+def test_equality_and_order_are_enough_to_read_a_column() -> None:
+    """5,000 patients, a fixed seed: NKW15 found more than 80 % for ordered columns."""
+    found = encrypted.run(5_000, Seeded(1))
+    department, sex, age = found.columns
+    assert min(department.recovered, sex.recovered, age.recovered) > 0.8
+    assert max(department.guessed, sex.guessed, age.guessed) < 0.6
+    assert "Tokens are named too" in found.report()
+    assert plots.encrypted(found).to_dict()["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
+
+
+def test_a_sealed_store_names_tokens_and_no_person() -> None:
+    found = encrypted.run(5_000, Seeded(2))
+    assert found.named > 0.5
+    for one in found.sealed:
+        assert one.recovered <= one.guessed + 0.01
+
+
+def test_the_view_has_the_padding_of_a_sealed_table() -> None:
+    assert Padding(encrypted.EPSILON, Fraction("1e-6"), 1).shift == encrypted.SHIFT
