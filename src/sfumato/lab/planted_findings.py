@@ -248,12 +248,12 @@ FINDINGS: tuple[Bug, ...] = (
         ),
     ),
     planned(
-        "without entropy the cipher's panic is let through",
+        "the library of the cipher is loaded with the house",
         "tests/paths/test_entropy.py",
         (
             "randomness/source.py",
-            "    except BaseException:  # noqa: S110 - a panic is no Exception\n",
-            "    except ValueError:\n",
+            "import os\nimport threading\n",
+            "import os\nimport threading\n\nimport cryptography.hazmat.primitives.ciphers\n",
         ),
     ),
     planned(
