@@ -43,11 +43,14 @@ bench: .venv/benched
 	$(BIN)/pip install --quiet --editable '.[test]'
 	touch $@
 
-# The tests start a PostgreSQL of their own and inject faults with strace; where they cannot be had, tests say so.
+# The tests start a PostgreSQL, a Spark and a browser of their own and inject faults with strace; where they cannot be had,
+# tests say so.
+PROGRAMS := postgresql strace openjdk-17-jre-headless chromium chromium-driver libpostgresql-jdbc-java
 .venv/programs: .venv/created
-	@if ! { ls /usr/lib/postgresql/*/bin/initdb && command -v strace; } > /dev/null 2>&1; then \
-	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get install -y -q postgresql strace; \
-	  else echo "NOT INSTALLED: postgresql and strace need root (apt-get install postgresql strace); their tests are skipped"; fi; \
+	@if ! { ls /usr/lib/postgresql/*/bin/initdb /usr/share/java/postgresql.jar && \
+	    command -v strace && command -v java && command -v chromium && command -v chromedriver; } > /dev/null 2>&1; then \
+	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get install -y -q --no-install-recommends $(PROGRAMS); \
+	  else echo "NOT INSTALLED: $(PROGRAMS) need root (apt-get install); their tests are skipped"; fi; \
 	fi
 	touch $@
 
