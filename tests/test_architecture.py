@@ -10,7 +10,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "sfumato"
 
-MATHEMATICS = ("errors", "exact", "randomness", "accounting", "sensitivity", "mechanisms")
+MATHEMATICS = ("errors", "exact", "certified", "randomness", "accounting", "sensitivity", "mechanisms")
 PATH = ("policy", "query", "analysis", "planning", "engines", "ledger", "release", "database")
 WAYS_IN = ("server", "drafting", "terminal", "demo", "verbs", "cli")
 WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")

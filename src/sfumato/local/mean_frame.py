@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtri
 
+from sfumato.certified.binary import Between
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
-from sfumato.local.enclosures import Bounds
 from sfumato.local.reading import Integers, Reals, listed, no_reports, not_reports, read_value
 from sfumato.mechanisms.columns import integer_column
 
@@ -67,7 +67,7 @@ class Mean(Hashable, Protocol):
 
     def margin(self, confidence: object, reports: int) -> float: ...
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds: ...
+    def likelihood(self, report: object, value: int, bits: int) -> Between: ...
 
 
 @lru_cache(maxsize=256)

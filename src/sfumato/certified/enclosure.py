@@ -1,4 +1,4 @@
-"""Numbers known to lie between two decimals: the arithmetic in which a bound is a bound.
+"""Real numbers between two decimals of any size: the arithmetic in which a bound of a privacy loss is a bound.
 
 Every operation rounds its lower end down and its upper end up, so an `Enclosure` contains the exact result whatever
 the digits; too few digits make it wide, never wrong. Exponents reach 10^18, so nothing that occurs here overflows.
@@ -10,6 +10,8 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, nextafter
+
+from sfumato.certified.binary import pi_bounds
 
 _INFINITY = Decimal("Infinity")
 _ZERO = Decimal(0)
@@ -91,6 +93,16 @@ def enclose(value: Fraction | int, digits: int) -> Enclosure:
     fraction = Fraction(value)
     numerator, denominator = Decimal(fraction.numerator), Decimal(fraction.denominator)
     return Enclosure(down.divide(numerator, denominator), up.divide(numerator, denominator), digits)
+
+
+@lru_cache
+def pi(digits: int) -> Enclosure:
+    """Enclose π."""
+    bits = 4 * digits + 32  # a digit has fewer than four bits
+    low, high = pi_bounds(bits)
+    return Enclosure(
+        enclose(Fraction(low, 1 << bits), digits).low, enclose(Fraction(high, 1 << bits), digits).high, digits
+    )
 
 
 def refine(compute: Callable[[int], Enclosure]) -> Enclosure:

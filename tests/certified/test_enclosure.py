@@ -9,8 +9,8 @@ import pytest
 from tests.accounting.oracle import gaussian_delta as oracle_delta
 from tests.accounting.oracle import mp, real
 
-from sfumato.accounting.enclosure import Enclosure, enclose, float_above, float_below, lower, refine, upper
-from sfumato.accounting.normal import gaussian_delta, pi, upper_tail
+from sfumato.accounting.normal import gaussian_delta, upper_tail
+from sfumato.certified.enclosure import Enclosure, enclose, float_above, float_below, lower, pi, refine, upper
 
 
 def contains(enclosure: Enclosure, truth: mp.mpf) -> bool:
