@@ -9,10 +9,10 @@ import pytest
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.duckdb_engine import DuckDB, Job
 from sfumato.errors import EngineFailed
-from sfumato.lab import neighbours
-from sfumato.lab.hospital import hospital
-from sfumato.lab.neighbours import Tally, World, ask, differences, once_told, question, world
-from sfumato.lab.scratch import scratch
+from sfumato.lab.audits import neighbours
+from sfumato.lab.audits.neighbours import Tally, World, ask, differences, once_told, question, world
+from sfumato.lab.people.hospital import hospital
+from sfumato.lab.people.scratch import scratch
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 KNOWN = (

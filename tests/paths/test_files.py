@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests.paths.files import EVERYBODY
 
 from sfumato.errors import Refusal
-from sfumato.lab.dice import SeededDice
-from sfumato.lab.files import UNCUT, alarms_of, policy_of, tried
-from sfumato.lab.scratch import scratch
-from sfumato.lab.seeded import Seeded
-from sfumato.lab.sheets import HARD, NAMES, WRITERS, Row, Sheet, Sheets, imagine, meaning
-from sfumato.lab.subject import Subject, moved_to, opened, write_salt
+from sfumato.lab.audits.files import UNCUT, alarms_of, policy_of, tried
+from sfumato.lab.audits.subject import Subject, moved_to, opened, write_salt
+from sfumato.lab.people.dice import SeededDice
+from sfumato.lab.people.scratch import scratch
+from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.people.sheets import HARD, NAMES, WRITERS, Row, Sheet, Sheets, imagine, meaning
 
 CASES = [(scheme, name) for scheme, writers in EVERYBODY.items() for name in writers]
 MALFORMED = (

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between, exp_fraction, exp_rounded
 from sfumato.exact import probability
 from sfumato.local.binomial import mean_chance
@@ -18,8 +17,6 @@ from sfumato.local.reading import (
     no_reports,
     one_report,
     read_bits,
-    read_epsilon,
-    read_integer,
     read_value,
 )
 from sfumato.mechanisms.columns import integer_column
@@ -28,7 +25,6 @@ from sfumato.randomness.likelihood import divided
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
-_MOST = 1 << 31
 _HYBRID_FROM = Fraction(61, 100)
 """Up to this epsilon one bit errs least, whatever the values [Wang et al. 2019]."""
 
@@ -41,22 +37,10 @@ class OneBitMean(MeanFrame):
     variance.  [Duchi, Jordan, Wainwright 2018; Ding, Kulkarni, Yekhanin 2017]  Proof: proofs/local_means.md
     """
 
-    epsilon: Fraction
-    top: int
-
-    def __post_init__(self) -> None:
-        read_epsilon(self)
-        read_integer(self, "top", 1, _MOST)
-
     @property
     def keep(self) -> ExpRatio:
         """The chance of a true bit."""
         return ExpRatio(self.epsilon, a=1, b=0, c=1, d=1)
-
-    @property
-    def event(self) -> Pure:
-        """What one report costs the person who gives it."""
-        return Pure(self.epsilon, Neighbours.REPLACE)
 
     @property
     def reports(self) -> int:
@@ -125,13 +109,6 @@ class PiecewiseMean(MeanFrame):
     Reports are 0 … top + w - 1; w is top·e^(-ε/2), rounded, at least 1.
     """
 
-    epsilon: Fraction
-    top: int
-
-    def __post_init__(self) -> None:
-        read_epsilon(self)
-        read_integer(self, "top", 1, _MOST)
-
     @property
     def window(self) -> int:
         """How many reports are likely ones."""
@@ -141,11 +118,6 @@ class PiecewiseMean(MeanFrame):
     def keep(self) -> ExpRatio:
         """The chance of a report inside the window."""
         return ExpRatio(self.epsilon, self.window, 0, self.window, self.top)
-
-    @property
-    def event(self) -> Pure:
-        """What one report costs the person who gives it."""
-        return Pure(self.epsilon, Neighbours.REPLACE)
 
     @property
     def reports(self) -> int:
@@ -207,13 +179,6 @@ class HybridMean(MeanFrame):
     Reports 0 and 1 are a bit, 2 + y is the integer y.
     """
 
-    epsilon: Fraction
-    top: int
-
-    def __post_init__(self) -> None:
-        read_epsilon(self)
-        read_integer(self, "top", 1, _MOST)
-
     @property
     def coin(self) -> Probability:
         """The chance of an integer."""
@@ -225,11 +190,6 @@ class HybridMean(MeanFrame):
     def parts(self) -> tuple[OneBitMean, PiecewiseMean]:
         """The two ways to report."""
         return OneBitMean(self.epsilon, self.top), PiecewiseMean(self.epsilon, self.top)
-
-    @property
-    def event(self) -> Pure:
-        """What one report costs the person who gives it."""
-        return Pure(self.epsilon, Neighbours.REPLACE)
 
     @property
     def reports(self) -> int:
