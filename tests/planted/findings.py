@@ -268,7 +268,7 @@ FINDINGS: tuple[Bug, ...] = (
     planned(
         "the owner's word about the clock is damage",
         "tests/ledger/test_clock.py",
-        ("ledger/state.py", "row.time < state.time and row.kind != Kind.CLOCK", "row.time < state.time"),
+        ("ledger/state.py", "row.time < state.time and row.kind != RowKind.CLOCK", "row.time < state.time"),
     ),
     planned(
         "a ledger on PostgreSQL lies in one schema for all",

@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.accounting.event import Neighbours, RandomizedResponse
 from sfumato.certified.binary import Between
-from sfumato.local.oracle import Coded, Frame, Rates
+from sfumato.local.oracle import Coded, OracleFrame, Rates
 from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
 from sfumato.mechanisms.columns import integer_column
 from sfumato.mechanisms.k_ary_response import KAryResponse
@@ -17,7 +17,7 @@ from sfumato.randomness.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class DirectResponse(Frame, Coded):
+class DirectResponse(OracleFrame, Coded):
     """Report the true category with probability e^ε / (e^ε + d - 1), else one of the others uniformly.
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased, variances and intervals hold.

@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between
-from sfumato.local.oracle import Coded, Frame, Rates
+from sfumato.local.oracle import Coded, OracleFrame, Rates
 from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
 from sfumato.local.walsh import parities, transform
 from sfumato.mechanisms.columns import integer_column
@@ -18,7 +18,7 @@ from sfumato.randomness.uniform import UniformInteger
 
 
 @dataclass(frozen=True, slots=True)
-class HadamardResponse(Frame, Coded):
+class HadamardResponse(OracleFrame, Coded):
     """Draw a row r of the Hadamard matrix; send it with the bit of column v + 1, true with probability e^ε / (e^ε + 1).
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased, variances and intervals hold.

@@ -11,7 +11,7 @@ from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between, exp_rounded
 from sfumato.errors import BadParameter
 from sfumato.local.hashing import PRIME, bucket, line
-from sfumato.local.oracle import Frame, Rates
+from sfumato.local.oracle import OracleFrame, Rates
 from sfumato.local.reading import (
     BLOCK,
     Integers,
@@ -36,7 +36,7 @@ _HASH_BITS = 61
 
 
 @dataclass(frozen=True, slots=True)
-class HashedResponse(Frame):
+class HashedResponse(OracleFrame):
     """Draw h(v) = ⌊((av + b) mod P)·g/P⌋; send a, b and h(v) with probability e^ε / (e^ε + g - 1), else another bucket.
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased up to g/P < 2^-45, variances

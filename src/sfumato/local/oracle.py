@@ -132,7 +132,7 @@ class Wired:
         return wire.read(self, self.report_bits, message, self.from_bits)
 
 
-class Frame(Wired):
+class OracleFrame(Wired):
     """What every oracle does alike, given its rates and its support counts. It holds no data of its own."""
 
     __slots__ = ()

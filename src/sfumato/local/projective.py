@@ -10,7 +10,7 @@ from scipy.fft import fftn
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between, exp_fraction
-from sfumato.local.oracle import Coded, Frame, Rates
+from sfumato.local.oracle import Coded, OracleFrame, Rates
 from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
@@ -68,7 +68,7 @@ class Geometry:
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectiveResponse(Frame, Coded):
+class ProjectiveResponse(OracleFrame, Coded):
     """Send a vector u ≠ 0 of Z_q^t: orthogonal to the true one with probability s·e^ε / (s·e^ε + K - s), else not.
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased, variances and intervals hold.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between, exp_minus_bounds
-from sfumato.local.oracle import Frame, Rates
+from sfumato.local.oracle import OracleFrame, Rates
 from sfumato.local.reading import (
     BLOCK,
     Integers,
@@ -37,7 +37,7 @@ MOST_CATEGORIES = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class SubsetResponse(Frame):
+class SubsetResponse(OracleFrame):
     """Send k categories: the true one and others with probability k·e^ε / (k·e^ε + d - k), else k others, uniformly.
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased, variances and intervals hold.

@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between
-from sfumato.local.oracle import Frame, Rates
+from sfumato.local.oracle import OracleFrame, Rates
 from sfumato.local.reading import (
     BLOCK,
     Integers,
@@ -28,7 +28,7 @@ from sfumato.randomness.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class UnaryResponse(Frame):
+class UnaryResponse(OracleFrame):
     """Send d bits: the one of the true category is a fair coin, each other is 1 with probability 1 / (e^ε + 1).
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased, variances and intervals hold.

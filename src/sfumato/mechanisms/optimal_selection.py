@@ -139,7 +139,7 @@ class KeepProbability:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Bends:
     """Where π changes its form: up to `bend` it grows by e^ε, then 1 - π shrinks by e^-ε, from `sure` on it is 1."""
 
     bend: int
@@ -147,14 +147,14 @@ class Turns:
 
 
 @lru_cache(maxsize=512)
-def _turns(epsilon: Fraction, delta: Fraction) -> Turns:
+def _turns(epsilon: Fraction, delta: Fraction) -> Bends:
     # the first form is the smaller one for step n -> n + 1 exactly when π(n) <= (1 - δ) / (1 + e^ε)
     bend = _first(lambda units: _compare(lambda bits: _excess_over_bend(epsilon, delta, units, bits)))
     if delta >= Fraction(1, 2):
-        return Turns(bend, 2)  # π(1) = δ >= 1 - δ
+        return Bends(bend, 2)  # π(1) = δ >= 1 - δ
     # π(n + 1) = 1 exactly when π(n) >= 1 - δ; equality is possible for n = 1 only, which the line above answers
     last = _first(lambda units: _compare(lambda bits: _excess_over_top(epsilon, delta, bend, units, bits)))
-    return Turns(bend, last + 1)
+    return Bends(bend, last + 1)
 
 
 def _excess_over_bend(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> Ends:

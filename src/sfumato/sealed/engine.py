@@ -27,8 +27,8 @@ from sfumato.query.types import Type
 from sfumato.sealed.cells import CellSums, cell_sums
 from sfumato.sealed.free import FreeReader
 from sfumato.sealed.layout import SQUARES, SUMS, Layout, SealedColumn
-from sfumato.sealed.manifest import Manifest
-from sfumato.sealed.questions import Rows, check_question, measure_of, rows_of
+from sfumato.sealed.manifest import SealedManifest
+from sfumato.sealed.questions import SealedRows, check_question, measure_of, rows_of
 from sfumato.sealed.stores import sums_statement
 from sfumato.sealed.vault import Vault
 
@@ -43,7 +43,7 @@ class SealedGroup:
     """One group of a plan: its rows in terms of cells, and the columns of the store that it needs."""
 
     plan: GroupPlan
-    rows: Rows
+    rows: SealedRows
     layout: Layout
     columns: tuple[SealedColumn, ...]
 
@@ -138,7 +138,7 @@ class SealedEngine:
         """Let go of it when the last question is answered."""
         finalize(self, self._free.close)
 
-    def _manifest(self) -> Manifest:
+    def _manifest(self) -> SealedManifest:
         return self._vault.ring.read(self._vault.policy.name)
 
 
@@ -169,7 +169,7 @@ def _catalog_table(layout: Layout) -> CatalogTable:
     )
 
 
-def _needed(plan: GroupPlan, rows: Rows, layout: Layout) -> tuple[SealedColumn, ...]:
+def _needed(plan: GroupPlan, rows: SealedRows, layout: Layout) -> tuple[SealedColumn, ...]:
     """Return the columns whose sums are asked for: those of the measures, and one that counts rows."""
     found: dict[tuple[str, str, str], SealedColumn] = {}
     for slot in range(len(layout.slots)):
@@ -179,7 +179,7 @@ def _needed(plan: GroupPlan, rows: Rows, layout: Layout) -> tuple[SealedColumn, 
     return tuple(found.values())
 
 
-def _columns_of(one: Measured, rows: Rows, layout: Layout, slot: int) -> list[SealedColumn]:
+def _columns_of(one: Measured, rows: SealedRows, layout: Layout, slot: int) -> list[SealedColumn]:
     argument = None if one.argument is None else rows.inlined(one.argument)
     shape = None if argument is None else _shape(argument, layout)
     if shape is None:

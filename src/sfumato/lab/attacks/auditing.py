@@ -15,15 +15,15 @@ from sfumato.lab.people.seeded import Mask, single
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class ReadRefusals:
     """What answers and refusals say together; the answers alone determine nobody's bit."""
 
     guess: Mask
     declined: int
 
 
-def read_refusals(system: CountingSystem, rows: int, own: bool) -> Reading:
+def read_refusals(system: CountingSystem, rows: int, own: bool) -> ReadRefusals:
     """Work out every bit from whether neighbours may be counted together. The attacker is row 0."""
     pairs = [single(row, rows) | single(row + 1, rows) for row in range(rows - 1)]
     equal = np.array([isinstance(system.answer(pair), Declined) for pair in pairs], dtype=np.bool_)
-    return Reading(np.logical_xor.accumulate(np.concatenate([[own], ~equal])), int(equal.sum()))
+    return ReadRefusals(np.logical_xor.accumulate(np.concatenate([[own], ~equal])), int(equal.sum()))

@@ -35,7 +35,7 @@ EPSILON = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SystemLine:
     """The share of targets recovered with each number of repeats."""
 
     system: str
@@ -54,10 +54,10 @@ class Averaging:
 
     targets: int
     repeats: tuple[int, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[SystemLine, ...]
     bound: float
 
-    def of(self, system: str, *, same_set: bool) -> Line:
+    def of(self, system: str, *, same_set: bool) -> SystemLine:
         """Return the line of a system."""
         return next(line for line in self.lines if (line.system, line.same_set) == (system, same_set))
 
@@ -102,17 +102,17 @@ def run(rows: int, targets: int, source: Source) -> Averaging:
     loss = PrivacyLoss(EPSILON)
     lines = [_line(system, secret, targets, same_set, source) for system, same_set in attacked]
     shares = (against_sfumato(secret, targets, loss, repeats, source) for repeats in REPEATS)
-    lines.append(Line("sfumato", True, tuple(shares)))
+    lines.append(SystemLine("sfumato", True, tuple(shares)))
     return Averaging(targets, REPEATS, tuple(lines), recovered_share(loss))
 
 
-def _line(system: CountingSystem, secret: Mask, targets: int, same_set: bool, source: Source) -> Line:
+def _line(system: CountingSystem, secret: Mask, targets: int, same_set: bool, source: Source) -> SystemLine:
     def _means(row: int) -> npt.NDArray[np.float64]:
         found = differences(system, row, _bases(REPEATS[-1], len(secret), same_set, source))
         return np.array([found[:repeats].mean() for repeats in REPEATS])
 
     guesses = _over(targets, _means) > 0.5
-    return Line(system.name, same_set, tuple(share_equal(column, secret[:targets]) for column in guesses.T))
+    return SystemLine(system.name, same_set, tuple(share_equal(column, secret[:targets]) for column in guesses.T))
 
 
 def against_sfumato(secret: Mask, targets: int, loss: PrivacyLoss, repeats: int, source: Source) -> Fraction:

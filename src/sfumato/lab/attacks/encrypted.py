@@ -29,7 +29,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class EncryptedColumn:
     """How many rows an attack on one column recovered, and how many a guess by the public mode does."""
 
     name: str
@@ -43,10 +43,10 @@ class Encrypted:
     """What frequencies gave away."""
 
     patients: int
-    columns: tuple[Column, ...]
+    columns: tuple[EncryptedColumn, ...]
     named: float
     """The share of real rows whose token was given its right name: the store's view is a noisy histogram."""
-    sealed: tuple[Column, ...]
+    sealed: tuple[EncryptedColumn, ...]
 
     def report(self) -> str:
         """Say what happened, line by line."""
@@ -67,7 +67,7 @@ class Encrypted:
         )
 
     @staticmethod
-    def _line(one: Column) -> str:
+    def _line(one: EncryptedColumn) -> str:
         return f"  {one.name:10}  {one.scheme:20}  {one.recovered:9.1%}   {one.guessed:9.1%}"
 
 
@@ -112,10 +112,10 @@ def _drawn(count: int, weights: Sequence[int], source: Source) -> Numbers:
     return places
 
 
-def _by_rank(name: str, here: Numbers, there: Numbers, values: int) -> Column:
+def _by_rank(name: str, here: Numbers, there: Numbers, values: int) -> EncryptedColumn:
     """Give the most frequent ciphertext the most frequent value, and so on: the ciphertexts themselves say nothing."""
     meaning = _matched(np.bincount(here, minlength=values), np.bincount(there, minlength=values))
-    return Column(name, "deterministic", float(np.mean(meaning[here] == here)), _mode(here, there))
+    return EncryptedColumn(name, "deterministic", float(np.mean(meaning[here] == here)), _mode(here, there))
 
 
 def _matched(seen: Numbers, public: Numbers) -> Numbers:
@@ -132,16 +132,16 @@ def _mode(here: Numbers, there: Numbers, near: int = 0) -> float:
     return float(np.mean(np.abs(here - values[int(np.argmax(hits))]) <= near))
 
 
-def _by_order(here: Numbers, there: Numbers) -> Column:
+def _by_order(here: Numbers, there: Numbers) -> EncryptedColumn:
     """Give each ciphertext the value at its own cumulative share; as much is right as lies within three years."""
     known = np.sort(there)
     below = np.searchsorted(np.sort(here), here, side="left") + np.searchsorted(np.sort(here), here, side="right")
     guess = known[np.minimum(below * len(known) // (2 * len(here)), len(known) - 1)]
     right = float(np.mean(np.abs(guess - here) <= NEAR))
-    return Column(f"age ± {NEAR}", "order-preserving", right, _mode(here, there, NEAR))
+    return EncryptedColumn(f"age ± {NEAR}", "order-preserving", right, _mode(here, there, NEAR))
 
 
-def _sealed(here: _Hospital, there: _Hospital, source: Source) -> tuple[float, tuple[Column, ...]]:
+def _sealed(here: _Hospital, there: _Hospital, source: Source) -> tuple[float, tuple[EncryptedColumn, ...]]:
     """Return how many rows lie in rightly named cells, and what can be guessed of a person with all of it known."""
     cells = len(DEPARTMENTS) * len(SEXES)
     dummies = np.maximum(0, SHIFT + DiscreteLaplace(1 / EPSILON).draw(cells, source))
@@ -153,6 +153,6 @@ def _sealed(here: _Hospital, there: _Hospital, source: Source) -> tuple[float, t
     guess = float(np.mean(here.cells == largest))
     prior = _mode(here.ages, there.ages, NEAR)
     return named, (
-        Column("cell", "token of a cell", guess, _mode(here.cells, there.cells)),
-        Column(f"age ± {NEAR}", "sums of residues", prior, prior),
+        EncryptedColumn("cell", "token of a cell", guess, _mode(here.cells, there.cells)),
+        EncryptedColumn(f"age ± {NEAR}", "sums of residues", prior, prior),
     )

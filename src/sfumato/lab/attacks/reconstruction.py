@@ -40,7 +40,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class GuardedAttack:
     """The same attack on sfumato: how much it recovered, and how much any attack may hope for."""
 
     loss: PrivacyLoss
@@ -67,7 +67,7 @@ class Reconstruction:
     rows: int
     questions: int
     curve: tuple[Point, ...]
-    guarded: tuple[Guarded, ...]
+    guarded: tuple[GuardedAttack, ...]
     small: exhaustive.Exhaustive
     linear: Point
     single: membership.Membership
@@ -128,7 +128,7 @@ def run(rows: int, source: Source) -> Reconstruction:
             for bound in bounds
         ),
         guarded=tuple(
-            Guarded(
+            GuardedAttack(
                 loss,
                 rows,
                 share_equal(decoder.decode(ask(Protected(secret, loss, len(questions), source), questions)), secret),

@@ -16,13 +16,13 @@ from sfumato.lab.people.seeded import coins
 from sfumato.randomness.bernoulli import ExpRatio, Rational
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.source import Metered, Source
-from sfumato.randomness.textbook import Coins, coin, laplace_by_coins
+from sfumato.randomness.textbook import LaplaceCoins, coin, laplace_by_coins
 
-Sampler = Callable[[Source], int]
+DrawOnce = Callable[[Source], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedSampler:
     """One sampler under the eyes of somebody who counts its work."""
 
     sampler: str
@@ -40,8 +40,8 @@ class Timing:
 
     scale: Fraction
     trials: int
-    naive: Watched
-    ours: Watched
+    naive: WatchedSampler
+    ours: WatchedSampler
 
     @property
     def bound(self) -> float:
@@ -65,24 +65,24 @@ class Timing:
         )
 
 
-def naive_sampler(scale: Fraction) -> Sampler:
+def naive_sampler(scale: Fraction) -> DrawOnce:
     """Return the textbook's sampler: it waits for the first success."""
     success = ExpRatio(1 / scale, a=1, b=-1, c=1, d=0)
     zero = ExpRatio(1 / scale, a=1, b=-1, c=1, d=1)
     fair = Rational(Fraction(1, 2))
 
     def _draw(source: Source) -> int:
-        return laplace_by_coins(Coins(coin(success, source), coin(zero, source), coin(fair, source)))
+        return laplace_by_coins(LaplaceCoins(coin(success, source), coin(zero, source), coin(fair, source)))
 
     return _draw
 
 
-def our_sampler(scale: Fraction) -> Sampler:
+def our_sampler(scale: Fraction) -> DrawOnce:
     """Return the sampler of the house, asked for one draw at a time."""
     return lambda source: int(DiscreteLaplace(scale).draw(1, source)[0])
 
 
-def watch(name: str, sampler: Sampler, trials: int, source: Source) -> Watched:
+def watch(name: str, sampler: DrawOnce, trials: int, source: Source) -> WatchedSampler:
     """Learn from draws whose noise is known, then guess the secret behind answers whose noise is not."""
     learnt = Counter(_metered(sampler, source) for _ in range(trials))
     works = Counter(work for work, _ in learnt.elements())
@@ -95,10 +95,10 @@ def watch(name: str, sampler: Sampler, trials: int, source: Source) -> Watched:
         zero, one = learnt[work, answer], learnt[work, answer - 1]
         guess = one > zero if one != zero else answer >= 1
         right += guess == bit
-    return Watched(name, len(works), works.most_common(1)[0][1] / trials, right / trials)
+    return WatchedSampler(name, len(works), works.most_common(1)[0][1] / trials, right / trials)
 
 
-def _metered(sampler: Sampler, source: Source) -> tuple[int, int]:
+def _metered(sampler: DrawOnce, source: Source) -> tuple[int, int]:
     metered = Metered(source)
     noise = sampler(metered)
     return metered.bits, noise

@@ -55,7 +55,7 @@ def audit_policy(path: Path, seconds: float) -> str:
     begun, policy = monotonic(), read_policy(path)
     with scratch() as folder:
         alarms = replay.audit(policy, folder / "replay", "replay")
-        alarms += whole.audit_policy(policy, folder / "sampled", "sampled", _COUNTS)
+        alarms += whole.sample_policy(policy, folder / "sampled", "sampled", _COUNTS)
         rest = max(1.0, seconds - (monotonic() - begun))
         found, asked = fuzzing.audit(policy, folder / "fuzzed", f"fuzzed {monotonic()}", rest)
     verdict = listed([*alarms, *found])

@@ -38,7 +38,7 @@ Pair = tuple[Decimal, Decimal]
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class NoisyNumber:
     """Integer noise on one number that a person moves by `moved`, and the event that it is accounted as."""
 
     name: str
@@ -93,13 +93,13 @@ def run(_seed: object = 0) -> list[Alarm]:
         return [Alarm(NAME, what) for check in checks for what in check()]
 
 
-def _releases() -> Iterator[Release]:
+def _releases() -> Iterator[NoisyNumber]:
     for moved, scale in ((1, Fraction(1)), (3, Fraction(10)), (2, Fraction(1, 2))):
         mechanism = Laplace(moved, scale, _ADD)
-        yield Release(f"Laplace {moved}/{scale}", laplace_weights(scale), moved, mechanism.event)
+        yield NoisyNumber(f"Laplace {moved}/{scale}", laplace_weights(scale), moved, mechanism.event)
     for moved, square in ((1, Fraction(1)), (5, Fraction(100)), (2, Fraction(9, 4))):
         noise = Gaussian(moved**2, square, _ADD)
-        yield Release(f"Gaussian {moved}/{square}", gaussian_weights(square), moved, noise.event)
+        yield NoisyNumber(f"Gaussian {moved}/{square}", gaussian_weights(square), moved, noise.event)
 
 
 def _laws() -> Iterator[str]:

@@ -87,7 +87,7 @@ class World:
 
 
 @dataclass(slots=True)
-class Tally:
+class Outcomes:
     """How many questions were asked, what became of them, and what differed."""
 
     asked: int = 0
@@ -178,7 +178,7 @@ def question(schema: Schema, seed: object, number: int) -> str:
     return Grammar(schema, SeededDice((seed, number))).query()
 
 
-def ask(place: World, numbers: Sequence[int], seed: object, tally: Tally, most: int) -> None:
+def ask(place: World, numbers: Sequence[int], seed: object, tally: Outcomes, most: int) -> None:
     """Ask the questions of these numbers; end early after so many differences, which are shortened."""
     schema = place.schema
     for number in numbers:
@@ -208,7 +208,7 @@ def run(seed: object, folder: Path, number: int = 400) -> list[Alarm]:
             for sql in once_told():
                 if found := differences(place.house, other, sql, 0):
                     return [Alarm(NAME, f"{other.name}: {sql}: {found[0]}")]
-    tally = Tally()
+    tally = Outcomes()
     _chunk(folder, seed, range(number), tally, 1)
     return [Alarm(NAME, found) for found in tally.found]
 
@@ -229,7 +229,7 @@ def once_told() -> Iterator[str]:
             yield f"SELECT COUNT(*) FROM visits v JOIN ({public}) p ON v.age - v.age = p.k"  # noqa: S608
 
 
-def _chunk(folder: Path, seed: object, numbers: Sequence[int], tally: Tally, most: int) -> None:
+def _chunk(folder: Path, seed: object, numbers: Sequence[int], tally: Outcomes, most: int) -> None:
     """Ask questions: most of a few people, some where people are replaced, some of a crowd."""
     crowd = [number for number in numbers if number % _CROWDED == 0]
     replaced = [number for number in numbers if number % _CROWDED in (1, 2, 3)]
@@ -244,8 +244,8 @@ def _chunk(folder: Path, seed: object, numbers: Sequence[int], tally: Tally, mos
                 ask(place, some, seed, tally, most)
 
 
-def _process(numbers: range, seed: object, most: int) -> Tally:
-    tally = Tally()
+def _process(numbers: range, seed: object, most: int) -> Outcomes:
+    tally = Outcomes()
     with scratch() as folder:
         _chunk(folder, seed, numbers, tally, most)
     return tally
@@ -260,7 +260,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--most", type=int, default=3, help="so many differences end a chunk of questions")
     wanted = parser.parse_args(arguments)
-    end, begun, whole = wanted.first + wanted.questions, monotonic(), Tally()
+    end, begun, whole = wanted.first + wanted.questions, monotonic(), Outcomes()
     chunks = [range(start, min(start + _CHUNK, end)) for start in range(wanted.first, end, _CHUNK)]
     asking = partial(_process, seed=wanted.seed, most=wanted.most)
     with ProcessPoolExecutor(wanted.processes) as pool:

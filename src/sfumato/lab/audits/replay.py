@@ -49,7 +49,7 @@ Vector = dict[tuple[Cell, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MechanismCall:
     """One use of a mechanism: what it was given and what it drew; a selection draws nothing here."""
 
     mechanism: Mechanism
@@ -63,7 +63,7 @@ class Recording:
 
     plan: Plan
     keys: tuple[tuple[tuple[Cell, ...], ...], ...]
-    calls: tuple[Call, ...]
+    calls: tuple[MechanismCall, ...]
     noisy: Noisy
 
     @property
@@ -88,14 +88,14 @@ def record(house: Subject, plan: Plan, seed: object) -> Recording:
 
 
 @contextmanager
-def recording() -> Iterator[list[Call]]:
+def recording() -> Iterator[list[MechanismCall]]:
     """Write down every call of a mechanism that draws from a source of its own, not from a metered one."""
-    calls: list[Call] = []
+    calls: list[MechanismCall] = []
     originals = {kind: kind.release for kind in _RECORDED}
 
     def _selected(self: OptimalSelection, values: object, source: Source) -> Any:
         given = np.asarray(values)
-        calls.append(Call(self, tuple(given.tolist()), ()))
+        calls.append(MechanismCall(self, tuple(given.tolist()), ()))
         return np.arange(len(given))
 
     def _noised(self: Any, values: object, source: Source) -> Any:
@@ -103,7 +103,7 @@ def recording() -> Iterator[list[Call]]:
         if not isinstance(source, Metered):  # that is the second draw, which nobody sees
             given = np.asarray(values)
             noise = np.asarray(answers).astype(object) - given.astype(object)
-            calls.append(Call(self, tuple(given.tolist()), tuple(noise.tolist())))
+            calls.append(MechanismCall(self, tuple(given.tolist()), tuple(noise.tolist())))
         return answers
 
     try:
@@ -165,7 +165,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
                 yield f"{measured.name}: the noise of equal coins depends on the data"
 
 
-def _vector(keys: Sequence[tuple[Cell, ...]], call: Call) -> Vector:
+def _vector(keys: Sequence[tuple[Cell, ...]], call: MechanismCall) -> Vector:
     return dict(zip(keys, call.values, strict=True))
 
 
@@ -186,7 +186,7 @@ def _measurement(measured: Measured, moves: list[int], distance: int) -> Iterato
         yield f"{measured.name} moved further than its noise is for"
 
 
-def _selection(selection: OptimalSelection, one: Call, other: Call, distance: int) -> Iterator[str]:
+def _selection(selection: OptimalSelection, one: MechanismCall, other: MechanismCall, distance: int) -> Iterator[str]:
     """The cells come in the engine's order: compare how many have each number of people."""
     most = max((*one.values, *other.values), default=0)
     counts = [np.bincount(np.array(call.values, dtype=np.int64), minlength=most + 1)[1:] for call in (one, other)]

@@ -86,7 +86,7 @@ def sampled(
     return np.concatenate(parts, axis=1)[:, :_WIDEST]
 
 
-def compare(one: Subject, other: Subject, sql: str, times: int) -> Iterator[str]:
+def told_apart(one: Subject, other: Subject, sql: str, times: int) -> Iterator[str]:
     """Say where two neighbours can certainly be told apart better than the price of the question allows."""
     plan, source = one.plan(sql), system_source()
     pair = one.run(plan), other.run(other.plan(sql))
@@ -159,10 +159,10 @@ def audit(policy: Policy, folder: Path, seed: object, asked: tuple[tuple[str, in
             )
             for person in dict.fromkeys(person for _, person in asked)
         }
-        return [Alarm(NAME, what) for sql, person in asked for what in compare(one, others[person], sql, times)]
+        return [Alarm(NAME, what) for sql, person in asked for what in told_apart(one, others[person], sql, times)]
 
 
-def audit_policy(policy: Policy, folder: Path, seed: object, most: int) -> list[Alarm]:
+def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list[Alarm]:
     """Sample counts of any policy: the first plain questions of every kind."""
     with subject(policy, populate(policy, seed), folder / "shape") as house:
         asked = questions(schema_of(house.engine.catalog))

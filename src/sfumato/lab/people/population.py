@@ -39,7 +39,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OwnedRow:
     """A row and whose it is; a public row is nobody's."""
 
     owner: str
@@ -51,7 +51,7 @@ class Population:
     """The rows of every table, and the types under which they are written."""
 
     types: Mapping[str, Mapping[str, Any]]
-    lines: Mapping[str, tuple[Line, ...]]
+    lines: Mapping[str, tuple[OwnedRow, ...]]
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -139,13 +139,17 @@ class _Making:
         }
         return (*named.values(), Column("label", ColumnType.TEXT), Column("number", ColumnType.INTEGER))
 
-    def _lines(self, table: Table, columns: tuple[Column, ...]) -> list[Line]:
+    def _lines(self, table: Table, columns: tuple[Column, ...]) -> list[OwnedRow]:
         if table.public:
-            return [Line("", self._public(columns, row)) for row in range(self.public.get(table.name, _PUBLIC_ROWS))]
+            return [
+                OwnedRow("", self._public(columns, row)) for row in range(self.public.get(table.name, _PUBLIC_ROWS))
+            ]
         if isinstance(table.unit, EachRow):
-            return [Line(f"{table.name}/{row}", self._row(table, columns, row + 1, row)) for row in range(self.people)]
+            return [
+                OwnedRow(f"{table.name}/{row}", self._row(table, columns, row + 1, row)) for row in range(self.people)
+            ]
         return [
-            Line(str(person), self._row(table, columns, person, row))
+            OwnedRow(str(person), self._row(table, columns, person, row))
             for person in range(1, self.people + 1)
             for row in range(self._rows(table, person))
         ]

@@ -100,7 +100,7 @@ Writer = Callable[[Path, "Sheet", int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SheetRow:
     """A record, whose it is, and its values as they are written: texts in CSV, numbers and texts in Parquet."""
 
     owner: int
@@ -114,7 +114,7 @@ class Sheet:
     """One file of a table, and in Parquet the types of its columns."""
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[SheetRow, ...]
     types: Mapping[str, Any]
 
     def column(self, name: str) -> list[Any]:
@@ -140,7 +140,7 @@ class Sheets:
         return tuple(dict.fromkeys(row.owner for sheet in self.sheets for row in sheet.rows))
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[SheetRow]:
         """All rows."""
         return [row for sheet in self.sheets for row in sheet.rows]
 
@@ -156,7 +156,7 @@ class Sheets:
             )
         )
 
-    def _changed(self, rows: Callable[[Sheet], tuple[Row, ...]]) -> "Sheets":
+    def _changed(self, rows: Callable[[Sheet], tuple[SheetRow, ...]]) -> "Sheets":
         return replace(self, sheets=tuple(replace(sheet, rows=rows(sheet)) for sheet in self.sheets))
 
     def write(self, folder: Path, writers: Mapping[str, Writer]) -> None:
@@ -182,11 +182,11 @@ def imagine(scheme: str, writers: Sequence[str], dice: Dice, people: int = 5) ->
     return Sheets(scheme, tuple(made), chosen)
 
 
-def _plain(scheme: str, types: Mapping[str, Any], owner: int, dice: Dice) -> Row:
+def _plain(scheme: str, types: Mapping[str, Any], owner: int, dice: Dice) -> SheetRow:
     if scheme == "csv":
-        return Row(owner, {"person": str(owner), **{name: dice.choice(PLAIN[name])[0] for name in PLAIN}})
+        return SheetRow(owner, {"person": str(owner), **{name: dice.choice(PLAIN[name])[0] for name in PLAIN}})
     values = {name: _ordinary(name, types[name], dice) for name in NAMES if name != "person"}
-    return Row(owner, {"person": float(owner) if pa.types.is_floating(types["person"]) else owner, **values})
+    return SheetRow(owner, {"person": float(owner) if pa.types.is_floating(types["person"]) else owner, **values})
 
 
 def _ordinary(name: str, type: Any, dice: Dice) -> Any:
@@ -209,11 +209,11 @@ def _ordinary(name: str, type: Any, dice: Dice) -> Any:
     return dice.choice(["rome", "oslo", 'a "quoted", text', "two\nlines"])
 
 
-def _hard(scheme: str, sheet: Sheet, owner: int, dice: Dice) -> Row:
+def _hard(scheme: str, sheet: Sheet, owner: int, dice: Dice) -> SheetRow:
     """Return a hostile row of a person; now and then it names nobody."""
     if scheme == "csv":
         texts = {name: dice.choice(HARD[name]) for name in NAMES if name != "person"}
-        return Row(owner, {"person": dice.choice([str(owner)] * 6 + [*HARD["person"]]), **texts}, hard=True)
+        return SheetRow(owner, {"person": dice.choice([str(owner)] * 6 + [*HARD["person"]]), **texts}, hard=True)
     values: dict[str, Any] = {
         name: dice.choice(dict(TYPED[name])[sheet.types[name]]) for name in NAMES if name != "person"
     }
@@ -221,7 +221,7 @@ def _hard(scheme: str, sheet: Sheet, owner: int, dice: Dice) -> Row:
         values["city"] = dice.choice(INVALID)
     hard = dice.choice(dict(TYPED["person"])[sheet.types["person"]])
     own = float(owner) if pa.types.is_floating(sheet.types["person"]) else owner
-    return Row(owner, {"person": dice.choice([own, own, hard]), **values}, hard=True)
+    return SheetRow(owner, {"person": dice.choice([own, own, hard]), **values}, hard=True)
 
 
 # ── writers that need no further library ──
