@@ -9,11 +9,11 @@ from typing import Any, Self
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.connection import Limits
-from sfumato.engines.desk import evaluate
-from sfumato.engines.duckdb_engine import DuckDB
+from sfumato.engines.after_noise import evaluate
+from sfumato.engines.duckdb.connection import Limits
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.registration import has_changed, snapshot, was_paid_for
 from sfumato.engines.engine import Engine
-from sfumato.engines.registration import has_changed, snapshot, was_paid_for
 from sfumato.engines.versions import fresh_id
 from sfumato.errors import BadParameter, BadPolicy, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
 from sfumato.ledger.damage import damaged

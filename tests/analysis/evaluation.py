@@ -10,7 +10,7 @@ import pyarrow as pa
 from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.analysis.lowering import Scope, lower
 from sfumato.analysis.scalar import Scalar, column
-from sfumato.engines.duckdb_scalar import scalar_sql
+from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.query.expression import Call, Column, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type

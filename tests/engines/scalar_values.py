@@ -8,7 +8,7 @@ import duckdb
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.lowering import lower
 from sfumato.analysis.scalar import Scalar, column
-from sfumato.engines.duckdb_scalar import scalar_sql
+from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.query.expression import Column, Expression
 
 _STORED = {Kind.INTEGER: "BIGINT", Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.REAL: "DOUBLE"}

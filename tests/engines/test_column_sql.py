@@ -6,7 +6,7 @@ from fractions import Fraction
 import duckdb
 import pytest
 
-from sfumato.engines.column_sql import Stored, check_type, column_sql, keyed, unit_sql
+from sfumato.engines.sql.column import Stored, check_type, column_sql, keyed, unit_sql
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Bounds, Column, ColumnType
 

@@ -13,8 +13,8 @@ from tests.engines.builds import SALT
 from tests.engines.reference import keyed
 from tests.engines.test_registration import policy_for, quiet, rows_of
 
-from sfumato.engines import bounded_copy
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.sql import copy as bounded_copy
 from sfumato.errors import BadSource
 
 VISITS: dict[str, Any] = {

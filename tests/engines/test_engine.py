@@ -16,7 +16,7 @@ from sfumato.analysis.flow import Fold, Folded, Item, Keep
 from sfumato.analysis.numbers import clipped
 from sfumato.analysis.private_query import Key
 from sfumato.analysis.scalar import Operator, Scalar, column
-from sfumato.engines.duckdb_engine import DuckDB
+from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.errors import EngineFailed, QueryTooLarge
 from sfumato.query.functions import Aggregation
 

@@ -13,8 +13,8 @@ import pytest
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Kept, Order, Pair, Read, Show, Take, outputs
 from sfumato.analysis.scalar import Operator, Scalar, column
-from sfumato.engines.connection import quoted
-from sfumato.engines.duckdb_flow import PLACE, flow_sql
+from sfumato.engines.duckdb.connection import quoted
+from sfumato.engines.sql.flow import PLACE, flow_sql
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type

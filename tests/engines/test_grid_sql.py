@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.column_sql import Stored, column_sql
-from sfumato.engines.grid_sql import NotExact, Range, floating, unbounded, whole
+from sfumato.engines.sql.column import Stored, column_sql
+from sfumato.engines.sql.grid import NotExact, Range, floating, unbounded, whole
 from sfumato.policy.policy import Bounds, Column, ColumnType
 from sfumato.sensitivity.clipping import Grid, to_grid
 

@@ -13,7 +13,7 @@ from tests.engines.opened import of, opened, read
 from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.analysis.flow import Given, Item, Keep, Order, Pair, Show, Take
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines.duckdb_engine import DuckDB
+from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
 

@@ -12,9 +12,9 @@ from sfumato.analysis.lower_logic import LOGIC
 from sfumato.analysis.lower_numbers import ARITHMETIC
 from sfumato.analysis.lowering import lower
 from sfumato.analysis.scalar import walk
-from sfumato.engines.duckdb_logic import FORMS as LOGIC_FORMS
-from sfumato.engines.duckdb_numbers import FORMS as NUMBER_FORMS
-from sfumato.engines.duckdb_scalar import scalar_sql
+from sfumato.engines.duckdb.logic import FORMS as LOGIC_FORMS
+from sfumato.engines.duckdb.numbers import FORMS as NUMBER_FORMS
+from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.errors import QueryTooLarge
 from sfumato.query.expression import Case, Cast, Expression, Literal
 from sfumato.query.functions import Function

@@ -14,7 +14,9 @@ from sfumato.analysis.calendar import DAY
 from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.analysis.intervals import nearest
 from sfumato.analysis.scalar import Operator
-from sfumato.engines import duckdb_scalar, duckdb_texts, duckdb_times
+from sfumato.engines.duckdb import texts as duckdb_texts
+from sfumato.engines.duckdb import times as duckdb_times
+from sfumato.engines.sql import scalar as duckdb_scalar
 from sfumato.errors import QueryTooLarge, UnsupportedSql
 from sfumato.query.expression import Call, Cast, Expression, Literal
 from sfumato.query.functions import Function

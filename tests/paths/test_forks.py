@@ -9,7 +9,7 @@ import pytest
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
-from sfumato.engines import duckdb_reader
+from sfumato.engines.duckdb import reader as duckdb_reader
 from sfumato.errors import EngineFailed, Refusal
 
 COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"

@@ -16,10 +16,10 @@ import duckdb
 from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, decimal_text
 from sfumato.drafting.literals import quoted_text
 from sfumato.drafting.schema import connected
-from sfumato.engines.column_sql import Stored
-from sfumato.engines.connection import STAGE, execute, quoted
-from sfumato.engines.loading import Loading, load_csv
-from sfumato.engines.source import SourceTable
+from sfumato.engines.duckdb.connection import STAGE, execute, quoted
+from sfumato.engines.duckdb.loading import Loading, load_csv
+from sfumato.engines.duckdb.source import SourceTable
+from sfumato.engines.sql.column import Stored
 from sfumato.policy.policy import ColumnType
 
 WARNING = (

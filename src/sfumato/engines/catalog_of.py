@@ -16,9 +16,9 @@ from sfumato.analysis.flow import Read
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import column as column_scalar
-from sfumato.engines.bounded_copy import PATH_UNIT, CopiedTable, most_removed
-from sfumato.engines.duckdb_tables import copy_of, key_sql, public_columns, row_name
-from sfumato.engines.registration import Registered
+from sfumato.engines.duckdb.registration import Registered
+from sfumato.engines.duckdb.tables import copy_of, key_sql, public_columns, row_name
+from sfumato.engines.sql.copy import PATH_UNIT, CopiedTable, most_removed
 from sfumato.policy.policy import (
     Column,
     ColumnType,

@@ -6,7 +6,7 @@ from sfumato.analysis.catalog import Catalog
 from sfumato.analysis.flow import Show
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
-from sfumato.engines.duckdb_public import DuckDBPublic
+from sfumato.engines.sql.public import DuckDBPublic
 from sfumato.planning.plan import Plan
 
 

@@ -11,9 +11,9 @@ from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
 from sfumato.engines.aggregates import Aggregates
-from sfumato.engines.connection import Limits, closed_connection, execute, literal, quoted
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.connection import Limits, closed_connection, execute, literal, quoted
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.registration import register
 from sfumato.errors import Refusal
 from sfumato.lab.dice import SeededDice
 from sfumato.lab.grammar import Schema

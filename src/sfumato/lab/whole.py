@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Cell
+from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
-from sfumato.engines.desk import evaluate
 from sfumato.lab.alarm import FAILURE, Alarm
 from sfumato.lab.clinic import clinic
 from sfumato.lab.empirical import at_most, epsilon_lower_bound

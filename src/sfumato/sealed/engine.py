@@ -11,13 +11,13 @@ from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Given, Item, Show
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
-from sfumato.engines.bounded_copy import PATH_UNIT
 from sfumato.engines.catalog_of import declared_cells, facts_of
-from sfumato.engines.desk import evaluate
-from sfumato.engines.duckdb_engine import check_outcome, checked
-from sfumato.engines.duckdb_flow import flow_sql
-from sfumato.engines.duckdb_public import DuckDBPublic
+from sfumato.engines.duckdb.engine import check_outcome, checked
+from sfumato.engines.sql.copy import PATH_UNIT
+from sfumato.engines.sql.flow import flow_sql
+from sfumato.engines.sql.public import DuckDBPublic
 from sfumato.errors import BadSource, shown
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.planning.plan import GroupPlan, Measured, Plan

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from sfumato.analysis.facts import Kind
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines import duckdb_logic, duckdb_numbers, duckdb_texts, duckdb_times
-from sfumato.engines.connection import literal, quoted
-from sfumato.engines.duckdb_numbers import double_sql, integer_sql, integer_type
+from sfumato.engines.duckdb import logic, numbers, texts, times
+from sfumato.engines.duckdb.connection import literal, quoted
+from sfumato.engines.duckdb.numbers import double_sql, integer_sql, integer_type
 from sfumato.errors import QueryTooLarge
 
 LONGEST = 200_000
@@ -56,8 +56,8 @@ def _constant(scalar: Scalar, texts: list[str]) -> str:
 FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
     Operator.COLUMN: _column,
     Operator.CONSTANT: _constant,
-    **duckdb_numbers.FORMS,
-    **duckdb_logic.FORMS,
-    **duckdb_times.FORMS,
-    **duckdb_texts.FORMS,
+    **numbers.FORMS,
+    **logic.FORMS,
+    **times.FORMS,
+    **texts.FORMS,
 }

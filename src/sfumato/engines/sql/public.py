@@ -20,8 +20,8 @@ from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import Scalar
 from sfumato.analysis.work import check_work
 from sfumato.engines.clock import Clock
-from sfumato.engines.connection import RANK, quoted
-from sfumato.engines.duckdb_flow import Tables, projected
+from sfumato.engines.duckdb.connection import RANK, quoted
+from sfumato.engines.sql.flow import Tables, projected
 from sfumato.errors import FreeLimit
 
 Rows = list[tuple[Any, ...]]

@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 import duckdb
 
-from sfumato.engines.column_sql import ABSENT, Stored, check_range, check_type
-from sfumato.engines.connection import STAGE, execute, literal, quoted, starless
-from sfumato.engines.csv_records import Malformed, header
+from sfumato.engines.duckdb.connection import STAGE, execute, literal, quoted, starless
+from sfumato.engines.duckdb.csv_records import Malformed, header
+from sfumato.engines.sql.column import ABSENT, Stored, check_range, check_type
 from sfumato.errors import BadSource, shown
 from sfumato.policy.policy import Column, Location, Policy, Table, fold
 

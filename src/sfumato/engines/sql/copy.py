@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import duckdb
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.column_sql import Stored, check_type, column_sql, keyed, storage, unit_sql
-from sfumato.engines.connection import COPY, RANK, STAGE, execute, literal, once_name, quoted
-from sfumato.engines.source import Part, SourceTable
+from sfumato.engines.duckdb.connection import COPY, RANK, STAGE, execute, literal, once_name, quoted
+from sfumato.engines.duckdb.source import Part, SourceTable
+from sfumato.engines.sql.column import Stored, check_type, column_sql, keyed, storage, unit_sql
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from sfumato.analysis.facts import Kind
 from sfumato.analysis.private_query import Group
 from sfumato.analysis.scalar import Scalar
-from sfumato.engines.connection import literal
-from sfumato.engines.duckdb_flow import Tables, projected
-from sfumato.engines.duckdb_fold import clipped
+from sfumato.engines.duckdb.connection import literal
+from sfumato.engines.sql.flow import Tables, projected
+from sfumato.engines.sql.fold import clipped
 from sfumato.planning.plan import GroupPlan, Measured
 from sfumato.query.functions import Aggregation
 

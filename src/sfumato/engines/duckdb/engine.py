@@ -11,13 +11,13 @@ from sfumato.analysis.private_query import Cell, PrivateQuery
 from sfumato.analysis.work import check_work
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.catalog_of import catalog_of
-from sfumato.engines.connection import Limits
-from sfumato.engines.duckdb_flow import flow_sql
-from sfumato.engines.duckdb_group import group_sql
-from sfumato.engines.duckdb_public import DuckDBPublic
-from sfumato.engines.duckdb_reader import Reader
-from sfumato.engines.duckdb_tables import relations
-from sfumato.engines.registration import Registered
+from sfumato.engines.duckdb.connection import Limits
+from sfumato.engines.duckdb.reader import Reader
+from sfumato.engines.duckdb.registration import Registered
+from sfumato.engines.duckdb.tables import relations
+from sfumato.engines.sql.flow import flow_sql
+from sfumato.engines.sql.group import group_sql
+from sfumato.engines.sql.public import DuckDBPublic
 from sfumato.errors import QueryTooLarge
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.planning.plan import GroupPlan, Plan

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.bounded_copy import CopiedTable
-from sfumato.engines.column_sql import TYPES, Kind, Stored, column_sql
-from sfumato.engines.connection import COPY, RANK, quoted
-from sfumato.engines.duckdb_flow import PLACE
-from sfumato.engines.grid_sql import NotExact
-from sfumato.engines.registration import Registered
+from sfumato.engines.duckdb.connection import COPY, RANK, quoted
+from sfumato.engines.duckdb.registration import Registered
+from sfumato.engines.sql.column import TYPES, Kind, Stored, column_sql
+from sfumato.engines.sql.copy import CopiedTable
+from sfumato.engines.sql.flow import PLACE
+from sfumato.engines.sql.grid import NotExact
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, fold
 
 ROWID = "rowid"

@@ -12,9 +12,9 @@ from typing import Protocol, runtime_checkable
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Fold, Given, Keep, Kept, Order, Pair, Read, Show, Take, outputs
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines.connection import RANK, once_name, quoted
-from sfumato.engines.duckdb_fold import finished, one_zero, parts
-from sfumato.engines.duckdb_scalar import scalar_sql
+from sfumato.engines.duckdb.connection import RANK, once_name, quoted
+from sfumato.engines.sql.fold import finished, one_zero, parts
+from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.query.relation import JoinKind
 
 PLACE = '"place"'

@@ -18,8 +18,8 @@ import pyarrow as pa
 from sfumato.analysis.facts import FARTHEST, Facts, Kind
 from sfumato.analysis.flow import Flow, Given, below
 from sfumato.engines.clock import Clock
-from sfumato.engines.connection import Limits, closed_connection, quoted
-from sfumato.engines.duckdb_flow import PLACE, flow_sql
+from sfumato.engines.duckdb.connection import Limits, closed_connection, quoted
+from sfumato.engines.sql.flow import PLACE, flow_sql
 from sfumato.errors import EngineFailed
 
 Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]

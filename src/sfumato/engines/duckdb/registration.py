@@ -6,13 +6,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfumato.engines.bounded_copy import Build, CopiedColumn, CopiedTable, Progress, build_table
-from sfumato.engines.connection import COPY, STAGE, Limits, closed_connection, execute, literal, open_copy
-from sfumato.engines.loading import load_tables
-from sfumato.engines.parquet_mending import mended
+from sfumato.engines.duckdb.connection import COPY, STAGE, Limits, closed_connection, execute, literal, open_copy
+from sfumato.engines.duckdb.loading import load_tables
+from sfumato.engines.duckdb.parquet_mending import mended
+from sfumato.engines.duckdb.source import Files, attach_source, check_place, read_schema, source_files, source_root
 from sfumato.engines.private_file import publish, write_whole
 from sfumato.engines.salt import read_or_draw_salt
-from sfumato.engines.source import Files, attach_source, check_place, read_schema, source_files, source_root
+from sfumato.engines.sql.copy import Build, CopiedColumn, CopiedTable, Progress, build_table
 from sfumato.engines.versions import (
     FORMAT,
     Manifest,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sfumato.analysis.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.analysis.flow import Folded
 from sfumato.analysis.scalar import Scalar
-from sfumato.engines.duckdb_scalar import scalar_sql
+from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.errors import QueryTooLarge
 from sfumato.query.functions import Aggregation
 
