@@ -95,7 +95,7 @@ def main() -> None:
             def run() -> None:
                 with (
                     patch("sfumato.engines.sql.flow._where", lambda tests: ""),
-                    patch("sfumato.engines.sql.group.clipped", lambda name, facts: name),
+                    patch("sfumato.engines.sql.group.clipped", lambda name, facts, dialect: name),
                 ):
                     ask(private, sql)()
 

@@ -13,7 +13,8 @@ import click
 from sfumato.errors import REFUSALS, BadParameter, Refusal, UnknownName, shown
 
 if TYPE_CHECKING:
-    from sfumato.database import Database, Progress
+    from sfumato.database import Database
+    from sfumato.engines.engine import Progress
     from sfumato.ledger.ledger import Budget
     from sfumato.release.release import Release
 

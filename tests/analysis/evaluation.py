@@ -10,6 +10,7 @@ import pyarrow as pa
 from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.analysis.lowering import Scope, lower
 from sfumato.analysis.scalar import Scalar, column
+from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.query.expression import Call, Column, Expression, Literal
 from sfumato.query.functions import Function
@@ -60,7 +61,8 @@ def evaluate(scalars: Sequence[Scalar], seen: Scope, rows: Sequence[Sequence[Any
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.register("given", pa.table({"n": range(len(rows)), **columns}))
         connection.execute("CREATE TABLE t AS FROM given")
-        selected = ", ".join(f"{scalar_sql(scalar)} AS c{i}" for i, scalar in enumerate(scalars))
+        named = {key: f"t.{key[1]}" for key in seen}
+        selected = ", ".join(f"{scalar_sql(scalar, named, DUCKDB)} AS c{i}" for i, scalar in enumerate(scalars))
         found = connection.execute(f"SELECT {selected} FROM t ORDER BY n").fetchall()  # noqa: S608
     return [[row[i] for row in found] for i in range(len(scalars))]
 

@@ -15,9 +15,10 @@ from sfumato.analysis.catalog import Table
 from sfumato.analysis.flow import Flow, Read, Show
 from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuery
 from sfumato.analysis.scalar import Scalar, column
-from sfumato.engines.duckdb.connection import Limits, quoted
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.names import quoted
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.query.functions import Aggregation

@@ -8,6 +8,7 @@ import duckdb
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.lowering import lower
 from sfumato.analysis.scalar import Scalar, column
+from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.query.expression import Column, Expression
 
@@ -38,7 +39,9 @@ def values(scalar: Scalar, facts: Sequence[Facts], rows: Rows) -> list[object]:
     given = [list(range(len(rows))), *([row[i] for row in rows] for i in places)]
     connection = _connection()
     connection.execute(f"CREATE OR REPLACE TABLE t AS SELECT unnest(?::INTEGER[]) AS i, {lists}", given)
-    found = connection.execute(f"SELECT {scalar_sql(scalar)} FROM t ORDER BY i").fetchall()  # noqa: S608
+    named = {("t", f"c{i}"): f"t.c{i}" for i in places}
+    sql = scalar_sql(scalar, named, DUCKDB)
+    found = connection.execute(f"SELECT {sql} FROM t ORDER BY i").fetchall()  # noqa: S608
     return [value for (value,) in found]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.engines.builds import SALT, Rows, bounded, policy_of
 from tests.engines.reference import Row, bounded_reference, keyed
 
-from sfumato.engines.sql.copy import PATH_UNIT
+from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.policy.policy import Policy
 
 ORDERS = {

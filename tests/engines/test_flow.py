@@ -13,8 +13,9 @@ import pytest
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Kept, Order, Pair, Read, Show, Take, outputs
 from sfumato.analysis.scalar import Operator, Scalar, column
-from sfumato.engines.duckdb.connection import quoted
-from sfumato.engines.sql.flow import PLACE, flow_sql
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.sql.flow import flow_sql
+from sfumato.engines.sql.names import PLACE, quoted
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
@@ -222,7 +223,7 @@ def test_a_flow_is_what_plain_python_makes_of_it(name: str) -> None:
                 connection.execute(
                     "INSERT INTO stored VALUES ($1, $2, $3, $4)", [x, t, None if f is None else int(f), place]
                 )
-            found = connection.execute(flow_sql(flow, {"left table": "stored"})).fetchall()
+            found = connection.execute(flow_sql(flow, {"left table": "stored"}, DUCKDB)).fetchall()
             columns = outputs(flow)
             expected = [[row[label, name] for label, name, _ in columns] for row in _rows(flow, table)]
             assert [list(row) for row in found] == [pytest.approx(row) if _real(flow) else row for row in expected]

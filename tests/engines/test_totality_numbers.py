@@ -12,6 +12,7 @@ from sfumato.analysis.lower_logic import LOGIC
 from sfumato.analysis.lower_numbers import ARITHMETIC
 from sfumato.analysis.lowering import lower
 from sfumato.analysis.scalar import walk
+from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.logic import FORMS as LOGIC_FORMS
 from sfumato.engines.duckdb.numbers import FORMS as NUMBER_FORMS
 from sfumato.engines.sql.scalar import scalar_sql
@@ -110,4 +111,4 @@ def test_an_expression_that_would_be_too_long_is_refused() -> None:
     for _ in range(8):
         expression = call(Function.POWER, expression, number(9, Type.INTEGER))
     with pytest.raises(QueryTooLarge):
-        scalar_sql(lower(expression, SEEN))
+        scalar_sql(lower(expression, SEEN), {("t", "d"): "t.d"}, DUCKDB)

@@ -16,7 +16,7 @@ from sfumato.analysis.intervals import nearest
 from sfumato.analysis.scalar import Operator
 from sfumato.engines.duckdb import texts as duckdb_texts
 from sfumato.engines.duckdb import times as duckdb_times
-from sfumato.engines.sql import scalar as duckdb_scalar
+from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.errors import QueryTooLarge, UnsupportedSql
 from sfumato.query.expression import Call, Cast, Expression, Literal
 from sfumato.query.functions import Function
@@ -319,7 +319,7 @@ def test_no_function_of_texts_raises_or_leaves_its_facts_on_any_text() -> None:
 
 
 def test_every_operator_has_one_form() -> None:
-    assert set(duckdb_scalar.FORMS) == set(Operator)
+    assert {*DUCKDB.forms, Operator.COLUMN} == set(Operator)
     assert duckdb_times.FORMS.keys().isdisjoint(duckdb_texts.FORMS)
 
 

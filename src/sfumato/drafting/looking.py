@@ -16,10 +16,11 @@ import duckdb
 from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, decimal_text
 from sfumato.drafting.literals import quoted_text
 from sfumato.drafting.schema import connected
-from sfumato.engines.duckdb.connection import STAGE, execute, quoted
+from sfumato.engines.duckdb.connection import STAGE, execute
 from sfumato.engines.duckdb.loading import Loading, load_csv
 from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.sql.column import Stored
+from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import ColumnType
 
 WARNING = (

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import duckdb
 
-from sfumato.engines.duckdb.connection import Limits, closed_connection, execute
+from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.duckdb.source import ENDINGS, SOURCE, SourceTable, attach_source, read_schema
+from sfumato.engines.engine import Limits
 from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.errors import BadPolicy, BadSource, shown
 from sfumato.policy.entry import Entry, check_name

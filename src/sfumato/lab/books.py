@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.database import Database
-from sfumato.engines.duckdb.engine import Job
+from sfumato.engines.engine import Job
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.alarm import Alarm
 from sfumato.lab.clinic import clinic

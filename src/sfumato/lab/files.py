@@ -25,7 +25,7 @@ from sfumato.lab.scalars import Dice
 from sfumato.lab.scratch import scratch
 from sfumato.lab.seeded import Seeded
 from sfumato.lab.sheets import COLUMNS, WRITERS, Sheets, Writer, imagine, meaning
-from sfumato.lab.subject import Subject, moved_to, opened, write_salt
+from sfumato.lab.subject import Subject, engine_of, moved_to, opened, write_salt
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 
@@ -74,7 +74,7 @@ def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Map
             except Refusal as refusal:
                 yield f"{name} is refused: {refusal.code}"
                 return
-            houses[name] = Subject(moved, database._engine)
+            houses[name] = Subject(moved, engine_of(database))
             shown[name] = tuple(seen(database, sql) for sql in ASKED[:_WHOLE])
         yield from _others(houses)
         if most == UNCUT:

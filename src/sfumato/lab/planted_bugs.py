@@ -82,11 +82,11 @@ BUGS: tuple[Bug, ...] = (
         ),
         (
             "engines/sql/group.py",
-            """    return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}\"""",
+            """    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}\"""",
             """    if one.aggregation is Aggregation.SUM:
         facts, value = one.argument.facts, used.names[one.argument]
         return f"least(greatest(sum({value}){where}, {facts.low * 1000}), {facts.high * 1000})"
-    return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}\"""",
+    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}\"""",
         ),
     ),
     planned(
@@ -102,7 +102,11 @@ BUGS: tuple[Bug, ...] = (
             'Operator.GREATEST: _named("greatest")',
             "Operator.GREATEST: lambda scalar, texts: texts[0]",
         ),
-        ("engines/sql/group.py", "value = clipped(value, one.argument.facts)", "clipped(value, one.argument.facts)"),
+        (
+            "engines/sql/group.py",
+            "value = clipped(value, one.argument.facts, dialect)",
+            "clipped(value, one.argument.facts, dialect)",
+        ),
     ),
     planned(
         "no cap on groups",
@@ -353,7 +357,7 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "a NULL raises",
         "fuzzing",
-        ("engines/duckdb/engine.py", "[(row[at] or 0) if at < len(row) else 0", "[row[at] if at < len(row) else 0"),
+        ("engines/sql/job.py", "[(row[at] or 0) if at < len(row) else 0", "[row[at] if at < len(row) else 0"),
     ),
     planned(
         "a division by zero raises",
@@ -378,11 +382,11 @@ BUGS: tuple[Bug, ...] = (
         "too many groups are refused by name",
         "fuzzing",
         (
-            "engines/duckdb/engine.py",
-            "        units = integer_answers([row[-1] for row in rows])\n",
-            "        if len(found) > 6:\n"
-            "            raise QueryTooLarge(f'There are too many groups, such as {found[0]}.', 'A.', 'B.')\n"
-            "        units = integer_answers([row[-1] for row in rows])\n",
+            "engines/sql/job.py",
+            "    units = integer_answers([row[-1] for row in rows])\n",
+            "    if len(found) > 6:\n"
+            "        raise QueryTooLarge(f'There are too many groups, such as {found[0]}.', 'A.', 'B.')\n"
+            "    units = integer_answers([row[-1] for row in rows])\n",
         ),
     ),
     planned(

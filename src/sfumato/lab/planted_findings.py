@@ -17,11 +17,11 @@ FINDINGS: tuple[Bug, ...] = (
         ("analysis/joins.py", "    _check_exact(other.flow, join.at)\n", ""),
         (
             "engines/sql/flow.py",
-            "            return _kept(flow, ordered)\n",
+            "            return _kept(flow, writing, ordered)\n",
             "            again = {f'c{at}': item.scalar for at, item in enumerate(flow.columns)}\n"
-            "            rows = projected(flow.source, tables, again)\n"
-            "            names = ', '.join(f'c{at} AS {quoted(item.name)}' for at, item in enumerate(flow.columns))\n"
-            "            return Frame(f'(SELECT {names or 0} FROM ({rows})) AS {quoted(flow.label)}', (flow.label,))\n",
+            "            alias = writing.alias()\n"
+            "            rows = projected(flow.source, writing.tables, again, writing.dialect)\n"
+            "            return Frame(f'({rows}) AS {alias}', _addressed(flow, alias))\n",
         ),
     ),
     planned(
@@ -47,7 +47,7 @@ FINDINGS: tuple[Bug, ...] = (
         _ENFORCED,
         (
             "engines/sql/group.py",
-            "value = clipped(value, one.argument.facts)  # what it was priced for, whatever is stored",
+            "value = clipped(value, one.argument.facts, dialect)  # what it was priced for, whatever is stored",
             "pass",
         ),
     ),
@@ -58,8 +58,8 @@ FINDINGS: tuple[Bug, ...] = (
             "engines/sql/fold.py",
             "        case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:\n",
             "        case Aggregation.AVG if facts.kind is Kind.INTEGER and not _short(facts):\n"
-            '            double = aggregate("sum", f"({sql})::DOUBLE")\n'
-            '            return [f"({double})::HUGEINT", aggregate("count", sql)]\n'
+            '            double = aggregate(Aggregation.SUM, f"({sql})::DOUBLE")\n'
+            '            return [f"({double})::HUGEINT", aggregate(Aggregation.COUNT, sql)]\n'
             "        case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:\n",
         ),
     ),
@@ -70,7 +70,7 @@ FINDINGS: tuple[Bug, ...] = (
             "engines/sql/fold.py",
             "        case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:\n",
             "        case Aggregation.SUM if facts.kind is Kind.INTEGER and folded.distinct and not _short(facts):\n"
-            '            double = aggregate("sum", f"({sql})::DOUBLE")\n'
+            '            double = aggregate(Aggregation.SUM, f"({sql})::DOUBLE")\n'
             '            return [f"({double})::HUGEINT"]\n'
             "        case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:\n",
         ),
@@ -80,7 +80,7 @@ FINDINGS: tuple[Bug, ...] = (
         "neighbours",
         (
             "engines/sql/fold.py",
-            'return f"CASE WHEN {sql} = 0::DOUBLE THEN 0::DOUBLE ELSE {sql} END"',
+            'return f"CASE WHEN {sql} = {zero} THEN {zero} ELSE {sql} END"',
             "return sql",
         ),
         (
@@ -93,9 +93,10 @@ FINDINGS: tuple[Bug, ...] = (
         "cells of a person are ranked by a badly mixed hash",
         _EVEN,
         (
-            "engines/sql/group.py",
+            "engines/duckdb/dialect.py",
             '        mixed = f"hash(xor({mixed}, hash({column})))"\n',
-            "        pass\n    mixed = f\"hash({', '.join([_OWNER, *columns] if group.identity else columns)})\"\n",
+            "        pass\n    names = [name for name, _ in columns]\n"
+            "    mixed = f\"hash({', '.join([owner, *names] if owner else names)})\"\n",
         ),
     ),
     planned(

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.duckdb.connection import Limits, closed_connection, execute, quoted
+from sfumato.engines.duckdb.connection import closed_connection, execute
+from sfumato.engines.engine import Limits
 from sfumato.engines.sql.column import Stored, check_range, check_type, column_sql, keyed, unit_sql
+from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadParameter, BadSource, EngineFailed, shown
 from sfumato.policy.policy import Column, ColumnType, UnitColumn, fold
 from sfumato.sealed.layout import Layout

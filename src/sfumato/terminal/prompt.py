@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sfumato.database import Database
-from sfumato.engines.duckdb.connection import quoted
+from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal, UnknownName, shown
 from sfumato.exact import positive, typed_rational
 from sfumato.policy.entry import suggestion

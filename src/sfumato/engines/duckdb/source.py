@@ -8,9 +8,10 @@ from urllib.parse import unquote
 
 import duckdb
 
-from sfumato.engines.duckdb.connection import STAGE, execute, literal, quoted, starless
+from sfumato.engines.duckdb.connection import STAGE, execute, starless
 from sfumato.engines.duckdb.csv_records import Malformed, header
 from sfumato.engines.sql.column import ABSENT, Stored, check_range, check_type
+from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, shown
 from sfumato.policy.policy import Column, Location, Policy, Table, fold
 

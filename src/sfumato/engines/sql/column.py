@@ -10,8 +10,8 @@ from datetime import date, datetime
 from enum import StrEnum
 from fractions import Fraction
 
-from sfumato.engines.duckdb.connection import literal
 from sfumato.engines.sql.grid import NotExact, Range, floating, unbounded, whole
+from sfumato.engines.sql.names import literal
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, ColumnType, Value, position
 

@@ -12,24 +12,19 @@ from dataclasses import dataclass
 import duckdb
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.duckdb.connection import COPY, RANK, STAGE, execute, literal, once_name, quoted
+from sfumato.engines.catalog_of import most_removed, most_rows
+from sfumato.engines.duckdb.connection import COPY, STAGE, execute
+from sfumato.engines.duckdb.dialect import ID
 from sfumato.engines.duckdb.source import Part, SourceTable
+from sfumato.engines.engine import Progress
 from sfumato.engines.sql.column import Stored, check_type, column_sql, keyed, storage, unit_sql
+from sfumato.engines.sql.names import LONE, PATH_UNIT, RANK, literal, once_name, quoted
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS
 
-PATH_UNIT = '"unit"'
-"""The column of the opaque id where a path leads to the person. No declared name holds a quotation mark."""
-LONE = '"row"'
-"""The only column of a table that declares none: its rows can still be counted."""
-ID = "UHUGEINT"
-"""128 bits. Its text is taken by hex(): the engine's cast to VARCHAR takes 60 microseconds a value."""
 _PART = 1_000_000
 """Rows are ranked for so many at a time, each person in one part, so that a part fits into little memory."""
-
-Progress = Callable[[str, str], None]
-"""Is told the phase and the table. There are no counts: how many rows there are is a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +216,7 @@ def _owners(build: Build, target: str, column: str, there: str) -> None:
 def _choose(build: Build, table: Table, columns: list[Column]) -> None:
     """Choose the rows of those who have too many; who has, and which, depends on their own rows alone."""
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
-    most = _most(table)
+    most = most_rows(table)
     crowds = [f"SELECT id FROM {STAGE}.rows GROUP BY id HAVING count(*) > {most}"]  # noqa: S608
     if isinstance(table.unit, UnitColumn):  # their rows have been counted
         crowds = [f"SELECT id FROM {STAGE}.units WHERE u IS NOT NULL AND n > {most}"]  # noqa: S608
@@ -261,11 +256,6 @@ def _chosen(unique: list[str], most: int, part: int) -> str:
         chosen = f"SELECT * FROM ({chosen}) QUALIFY {key} IS NULL OR {once}"  # noqa: S608
     rank = "row_number() OVER (PARTITION BY id ORDER BY draw)"
     return f"SELECT place, {rank} AS nth FROM ({chosen}) QUALIFY nth <= {most}"  # noqa: S608
-
-
-def _most(table: Table) -> int:
-    own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
-    return 1 if own is not None and own.unique else table.rows_per_unit or 1
 
 
 def _content(table: Table, columns: list[Column]) -> str:
@@ -318,11 +308,6 @@ def _once(column: str, within: str) -> str:
     """Return the number of a row among those of one person that hold the same value; a NULL is nobody's like."""
     number = f"row_number() OVER (PARTITION BY id, {column}{within})"
     return f"(CASE WHEN {column} IS NULL THEN 1 ELSE {number} END)::UINTEGER"
-
-
-def most_removed(table: Table) -> int:
-    """Return the most removed rows that count for one person: ten times what they keep."""
-    return 10 * _most(table)
 
 
 def _write_removed(build: Build, table: Table, unit: str) -> None:
