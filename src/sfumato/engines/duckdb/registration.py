@@ -11,19 +11,15 @@ from sfumato.engines.duckdb.loading import load_tables
 from sfumato.engines.duckdb.parquet_mending import mended
 from sfumato.engines.duckdb.source import Files, attach_source, check_place, read_schema, source_files, source_root
 from sfumato.engines.engine import Limits, Progress
-from sfumato.engines.private_file import publish, write_whole
 from sfumato.engines.salt import read_or_draw_salt
 from sfumato.engines.sql.copy import Build, CopiedColumn, CopiedTable, build_table
 from sfumato.engines.sql.names import literal
 from sfumato.engines.versions import (
     FORMAT,
     Manifest,
-    Use,
     fresh_id,
-    locked,
     place_of,
     read_manifest,
-    remove_unused,
     stamp_of,
     watch_of,
     write_manifest,
@@ -31,6 +27,7 @@ from sfumato.engines.versions import (
 from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.canonical import tables_hash
 from sfumato.policy.policy import Policy, Refresh
+from sfumato.private_files import Use, locked, publish, remove_unused, write_whole
 from sfumato.randomness.source import system_source
 
 _ATTEMPTS = 3
