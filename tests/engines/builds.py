@@ -7,9 +7,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.connection import COPY, STAGE
 from sfumato.engines.duckdb.source import SOURCE, read_schema
-from sfumato.engines.sql.copy import Build, build_table
 from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy

@@ -122,8 +122,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/copy.py",
-            'return f"SELECT place, {rank} AS nth FROM ({chosen}) QUALIFY nth <= {most}"',
-            'return f"SELECT place, {rank} AS nth FROM ({chosen}) QUALIFY nth <= {most} + 1"',
+            'return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
+            'return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
         ),
         (
             "engines/sql/flow.py",
@@ -136,8 +136,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/copy.py",
-            'first = _hash("row", _content(table, columns))',
-            'first = _hash("row", "rows.rowid::VARCHAR")',
+            'first = _hash(build, "row", _content(build, table, columns))',
+            'first = _hash(build, "row", "CAST(r.rowid AS VARCHAR)")',
         ),
     ),
     planned(
@@ -145,8 +145,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/copy.py",
-            'rank = "row_number() OVER (PARTITION BY id ORDER BY draw)"',
-            'rank = "row_number() OVER (ORDER BY draw)"',
+            'rank = dialect.row_number(["id"], ["draw"])',
+            'rank = dialect.row_number([], ["draw"])',
         ),
     ),
     planned(

@@ -138,8 +138,8 @@ FINDINGS: tuple[Bug, ...] = (
         "files",
         (
             "engines/sql/copy.py",
-            "FROM ({build.rows(table.name, values)}) AS p {joined}",
-            "FROM ({build.rows(table.name, values)}) AS p {joined} WHERE p.c0 IS NOT NULL",
+            "FROM ({_rows(build, table.name, values)}) AS p {joined}",
+            "FROM ({_rows(build, table.name, values)}) AS p {joined} WHERE p.c0 IS NOT NULL",
         ),
     ),
     planned(
@@ -147,8 +147,8 @@ FINDINGS: tuple[Bug, ...] = (
         "files",
         (
             "engines/sql/copy.py",
-            "FROM ({build.rows(table.name, values)}) AS p {joined}",
-            "FROM ({build.rows(table.name, values)}) AS p {joined} WHERE p.c0 IS NOT NULL",
+            "FROM ({_rows(build, table.name, values)}) AS p {joined}",
+            "FROM ({_rows(build, table.name, values)}) AS p {joined} WHERE p.c0 IS NOT NULL",
         ),
         ("engines/sql/copy.py", "    if not whole:\n", "    if not whole and table.public:\n"),
     ),
@@ -165,7 +165,7 @@ FINDINGS: tuple[Bug, ...] = (
         "texts are not cut",
         "tests/engines/test_each_value.py",
         (
-            "engines/sql/column.py",
+            "engines/duckdb/column.py",
             'return f"left({text}, {column.length})"  # counted in characters',
             "return text",
         ),
@@ -174,7 +174,7 @@ FINDINGS: tuple[Bug, ...] = (
         "a number that names a person is rounded",
         "files",
         (
-            "engines/sql/column.py",
+            "engines/duckdb/column.py",
             "CASE WHEN regexp_full_match({value}, '{_WHOLE}') THEN CAST({whole_number} AS VARCHAR) END",
             "CAST(TRY_CAST(round(TRY_CAST({value} AS DOUBLE)) AS HUGEINT) AS VARCHAR)",
         ),

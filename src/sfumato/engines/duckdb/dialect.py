@@ -80,5 +80,6 @@ DUCKDB = Dialect(
     value_text=lambda value, type: f"CAST({value} AS VARCHAR)",
     place="rowid",
     numbered=None,
+    numbers_rows=False,
     part=lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)",
 )

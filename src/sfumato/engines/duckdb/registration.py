@@ -6,13 +6,14 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.connection import COPY, STAGE, closed_connection, execute, open_copy
 from sfumato.engines.duckdb.loading import load_tables
 from sfumato.engines.duckdb.parquet_mending import mended
 from sfumato.engines.duckdb.source import Files, attach_source, check_place, read_schema, source_files, source_root
 from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.salt import read_or_draw_salt
-from sfumato.engines.sql.copy import Build, CopiedColumn, CopiedTable, build_table
+from sfumato.engines.sql.copy import CopiedColumn, CopiedTable
 from sfumato.engines.sql.names import literal
 from sfumato.engines.versions import (
     FORMAT,

@@ -12,8 +12,10 @@ from typing import Any
 
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Cell
+from sfumato.engines.duckdb.column import column_sql
+from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import COPY
-from sfumato.engines.sql.column import TYPES, Kind, Stored, column_sql
+from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.engines.sql.copy import CopiedTable
 from sfumato.engines.sql.grid import NotExact
 from sfumato.engines.sql.names import PLACE, RANK, quoted
@@ -89,7 +91,7 @@ def public_columns(table: Table, copied: CopiedTable) -> list[PublicColumn]:
     found = []
     for stored in copied.columns:
         if '"' not in stored.name:  # such names are ours
-            read = _read(table.column(stored.name), Stored(quoted(stored.name), stored.type))
+            read = _read(table.column(stored.name), as_stored(quoted(stored.name), stored.type))
             found += [] if read is None else [PublicColumn(replace(read[0], name=stored.name), stored.name, read[1])]
     return found
 
@@ -98,7 +100,7 @@ def key_sql(column: Column, copied: CopiedTable, reference: Reference) -> str:
     """Return the SQL of the keys that a private column takes from a public table, on the column's own grid."""
     stored = next(known for known in copied.columns if fold(known.name) == fold(reference.column))
     raw = stored.type == "VARCHAR" and column.type is not ColumnType.TEXT  # an undeclared column of a CSV file
-    return column_sql(column, Stored(quoted(stored.name), stored.type, raw))
+    return column_sql(column, as_stored(quoted(stored.name), stored.type, raw))
 
 
 def copy_of(copied: CopiedTable) -> str:

@@ -66,12 +66,14 @@ class Dialect:
     hash128: Callable[[str], str]
     """The first 128 bits of SHA-256 of a text in UTF-8, as an id."""
     id_text: Callable[[str], str]
-    """An id as 32 hexadecimal digits in capitals."""
+    """An id in hexadecimal, in capitals and without leading zeros."""
     value_text: Callable[[str, str], str]
     """A value of the copy, given its type there, as the text that is hashed."""
     place: str
     """What tells the rows of one intermediate table apart."""
     numbered: str | None
     """What is selected into such a table to be that; None where the engine numbers rows by itself."""
+    numbers_rows: bool
+    """Whether the copy has to store NUMBER where each row is a person: the engine has no number of its own."""
     part: Callable[[str, int], str]
     """A number below the second, by an id: the same part for the same person."""

@@ -9,6 +9,8 @@ PLACE = '"place"'
 """The hidden column that tells the order of rows."""
 PATH_UNIT = '"unit"'
 """The hidden column of the opaque id where a path leads to the person."""
+NUMBER = '"number"'
+"""The hidden column that numbers the rows of a table in which each of them is a person, where no engine does so."""
 LONE = '"row"'
 """The only column of a table that declares none: its rows can still be counted."""
 
