@@ -15,6 +15,8 @@ COPY = "copy"
 STAGE = "stage"
 """The name under which the database of intermediate results is attached; it is thrown away."""
 
+Connection = duckdb.DuckDBPyConnection
+"""For those who hold one and leave the driver to this room."""
 Parameters = Sequence[object] | Mapping[str, object]
 _PATTERNS = {"*": "[*]", "?": "[?]", "[": "[[]"}
 _PART = 10_000
