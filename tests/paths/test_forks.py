@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sfumato.lab.audits.subject import engine_of
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato.engines.duckdb import reader as duckdb_reader
 from sfumato.errors import EngineFailed, Refusal
+from sfumato.lab.audits.subject import engine_of
 
 COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
 

@@ -8,7 +8,7 @@ import re
 from datetime import date
 
 from sfumato.engines.duckdb.dialect import DUCKDB
-from sfumato.engines.sql.column import Kind, Reading, Stored, range_of
+from sfumato.engines.sql.column import Kind, Stored, ValueForms, range_of
 from sfumato.engines.sql.grid import NotExact, Range, floating, whole
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, ColumnType, position
@@ -223,4 +223,4 @@ def _is_of_microseconds(stored: Stored) -> str | None:
     return None
 
 
-READING = Reading(storage, column_sql, unit_sql)
+READING = ValueForms(storage, column_sql, unit_sql)
