@@ -7,7 +7,8 @@ from itertools import islice
 import pytest
 
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
-from sfumato.engines.duckdb_engine import DuckDB, Job
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.engine import Job
 from sfumato.errors import EngineFailed
 from sfumato.lab.audits import neighbours
 from sfumato.lab.audits.neighbours import Outcomes, World, ask, differences, once_told, question, world

@@ -10,7 +10,7 @@ from tests.paths.files import EVERYBODY
 
 from sfumato.errors import Refusal
 from sfumato.lab.audits.files import UNCUT, alarms_of, policy_of, tried
-from sfumato.lab.audits.subject import Subject, moved_to, opened, write_salt
+from sfumato.lab.audits.subject import Subject, engine_of, moved_to, opened, write_salt
 from sfumato.lab.people.dice import SeededDice
 from sfumato.lab.people.scratch import scratch
 from sfumato.lab.people.seeded import Seeded
@@ -54,7 +54,8 @@ def test_every_text_survives_a_csv_file(text: str, tmp_path: Path) -> None:
     write_salt(tmp_path)
     moved = moved_to(policy_of("csv", UNCUT), tmp_path, scheme="csv")
     with opened(moved, tmp_path, Seeded(1)) as database:
-        found = database._engine._reader.rows(f"SELECT city FROM {database._engine._tables['visits']}")  # noqa: S608
+        engine = engine_of(database)
+        found = engine._reader.rows(f"SELECT city FROM {engine._tables['visits']}")  # noqa: S608
     kept = {city for (city,) in found}
     assert len(found) == 3
     assert len(kept) == 1
@@ -81,7 +82,7 @@ def test_a_text_that_is_nearly_a_number_is_nobody(tmp_path: Path) -> None:
     declared = {"person": {"type": "integer"}, "n": {"type": "integer", "bounds": [0, 100]}}
     moved = moved_to(policy_of("csv", UNCUT, declared), tmp_path, scheme="csv")
     with opened(moved, tmp_path, Seeded(1)) as database:
-        house = Subject(moved, database._engine)
+        house = Subject(moved, engine_of(database))
         plan = house.plan("SELECT COUNT(*) AS n, SUM(n) AS s FROM visits")
         (group,) = house.run(plan).groups
         assert sorted(int(column[0]) for column in group.columns.values()) == [2, 12]

@@ -10,9 +10,9 @@ from tests.paths.worlds import SCHEMA, World, a_world, policy, write
 from tests.sources import HashSource
 
 from sfumato.database import Database
-from sfumato.engines.connection import Limits
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.engine import Limits
 from sfumato.errors import Refusal
 from sfumato.lab.audits.fuzzing import difference, fuzz
 from sfumato.lab.people.grammar import Grammar

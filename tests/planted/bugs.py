@@ -67,7 +67,7 @@ BUGS: tuple[Bug, ...] = (
         "numbers are not clipped",
         "replay",
         (
-            "engines/column_sql.py",
+            "engines/sql/column.py",
             "return Range(grid.step, grid.least, grid.greatest, clipped=True)",
             "return unbounded(grid.step)",
         ),
@@ -76,39 +76,43 @@ BUGS: tuple[Bug, ...] = (
         "clipping after summing",
         "replay",
         (
-            "engines/column_sql.py",
+            "engines/sql/column.py",
             "return Range(grid.step, grid.least, grid.greatest, clipped=True)",
             "return unbounded(grid.step)",
         ),
         (
-            "engines/duckdb_group.py",
-            """    return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}\"""",
+            "engines/sql/group.py",
+            """    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}\"""",
             """    if one.aggregation is Aggregation.SUM:
         facts, value = one.argument.facts, used.names[one.argument]
         return f"least(greatest(sum({value}){where}, {facts.low * 1000}), {facts.high * 1000})"
-    return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}\"""",
+    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}\"""",
         ),
     ),
     planned(
         "clipping a copy: LEAST and GREATEST are computed and not used",
         "replay",
         (
-            "engines/duckdb_logic.py",
+            "engines/duckdb/logic.py",
             'Operator.LEAST: _named("least")',
             "Operator.LEAST: lambda scalar, texts: texts[0]",
         ),
         (
-            "engines/duckdb_logic.py",
+            "engines/duckdb/logic.py",
             'Operator.GREATEST: _named("greatest")',
             "Operator.GREATEST: lambda scalar, texts: texts[0]",
         ),
-        ("engines/duckdb_group.py", "value = clipped(value, one.argument.facts)", "clipped(value, one.argument.facts)"),
+        (
+            "engines/sql/group.py",
+            "value = clipped(value, one.argument.facts, dialect)",
+            "clipped(value, one.argument.facts, dialect)",
+        ),
     ),
     planned(
         "no cap on groups",
         "replay",
         (
-            "engines/duckdb_group.py",
+            "engines/sql/group.py",
             "if group.contribution.bound_groups and group.keys:",
             "if group.contribution.bound_groups and not group.keys:",
         ),
@@ -117,12 +121,12 @@ BUGS: tuple[Bug, ...] = (
         "rows per person off by one",
         "replay",
         (
-            "engines/bounded_copy.py",
-            'return f"SELECT place, {rank} AS nth FROM ({chosen}) QUALIFY nth <= {most}"',
-            'return f"SELECT place, {rank} AS nth FROM ({chosen}) QUALIFY nth <= {most} + 1"',
+            "engines/sql/copy.py",
+            'return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
+            'return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
         ),
         (
-            "engines/duckdb_flow.py",
+            "engines/sql/flow.py",
             "tests = [] if read.most is None else",
             "tests = [] if read.most is None or read.most else",
         ),
@@ -131,25 +135,25 @@ BUGS: tuple[Bug, ...] = (
         "rows chosen by their position",
         "replay",
         (
-            "engines/bounded_copy.py",
-            'first = _hash("row", _content(table, columns))',
-            'first = _hash("row", "rows.rowid::VARCHAR")',
+            "engines/sql/copy.py",
+            'first = _hash(build, "row", _content(build, table, columns))',
+            'first = _hash(build, "row", "CAST(r.rowid AS VARCHAR)")',
         ),
     ),
     planned(
         "rows chosen among everybody's",
         "replay",
         (
-            "engines/bounded_copy.py",
-            'rank = "row_number() OVER (PARTITION BY id ORDER BY draw)"',
-            'rank = "row_number() OVER (ORDER BY draw)"',
+            "engines/sql/copy.py",
+            'rank = dialect.row_number(["id"], ["draw"])',
+            'rank = dialect.row_number([], ["draw"])',
         ),
     ),
     planned(
         "people of a key counted by their rows",
         "replay",
         (
-            "engines/duckdb_group.py",
+            "engines/sql/group.py",
             'return "count(*)" if group.contribution.rows == 1 else f"count(DISTINCT {_OWNER})"',
             'return "count(*)"',
         ),
@@ -329,7 +333,7 @@ BUGS: tuple[Bug, ...] = (
         "the version of the data is a digest of it",
         "books",
         (
-            "engines/registration.py",
+            "engines/duckdb/registration.py",
             "version = known.version if known is not None and same_data else fresh_id(self._random)",
             'version = __import__("hashlib").sha256(b"".join(path.read_bytes() for path in '
             "source_files(self._policy.source))).hexdigest()",
@@ -353,13 +357,13 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "a NULL raises",
         "fuzzing",
-        ("engines/duckdb_engine.py", "[(row[at] or 0) if at < len(row) else 0", "[row[at] if at < len(row) else 0"),
+        ("engines/sql/job.py", "[(row[at] or 0) if at < len(row) else 0", "[row[at] if at < len(row) else 0"),
     ),
     planned(
         "a division by zero raises",
         "fuzzing",
         (
-            "engines/duckdb_numbers.py",
+            "engines/duckdb/numbers.py",
             'return _result(f"({first} {symbol} {divisor})", scalar, type)',
             "raising = f\"CASE WHEN {second} = 0 THEN error('division by zero')::{type} ELSE {second} END\"\n"
             '        return _result(f"({first} {symbol} {raising})", scalar, type)',
@@ -369,7 +373,7 @@ BUGS: tuple[Bug, ...] = (
         "a cast of text raises",
         "fuzzing",
         (
-            "engines/duckdb_texts.py",
+            "engines/duckdb/texts.py",
             'return f"TRY_CAST({_cut_out(arguments[0], _INTEGER)} AS BIGINT)"',
             'return f"CAST({arguments[0]} AS BIGINT)"',
         ),
@@ -378,11 +382,11 @@ BUGS: tuple[Bug, ...] = (
         "too many groups are refused by name",
         "fuzzing",
         (
-            "engines/duckdb_engine.py",
-            "        units = integer_answers([row[-1] for row in rows])\n",
-            "        if len(found) > 6:\n"
-            "            raise QueryTooLarge(f'There are too many groups, such as {found[0]}.', 'A.', 'B.')\n"
-            "        units = integer_answers([row[-1] for row in rows])\n",
+            "engines/sql/job.py",
+            "    units = integer_answers([row[-1] for row in rows])\n",
+            "    if len(found) > 6:\n"
+            "        raise QueryTooLarge(f'There are too many groups, such as {found[0]}.', 'A.', 'B.')\n"
+            "    units = integer_answers([row[-1] for row in rows])\n",
         ),
     ),
     planned(
@@ -399,7 +403,7 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         ("analysis/joins.py", "items, keys, max(1, rows.most), rows)", "items, keys, 1, rows)"),
         (
-            "engines/duckdb_flow.py",
+            "engines/sql/flow.py",
             "FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}",
             "FROM {kept.rows.relation}",
         ),

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.analysis.facts import Kind
 from sfumato.analysis.flow import Item, Show, outputs
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
-from sfumato.engines.desk import Values
+from sfumato.engines.after_noise import Values
 from sfumato.planning.plan import Derived, GroupPlan, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.release.decode import EngineValue

@@ -181,7 +181,7 @@ class Release:
 
 
 def make_release(plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate) -> Release:
-    """Return the release of a plan's noisy measurements; `evaluate` runs the outcome over them (`engines.desk`)."""
+    """Return the release of a plan's noisy measurements; `evaluate` runs the outcome (`engines.after_noise`)."""
     answered = answer(plan, noisy, evaluate)
     facts = tuple(item.scalar.facts for item in plan.private.outcome.items)
     values = tuple(

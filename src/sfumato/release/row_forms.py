@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Given, Item, Show
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
-from sfumato.engines.desk import Values
+from sfumato.engines.after_noise import Values
 from sfumato.query.types import Type
 from sfumato.release.decode import EngineValue
 from sfumato.release.extension import boxed, decided, finished_quotient, is_exact, sides, within
@@ -20,7 +20,7 @@ from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.tracing import Origins, written_out
 
 Evaluate = Callable[[Flow, Mapping[str, Mapping[str, Values]]], list[list[Any]]]
-"""What runs a flow over given tables and returns its columns: `engines.desk.evaluate`."""
+"""What runs a flow over given tables and returns its columns: `engines.after_noise.evaluate`."""
 
 _FLAT = "exact"
 _NUMBERS = frozenset({Kind.INTEGER, Kind.REAL})

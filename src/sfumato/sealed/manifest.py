@@ -15,8 +15,8 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from hashlib import sha256
 from pathlib import Path
 
-from sfumato.engines.private_file import write_whole
 from sfumato.errors import EngineFailed, StoreTampered, WrongKey
+from sfumato.private_files import write_whole
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.sealed.keys import Key, read_key
 

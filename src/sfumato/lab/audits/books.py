@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.database import Database
-from sfumato.engines.duckdb_engine import Job
+from sfumato.engines.engine import Job
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.subject import moved_to, opened, write_population

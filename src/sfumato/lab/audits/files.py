@@ -20,7 +20,7 @@ from sfumato.errors import Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.fuzzing import seen
 from sfumato.lab.audits.neighbours import Other, differences
-from sfumato.lab.audits.subject import Subject, moved_to, opened, write_salt
+from sfumato.lab.audits.subject import Subject, engine_of, moved_to, opened, write_salt
 from sfumato.lab.people.dice import SeededDice
 from sfumato.lab.people.scalars import Dice
 from sfumato.lab.people.scratch import scratch
@@ -74,7 +74,7 @@ def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Map
             except Refusal as refusal:
                 yield f"{name} is refused: {refusal.code}"
                 return
-            houses[name] = Subject(moved, database._engine)
+            houses[name] = Subject(moved, engine_of(database))
             shown[name] = tuple(seen(database, sql) for sql in ASKED[:_WHOLE])
         yield from _others(houses)
         if most == UNCUT:

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.engines.desk import evaluate
+from sfumato.engines.after_noise import evaluate
 from sfumato.errors import Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.replay import Recording, compare, record

@@ -11,9 +11,11 @@ from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
 from sfumato.engines.aggregates import Aggregates
-from sfumato.engines.connection import Limits, closed_connection, execute, literal, quoted
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.connection import closed_connection, execute
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import Refusal
 from sfumato.lab.people.dice import SeededDice
 from sfumato.lab.people.grammar import Schema
@@ -105,6 +107,13 @@ def subject(
         yield Subject(moved, engine)
     finally:
         engine.close()
+
+
+def engine_of(database: Database) -> DuckDB:
+    """Return the engine behind the protocol: the audits look at what nobody else does."""
+    if not isinstance(database._engine, DuckDB):
+        raise AssertionError("the audits know one engine")
+    return database._engine
 
 
 @contextmanager

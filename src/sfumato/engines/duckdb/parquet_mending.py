@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato.engines.source import Files, files_of
+from sfumato.engines.duckdb.source import Files, files_of
 from sfumato.errors import BadSource, EngineFailed
 from sfumato.policy.policy import Policy, Table, fold
 

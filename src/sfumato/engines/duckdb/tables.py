@@ -5,17 +5,20 @@ when they are read; what their type cannot say here (lists, blobs, times of day)
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.bounded_copy import CopiedTable
-from sfumato.engines.column_sql import TYPES, Kind, Stored, column_sql
-from sfumato.engines.connection import COPY, RANK, quoted
-from sfumato.engines.duckdb_flow import PLACE
-from sfumato.engines.grid_sql import NotExact
-from sfumato.engines.registration import Registered
+from sfumato.analysis.private_query import Cell
+from sfumato.engines.duckdb.column import column_sql
+from sfumato.engines.duckdb.column import stored as as_stored
+from sfumato.engines.duckdb.connection import COPY
+from sfumato.engines.sql.column import TYPES, Kind, Stored
+from sfumato.engines.sql.copy import CopiedTable
+from sfumato.engines.sql.grid import NotExact
+from sfumato.engines.sql.names import PLACE, RANK, quoted
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, fold
 
 ROWID = "rowid"
@@ -35,28 +38,47 @@ class PublicColumn:
     sql: str
 
 
-@dataclass(frozen=True, slots=True)
-class Relations:
-    """What stands after FROM, by the folded name of the table."""
+class DuckDBTables:
+    """`catalog_of.Copies` over the tables of a copy that was registered."""
 
-    public: Mapping[str, str]
-    private: Mapping[str, str]
+    def __init__(self, policy: Policy, copied: Sequence[CopiedTable], run: Callable[[str], list[tuple[Any, ...]]]):
+        self._policy = policy
+        self._copied = {fold(one.name): one for one in copied}
+        self._run = run
 
+    def relations(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return what stands after FROM, by the folded name of the table: of the public tables, and of the others."""
+        public, private = {}, {}
+        for name, copied in self._copied.items():
+            table = self._policy.table(copied.name)
+            if table is None:
+                continue
+            if table.public:
+                public[name] = _encoded(copied, public_columns(table, copied))
+            else:
+                private[name] = _stored(table, copied)
+                if copied.unit is not None:
+                    private[name + REMOVED] = _removed(table, copied.unit)
+        return public, private
 
-def relations(policy: Policy, registered: Registered) -> Relations:
-    """Return how every table of the copy is read."""
-    public, private = {}, {}
-    for copied in registered.tables:
-        table = policy.table(copied.name)
-        if table is None:
-            continue
-        if table.public:
-            public[fold(table.name)] = _encoded(copied, public_columns(table, copied))
-        else:
-            private[fold(table.name)] = _stored(table, copied)
-            if copied.unit is not None:
-                private[fold(table.name) + REMOVED] = _removed(table, copied.unit)
-    return Relations(public, private)
+    def unit(self, table: Table) -> str | None:
+        """Return the column of the owner's opaque id; None in a public table, and where each row is a person."""
+        return self._copied[fold(table.name)].unit
+
+    def row(self, table: Table) -> str:
+        """Return the column that tells rows apart where each of them is a person."""
+        return row_name(table)
+
+    def columns(self, table: Table) -> list[tuple[Column, str]]:
+        """Return the columns of a public table that a query may use, and their names in the copy."""
+        return [(known.column, known.stored) for known in public_columns(table, self._copied[fold(table.name)])]
+
+    def keys(self, column: Column, reference: Reference, most: int) -> list[Cell]:
+        """Return the keys that a private column takes from a public table, on the column's own grid."""
+        copied = self._copied[fold(reference.table)]
+        keys = f"SELECT {key_sql(column, copied, reference)} AS k FROM {copy_of(copied)}"  # noqa: S608
+        found = self._run(f"SELECT DISTINCT k FROM ({keys}) AS p WHERE k IS NOT NULL LIMIT {most}")  # noqa: S608
+        return [key for (key,) in found]
 
 
 def row_name(table: Table) -> str:
@@ -69,7 +91,7 @@ def public_columns(table: Table, copied: CopiedTable) -> list[PublicColumn]:
     found = []
     for stored in copied.columns:
         if '"' not in stored.name:  # such names are ours
-            read = _read(table.column(stored.name), Stored(quoted(stored.name), stored.type))
+            read = _read(table.column(stored.name), as_stored(quoted(stored.name), stored.type))
             found += [] if read is None else [PublicColumn(replace(read[0], name=stored.name), stored.name, read[1])]
     return found
 
@@ -78,7 +100,7 @@ def key_sql(column: Column, copied: CopiedTable, reference: Reference) -> str:
     """Return the SQL of the keys that a private column takes from a public table, on the column's own grid."""
     stored = next(known for known in copied.columns if fold(known.name) == fold(reference.column))
     raw = stored.type == "VARCHAR" and column.type is not ColumnType.TEXT  # an undeclared column of a CSV file
-    return column_sql(column, Stored(quoted(stored.name), stored.type, raw))
+    return column_sql(column, as_stored(quoted(stored.name), stored.type, raw))
 
 
 def copy_of(copied: CopiedTable) -> str:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from sfumato.analysis.facts import Kind
 from sfumato.analysis.private_query import Group
 from sfumato.analysis.scalar import Scalar
-from sfumato.engines.connection import literal
-from sfumato.engines.duckdb_flow import Tables, projected
-from sfumato.engines.duckdb_fold import clipped
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.flow import Tables, projected
+from sfumato.engines.sql.fold import clipped
 from sfumato.planning.plan import GroupPlan, Measured
 from sfumato.query.functions import Aggregation
 
@@ -27,13 +27,14 @@ class _Used:
 
     keys: list[str]
     names: dict[Scalar, str]
+    kinds: dict[str, Kind]
 
     @property
     def all(self) -> list[str]:
         return list(dict.fromkeys([*self.keys, *self.names.values()]))
 
 
-def group_sql(plan: GroupPlan, tables: Tables) -> str | None:
+def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     """Return the statement: keys, then each measurement, then how many people if the keys are secret.
 
     None where nothing is measured: public keys are known without looking. A NULL is no key, and its cell is to be
@@ -42,25 +43,25 @@ def group_sql(plan: GroupPlan, tables: Tables) -> str | None:
     group = plan.group
     if not plan.measured and group.public_keys:
         return None
-    used = _used(group, plan.measured)
+    numbered = _numbered(group) if group.contribution.bound_groups else {}
+    used = _used(group, plan.measured, numbered)
     needs_owner = group.contribution.bound_rows or group.contribution.bound_groups or _counts_people(plan)
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
     if needs_owner:
         columns[_OWNER] = group.unit
-    rows = projected(group.rows, tables, columns)
-    numbered = _numbered(group) if group.contribution.bound_groups else {}
+    rows = projected(group.rows, tables, columns, dialect)
     if group.contribution.bound_rows or group.contribution.bound_groups:
         rows = _present(rows, used.keys)  # else they would take the place of rows that count
     if numbered:
         rows = _with_numbers(rows, list(columns), numbered)
     if group.contribution.bound_rows:
-        rows = _first_rows(rows, group, used)
+        rows = _first_rows(rows, list(columns), group, used, dialect)
     if group.contribution.bound_groups and group.keys:
-        rows = _first_cells(rows, group, used)
-    measures = _measures(plan, used)
+        rows = _first_cells(rows, list(columns), group, used, dialect)
+    measures = [_measure(one, group, used, dialect) for one in plan.measured]
     grouped = _grouped(rows, used.keys, measures if group.public_keys else [*measures, _people(group)])
-    return _with_keys(grouped, used.keys, len(measures), numbered) if numbered else grouped
+    return _with_keys(grouped, used.keys, len(measures), numbered, dialect) if numbered else grouped
 
 
 def _numbered(group: Group) -> dict[str, tuple[str, ...]]:
@@ -83,26 +84,32 @@ def _with_numbers(rows: str, columns: list[str], numbered: dict[str, tuple[str, 
     return f"SELECT {listed} FROM ({rows}) AS r {joins}"  # noqa: S608
 
 
-def _with_keys(grouped: str, keys: list[str], measures: int, numbered: dict[str, tuple[str, ...]]) -> str:
+def _with_keys(
+    grouped: str, keys: list[str], measures: int, numbered: dict[str, tuple[str, ...]], dialect: Dialect
+) -> str:
     """Put the texts back, and say what their numbers are."""
-    cells = ", ".join(f"{name}_cells(cell, number) AS (VALUES {_counted(texts)})" for name, texts in numbered.items())
+    cells = ", ".join(
+        f"{name}_cells(cell, number) AS (VALUES {_counted(texts, dialect)})" for name, texts in numbered.items()
+    )
     names = [*keys, *(f"m{at}" for at in range(measures))]
     listed = ", ".join(f"{name}_cells.cell" if name in numbered else f"g.{name}" for name in names)
     joins = " ".join(f"JOIN {name}_cells ON g.{name} = {name}_cells.number" for name in numbered)
     return f"WITH {cells} SELECT {listed} FROM ({grouped}) AS g({', '.join(names)}) {joins}"  # noqa: S608
 
 
-def _counted(texts: tuple[str, ...]) -> str:
-    return ", ".join(f"({literal(text)}, {number})" for number, text in enumerate(texts))
+def _counted(texts: tuple[str, ...], dialect: Dialect) -> str:
+    return ", ".join(f"({dialect.literal(text)}, {number})" for number, text in enumerate(texts))
 
 
-def _used(group: Group, measured: Sequence[Measured]) -> _Used:
+def _used(group: Group, measured: Sequence[Measured], numbered: dict[str, tuple[str, ...]]) -> _Used:
     names: dict[Scalar, str] = {}
     for one in measured:
         for scalar in (one.argument, one.where):
             if scalar is not None and not _is_owner(scalar, group):
                 names.setdefault(scalar, f"v{len(names)}")
-    return _Used([f"k{at}" for at in range(len(group.keys))], names)
+    kinds = {f"k{at}": key.scalar.facts.kind for at, key in enumerate(group.keys)}
+    kinds |= dict.fromkeys(numbered, Kind.INTEGER) | {name: scalar.facts.kind for scalar, name in names.items()}
+    return _Used([f"k{at}" for at in range(len(group.keys))], names, kinds)
 
 
 def _is_owner(scalar: Scalar, group: Group) -> bool:
@@ -115,48 +122,45 @@ def _counts_people(plan: GroupPlan) -> bool:
 
 
 def _present(rows: str, keys: list[str]) -> str:
-    return rows if not keys else f"SELECT * FROM ({rows}) WHERE {' AND '.join(f'{key} IS NOT NULL' for key in keys)}"  # noqa: S608
+    present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+    return f"SELECT * FROM ({rows}) AS p WHERE {present}" if keys else rows  # noqa: S608
 
 
-def _first_rows(rows: str, group: Group, used: _Used) -> str:
+def _first_rows(rows: str, columns: list[str], group: Group, used: _Used, dialect: Dialect) -> str:
     """Keep of each person the rows that come first; equal rows are interchangeable."""
-    rank = f"row_number() OVER (PARTITION BY {_OWNER}{_by_hash(group, used.all)})"
-    return f"SELECT * FROM ({rows}) QUALIFY {rank} <= {group.contribution.rows}"  # noqa: S608
+    rank = dialect.row_number([_OWNER], _drawn(used.all, group, used, dialect))
+    return _ranked(rows, columns, rank, group.contribution.rows)
 
 
-def _by_hash(group: Group, columns: list[str]) -> str:
-    """Return an order of one person's rows or cells that only their values decide; a collision is no tie.
-
-    The id is 128 bits of a keyed hash that nobody knows: it is the key here. Each step mixes one value into what was
-    mixed before by `hash` of one integer, which is one to one and all bits of which depend on all; `hash` of several
-    values only combines theirs, and would prefer some cells to others.
-    """
-    mixed = f"hash({_OWNER})" if group.identity else "0::UBIGINT"  # the number of a row is not about the person
-    for column in columns:
-        mixed = f"hash(xor({mixed}, hash({column})))"
-    return f" ORDER BY {', '.join([mixed, *columns])}" if group.identity or columns else ""
-
-
-def _first_cells(rows: str, group: Group, used: _Used) -> str:
+def _first_cells(rows: str, columns: list[str], group: Group, used: _Used, dialect: Dialect) -> str:
     """Keep of each person the rows of the cells that come first; ranking rows is faster than joining cells to them."""
-    rank = f"dense_rank() OVER (PARTITION BY {_OWNER}{_by_hash(group, used.keys)})"
-    return f"SELECT * FROM ({rows}) QUALIFY {rank} <= {group.contribution.groups}"  # noqa: S608
+    order = ", ".join(_drawn(used.keys, group, used, dialect))
+    rank = f"dense_rank() OVER (PARTITION BY {_OWNER} ORDER BY {order})"
+    return _ranked(rows, columns, rank, group.contribution.groups)
+
+
+def _drawn(columns: list[str], group: Group, used: _Used, dialect: Dialect) -> list[str]:
+    """Return an order of one person's rows or cells that only their values decide; a collision is no tie."""
+    owner = _OWNER if group.identity else None  # the number of a row is not about the person
+    drawn = dialect.drawn(owner, [(name, used.kinds[name]) for name in columns])
+    return [*drawn, *columns] if group.identity or columns else []
+
+
+def _ranked(rows: str, columns: list[str], rank: str, most: int) -> str:
+    numbered = f"SELECT {', '.join(columns)}, {rank} AS nth FROM ({rows}) AS r"  # noqa: S608
+    return f"SELECT {', '.join(columns)} FROM ({numbered}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
 def _grouped(rows: str, keys: list[str], measures: list[str]) -> str:
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
-    return f"SELECT {', '.join([*keys, *measures])} FROM ({rows}){grouped}"  # noqa: S608
+    return f"SELECT {', '.join([*keys, *measures])} FROM ({rows}) AS bounded{grouped}"  # noqa: S608
 
 
 def _people(group: Group) -> str:
     return "count(*)" if group.contribution.rows == 1 else f"count(DISTINCT {_OWNER})"
 
 
-def _measures(plan: GroupPlan, used: _Used) -> list[str]:
-    return [_measure(one, plan.group, used) for one in plan.measured]
-
-
-def _measure(one: Measured, group: Group, used: _Used) -> str:
+def _measure(one: Measured, group: Group, used: _Used, dialect: Dialect) -> str:
     where = "" if one.where is None else f" FILTER (WHERE {used.names[one.where]})"
     if one.argument is None:
         return f"count(*){where}"
@@ -164,5 +168,5 @@ def _measure(one: Measured, group: Group, used: _Used) -> str:
         return f"{_people(group) if one.distinct else 'count(*)'}{where}"
     value = used.names[one.argument]
     if one.argument.facts.kind is Kind.INTEGER and (one.aggregation is Aggregation.SUM or one.distinct):
-        value = clipped(value, one.argument.facts)  # what it was priced for, whatever is stored
-    return f"{one.aggregation}({'DISTINCT ' * one.distinct}{value}){where}"
+        value = clipped(value, one.argument.facts, dialect)  # what it was priced for, whatever is stored
+    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}"

@@ -1,19 +1,17 @@
-"""What a column of the source becomes in the copy: an integer on the grid, text, or NULL where it has no meaning.
+"""How DuckDB reads a column of the source: an integer on the grid, text, or NULL where it has no meaning.
 
 Each expression looks at one value, never raises, and depends on the policy and the source's type alone. A value that
 the declared type cannot hold is absent, as NULL is: NaN, infinities, CSV text that is no number, undeclared keys.
 """
 
 import re
-from dataclasses import dataclass
-from datetime import date, datetime
-from enum import StrEnum
-from fractions import Fraction
+from datetime import date
 
-from sfumato.engines.connection import literal
-from sfumato.engines.grid_sql import NotExact, Range, floating, unbounded, whole
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.sql.column import Kind, Stored, ValueForms, range_of
+from sfumato.engines.sql.grid import NotExact, Range, floating, whole
 from sfumato.errors import BadSource
-from sfumato.policy.policy import Column, ColumnType, Value, position
+from sfumato.policy.policy import Column, ColumnType, position
 
 _INTEGERS = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), 2**63),
@@ -28,87 +26,31 @@ _TEXT_PLACES = 18
 """Numbers in text are read with this many places, as many as the finest step has; from 10^20 on they are absent."""
 _WHOLE = "[ \\t]*([+-]?[0-9]{1,38})([.]0*)?[ \\t]*"
 """An integer in text, in which trailing zeros say nothing: many programs write them as soon as one value is missing."""
+
+
 _FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
 """The days that a policy can write; others are absent unless bounds clip them."""
 
 
-class Kind(StrEnum):
-    """How the source stores a column."""
-
-    INTEGER = "integers"
-    DECIMAL = "decimals"
-    FLOATING = "floating-point numbers"
-    BOOLEAN = "booleans"
-    DATE = "dates"
-    CLOCK = "timestamps"
-    TEXT = "text"
-    RAW = "unread text"  # CSV and partition names: the declared type says how to read it
-    NOTHING = "nothing but NULL"  # a file in which nobody has a value, or without this column
-    OTHER = "values of another kind"
+def stored(sql: str, type: str, raw: bool = False) -> Stored:
+    """Return a value of the source; `raw`: it is text that nobody has read yet."""
+    return Stored(sql, type, Kind.RAW if raw else _kind(type))
 
 
-TYPES = {
-    Kind.INTEGER: ColumnType.INTEGER,
-    Kind.DECIMAL: ColumnType.DECIMAL,
-    Kind.FLOATING: ColumnType.DECIMAL,
-    Kind.BOOLEAN: ColumnType.BOOLEAN,
-    Kind.DATE: ColumnType.DATE,
-    Kind.CLOCK: ColumnType.TIMESTAMP,
-    Kind.TEXT: ColumnType.TEXT,
-}
-"""What a column is, where nobody declared it."""
-_HOLDS = {
-    ColumnType.INTEGER: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING},
-    ColumnType.DECIMAL: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING},
-    ColumnType.BOOLEAN: {Kind.BOOLEAN, Kind.INTEGER},
-    ColumnType.DATE: {Kind.DATE, Kind.CLOCK},
-    ColumnType.TIMESTAMP: {Kind.DATE, Kind.CLOCK},
-    ColumnType.TEXT: {Kind.TEXT, Kind.INTEGER, Kind.BOOLEAN, Kind.DATE},
-}
-"""Beside text that nobody has read yet, and NULL."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """An SQL expression for a value of the source, and the engine's type of it."""
-
-    sql: str
-    type: str
-    raw: bool = False
-    """Whether it is text that nobody has read yet."""
-
-    @property
-    def kind(self) -> Kind:
-        """How the source stores it."""
-        if self.raw:
-            return Kind.RAW
-        if self.type == _NULL:
-            return Kind.NOTHING
-        if self.type in _INTEGERS:
-            return Kind.INTEGER
-        if _DECIMAL.fullmatch(self.type):
-            return Kind.DECIMAL
-        if self.type in ("FLOAT", "DOUBLE"):
-            return Kind.FLOATING
-        if self.type in ("BOOLEAN", "DATE"):
-            return Kind(f"{self.type.lower()}s")
-        if self.type in _CLOCKS:
-            return Kind.CLOCK
-        return Kind.TEXT if self.type in ("VARCHAR", "UUID") or self.type.startswith("ENUM(") else Kind.OTHER
-
-
-ABSENT = Stored("NULL", _NULL)
-"""A column that some rows do not have."""
-
-
-def check_type(table: str, column: Column, stored: Stored) -> None:
-    """Refuse a column whose type in the source cannot hold the declared one."""
-    if stored.kind not in _HOLDS[column.type] | {Kind.RAW, Kind.NOTHING}:
-        raise BadSource(
-            f"tables.{table}.columns.{column.name}.type is {column.type}, and the source stores {stored.kind} there.",
-            f"A column of type {column.type} is read from {_listed(column.type)}.",
-            "Declare the type that the source has, or convert the source.",
-        )
+def _kind(type: str) -> Kind:
+    if type == _NULL:
+        return Kind.NOTHING
+    if type in _INTEGERS:
+        return Kind.INTEGER
+    if _DECIMAL.fullmatch(type):
+        return Kind.DECIMAL
+    if type in ("FLOAT", "DOUBLE"):
+        return Kind.FLOATING
+    if type in ("BOOLEAN", "DATE"):
+        return Kind(f"{type.lower()}s")
+    if type in _CLOCKS:
+        return Kind.CLOCK
+    return Kind.TEXT if type in ("VARCHAR", "UUID") or type.startswith("ENUM(") else Kind.OTHER
 
 
 def check_range(table: str, column: Column, stored: Stored) -> None:
@@ -121,10 +63,6 @@ def check_range(table: str, column: Column, stored: Stored) -> None:
             "Rounding is exact, in 128-bit integers; with floating-point numbers the step has at most 15 digits.",
             "Choose a step with fewer digits, for example 0.01.",
         ) from None
-
-
-def _listed(kind: ColumnType) -> str:
-    return f"{', '.join(sorted(_HOLDS[kind]))}, or CSV text"
 
 
 def storage(column: Column) -> str:
@@ -149,52 +87,28 @@ def column_sql(column: Column, stored: Stored) -> str:
         case ColumnType.DATE:
             return _clipped_days(column, stored)
         case ColumnType.TIMESTAMP:
-            return _microseconds(stored, _range(column))
+            return _microseconds(stored, range_of(column))
         case ColumnType.DECIMAL if column.step is None:
             return _double(stored)
         case _:
-            return _number(stored, _range(column))
+            return _number(stored, range_of(column))
 
 
 def _text(stored: Stored) -> str:
     return stored.sql if stored.type == "VARCHAR" else f"CAST({stored.sql} AS VARCHAR)"
 
 
-def keyed(column: Column, expression: str) -> str:
-    """Return the expression where it is one of the listed keys, else NULL: what was not declared is absent."""
-    if not isinstance(column.values, tuple):
-        return expression
-    keys = ", ".join(_key(column, value) for value in column.values)
-    return f"CASE WHEN {expression} IN ({keys}) THEN {expression} END"
-
-
-def _key(column: Column, value: Value) -> str:
-    if isinstance(value, str):
-        return literal(value)
-    return str(int(Fraction(position(value)) / (column.step or 1)))
-
-
-def _range(column: Column) -> Range:
-    grid = column.grid
-    if grid is not None:
-        return Range(grid.step, grid.least, grid.greatest, clipped=True)
-    if column.type is ColumnType.TIMESTAMP:
-        last = datetime(9999, 12, 31, 23, 59, 59, 999999)
-        return Range(Fraction(1), int(position(datetime(1, 1, 1))), int(position(last)), clipped=False)
-    return unbounded(Fraction(1) if column.step is None else column.step)
-
-
 def _number(stored: Stored, target: Range) -> str:
     if stored.kind is Kind.FLOATING:
-        return floating(f"({stored.sql})::DOUBLE", target)
+        return floating(f"({stored.sql})::DOUBLE", target, DUCKDB)
     if stored.kind is Kind.RAW:
         kind = f"DECIMAL(38,{_TEXT_PLACES})"
-        return _number(Stored(f"TRY_CAST({stored.sql} AS {kind})", kind), target)
+        return _number(Stored(f"TRY_CAST({stored.sql} AS {kind})", kind, Kind.DECIMAL), target)
     match = _DECIMAL.fullmatch(stored.type)
     if match is None:
-        return whole(_huge(stored), 0, _INTEGERS[stored.type], target)
+        return whole(_huge(stored), 0, _INTEGERS[stored.type], target, DUCKDB)
     width, scale = int(match[1]), int(match[2])
-    return whole(_digits(stored.sql, width, scale), scale, 10**width, target)
+    return whole(_digits(stored.sql, width, scale), scale, 10**width, target, DUCKDB)
 
 
 def _huge(stored: Stored) -> str:
@@ -238,11 +152,11 @@ def _clipped_days(column: Column, stored: Stored) -> str:
 
 def _microseconds(stored: Stored, target: Range) -> str:
     if stored.type == "TIMESTAMP_NS":
-        clock = whole(f"epoch_ns({stored.sql})::HUGEINT", 3, 2**63, target)
+        clock = whole(f"epoch_ns({stored.sql})::HUGEINT", 3, 2**63, target, DUCKDB)
     else:
         instant = stored.sql if stored.type.endswith("ZONE") else f"TRY_CAST({stored.sql} AS TIMESTAMP)"
-        clock = whole(f"epoch_us({instant})::HUGEINT", 0, 2**63, target)
-        stored = Stored(instant, "TIMESTAMP")
+        clock = whole(f"epoch_us({instant})::HUGEINT", 0, 2**63, target, DUCKDB)
+        stored = Stored(instant, "TIMESTAMP", Kind.CLOCK)
     if not target.clipped:
         clock = f"CASE WHEN {clock} BETWEEN {target.least} AND {target.greatest} THEN {clock} END"
     return f"CASE WHEN isfinite({stored.sql}) THEN {clock} END"
@@ -266,7 +180,7 @@ def unit_sql(column: Column, stored: Stored) -> str:
             return _exact(_clipped_days(Column(column.name, column.type), stored), _is_a_day(stored))
         case ColumnType.TIMESTAMP:
             plain = Column(column.name, column.type)
-            return _exact(_microseconds(stored, _range(plain)), _is_of_microseconds(stored))
+            return _exact(_microseconds(stored, range_of(plain)), _is_of_microseconds(stored))
         case _:  # a key of a path; no person is named by one
             return f"CAST({column_sql(Column(column.name, column.type), stored)} AS VARCHAR)"
 
@@ -307,3 +221,6 @@ def _is_of_microseconds(stored: Stored) -> str | None:
     if stored.kind is Kind.RAW:
         return f"NOT regexp_matches({stored.sql}, '[.][0-9]{{7,}}')"
     return None
+
+
+READING = ValueForms(storage, column_sql, unit_sql)

@@ -9,9 +9,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from sfumato.engines.connection import execute, literal, quoted, starless
-from sfumato.engines.csv_records import Malformed, record_batches
-from sfumato.engines.source import Files, SourceTable, not_csv
+from sfumato.engines.duckdb.connection import execute, starless
+from sfumato.engines.duckdb.csv_records import Malformed, record_batches
+from sfumato.engines.duckdb.source import Files, SourceTable, not_csv
+from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, fold
 

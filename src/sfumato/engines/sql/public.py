@@ -6,7 +6,7 @@ so that rows, bytes and seconds are limited.
 
 import os
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -20,8 +20,9 @@ from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import Scalar
 from sfumato.analysis.work import check_work
 from sfumato.engines.clock import Clock
-from sfumato.engines.connection import RANK, quoted
-from sfumato.engines.duckdb_flow import Tables, projected
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.flow import Tables, projected
+from sfumato.engines.sql.names import RANK
 from sfumato.errors import FreeLimit
 
 Rows = list[tuple[Any, ...]]
@@ -47,7 +48,8 @@ class Run(Protocol):
 class _KeptTable:
     """Public rows in a table of their own, which is dropped when nobody has them any more."""
 
-    name: str
+    relation: str
+    """What stands after FROM."""
     rows: int
     size: int
     """Bytes, about."""
@@ -57,18 +59,18 @@ class _KeptTable:
     facts: dict[Hashable, Any] = field(default_factory=dict)
     """What is known of them so far."""
 
-    @property
-    def relation(self) -> str:
-        """The table's name."""
-        return f"memory.main.{quoted(self.name)}"
 
+class PublicTables:
+    """`engine.FreePublic` over the public tables of a copy, whose data does not change while it is open.
 
-class DuckDBPublic:
-    """`analysis.catalog.Public` over the public tables of a copy, whose data does not change while it is open."""
+    What is kept lies in tables of the schema `shelf`, where this connection alone sees them.
+    """
 
-    def __init__(self, tables: Tables, run: Run) -> None:
+    def __init__(self, tables: Tables, run: Run, dialect: Dialect, shelf: str) -> None:
         self._tables = tables
         self._run = run
+        self._dialect = dialect
+        self._shelf = shelf
         self._clocks = local()
         self._names = count(1)  # it goes on in a forked process: no table there has the name of a parent's
         self._forget()
@@ -110,27 +112,25 @@ class DuckDBPublic:
         return made
 
     def _make(self, flow: Flow, columns: tuple[Scalar, ...], keys: tuple[Scalar, ...]) -> _KeptTable:
-        name = f"public {next(self._names)}"
-        relation = f"memory.main.{quoted(name)}"
+        relation = f"{self._shelf}.public{next(self._names)}"
         named = {f"c{at}": scalar for at, scalar in enumerate(columns)}
         compared = {f"k{at}": key for at, key in enumerate(keys)}
-        found = f"({projected(flow, self._tables, named | compared)} LIMIT {MOST_ROWS + 1})"
-        listed = ", ".join([*named, f"{_rank(list(compared))} AS {quoted(RANK)}"])
+        found = f"({self._projected(flow, named | compared)} LIMIT {MOST_ROWS + 1}) AS found"
+        listed = ", ".join([*named, f"{self._rank(list(compared))} AS {self._dialect.quoted(RANK)}"])
         try:
             self._ask(f"CREATE TABLE {relation} AS SELECT {listed} FROM {found}")  # noqa: S608
-            made = self._measured(name, columns)
+            made = self._measured(relation, columns)
         except BaseException:
-            self._unused.append(name)  # not before: another thread drops what is in there
+            self._unused.append(relation)  # not before: another thread drops what is in there
             raise
-        finalize(made, self._unused.append, name).atexit = False
+        finalize(made, self._unused.append, relation).atexit = False
         return made
 
-    def _measured(self, name: str, columns: tuple[Scalar, ...]) -> _KeptTable:
-        relation = f"memory.main.{quoted(name)}"
+    def _measured(self, relation: str, columns: tuple[Scalar, ...]) -> _KeptTable:
         texts = [f"c{at}" for at, scalar in enumerate(columns) if scalar.facts.kind is Kind.TEXT]
-        characters = " + ".join(["0", *(f"coalesce(sum(strlen({text})), 0)" for text in texts)])
+        characters = " + ".join(["0", *(f"coalesce(sum({self._dialect.octets(text)}), 0)" for text in texts)])
         ((rows, text, most),) = self._ask(
-            f"SELECT count(*), {characters}, max({quoted(RANK)}) FROM {relation}"  # noqa: S608
+            f"SELECT count(*), {characters}, max({self._dialect.quoted(RANK)}) FROM {relation}"  # noqa: S608
         )
         size = int(text) + 16 * rows * (len(columns) + 1)
         if rows > MOST_ROWS or size > MOST_BYTES:
@@ -139,7 +139,7 @@ class DuckDBPublic:
                 f"There may be {MOST_ROWS:,} of them, and {MOST_BYTES >> 20:,} MB.",
                 "Choose them with WHERE, use fewer of their columns, or join by an equality.",
             )
-        return _KeptTable(name, int(rows), size, int(most or 0), self._home)
+        return _KeptTable(relation, int(rows), size, int(most or 0), self._home)
 
     def at_home(self, flow: Flow) -> Flow:
         """Return a flow whose kept rows are this engine's.
@@ -163,10 +163,10 @@ class DuckDBPublic:
         """Drop the tables that nobody has any more. It is done here: a finalizer may run at any moment."""
         while self._unused:
             try:
-                name = self._unused.popleft()
+                relation = self._unused.popleft()
             except IndexError:  # another thread was quicker
                 return
-            self._run(f"DROP TABLE IF EXISTS memory.main.{quoted(name)}")
+            self._run(f"DROP TABLE IF EXISTS {relation}")
 
     def _size(self, node: Read | Given | Kept) -> int:
         match node:
@@ -178,7 +178,7 @@ class DuckDBPublic:
                 return rows.rows if isinstance(rows, _KeptTable) else 0
 
     def _count(self, table: str) -> int:
-        ((rows,),) = self._ask(f"SELECT count(*) FROM {self._tables[table]}")  # noqa: S608
+        ((rows,),) = self._ask(f"SELECT count(*) FROM {self._tables[table]} AS t")  # noqa: S608
         return int(rows)
 
     def check(self, flow: Flow) -> None:
@@ -203,16 +203,17 @@ class DuckDBPublic:
         self, flow: Flow, scalars: tuple[Scalar, ...], most: int
     ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
         named = {f"c{at}": scalar for at, scalar in enumerate(scalars)}
-        found = self._ask(f"{projected(flow, self._tables, named)} LIMIT {most + 1}")
+        found = self._ask(f"{self._projected(flow, named)} LIMIT {most + 1}")
         return None if len(found) > most else tuple(row[: len(scalars)] for row in found)
 
     def _reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
-        ((low, high),) = self._ask(f"SELECT min(v), max(v) FROM ({projected(flow, self._tables, {'v': scalar})})")  # noqa: S608
+        values = self._projected(flow, {"v": scalar})
+        ((low, high),) = self._ask(f"SELECT min(v), max(v) FROM ({values}) AS p")  # noqa: S608
         return None if low is None else (low, high)
 
     def _distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
-        values = projected(flow, self._tables, {"v": scalar})
-        found = self._ask(f"SELECT DISTINCT v FROM ({values}) WHERE v IS NOT NULL LIMIT {most + 1}")  # noqa: S608
+        values = self._projected(flow, {"v": scalar})
+        found = self._ask(f"SELECT DISTINCT v FROM ({values}) AS p WHERE v IS NOT NULL LIMIT {most + 1}")  # noqa: S608
         return None if len(found) > most else tuple(sorted(value for (value,) in found))
 
     def _ask(self, statement: str) -> Rows:
@@ -248,10 +249,11 @@ class DuckDBPublic:
         if self._process != os.getpid():
             self._forget()
 
+    def _projected(self, flow: Flow, columns: Mapping[str, Scalar]) -> str:
+        return projected(flow, self._tables, columns, self._dialect)
 
-def _rank(keys: list[str]) -> str:
-    """Return the number of a row among those that agree with it; 0 where a key is NULL, which equals nothing."""
-    if not keys:
-        return "row_number() OVER ()"
-    present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
-    return f"CASE WHEN {present} THEN row_number() OVER (PARTITION BY {', '.join(keys)}) ELSE 0 END"
+    def _rank(self, keys: list[str]) -> str:
+        """Return the number of a row among those that agree with it; 0 where a key is NULL, which equals nothing."""
+        number = self._dialect.row_number(keys, [])
+        present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+        return f"CASE WHEN {present} THEN {number} ELSE 0 END" if keys else number

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from sfumato.analysis.lower_texts import ANY, like_pieces
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines.connection import literal
-from sfumato.engines.duckdb_times import day_sql, integer
+from sfumato.engines.duckdb.times import day_sql, integer
+from sfumato.engines.sql.names import literal
 
 _SPACE = "\t\n\v\f\r "
 _AROUND = r"[\t\n\v\f\r ]*"

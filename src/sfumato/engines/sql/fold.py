@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from sfumato.analysis.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.analysis.flow import Folded
 from sfumato.analysis.scalar import Scalar
-from sfumato.engines.duckdb_scalar import scalar_sql
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.scalar import Columns, scalar_sql
 from sfumato.errors import QueryTooLarge
 from sfumato.query.functions import Aggregation
 
@@ -21,89 +22,87 @@ _FINEST = 1 << 80
 """Grids whose ratio is longer than this are not averaged exactly: n times the ratio must stay below 2^126."""
 
 
-def storage(facts: Facts) -> str:
-    """Return the engine's type of an INTEGER kind."""
-    return "BIGINT" if _short(facts) else "HUGEINT"
-
-
-def huge(number: int) -> str:
-    """Return an integer as a 128-bit literal."""
-    return f"({number})::HUGEINT"
-
-
-def clipped(name: str, facts: Facts) -> str:
-    """Return a named integer inside the range of its facts, in their storage; NULL stays NULL."""
-    low, high = f"({facts.low})::{storage(facts)}", f"({facts.high})::{storage(facts)}"
+def clipped(name: str, facts: Facts, dialect: Dialect) -> str:
+    """Return a named integer inside the range of its facts, in the type that they have; NULL stays NULL."""
+    type = dialect.integer_type(facts)
+    low, high = dialect.integer(facts.low, type), dialect.integer(facts.high, type)
     # not least and greatest, which pass over NULL
     inside = f"CASE WHEN {name} < {low} THEN {low} WHEN {name} > {high} THEN {high} ELSE {name} END"
-    return f"({inside})::{storage(facts)}"
+    return f"CAST({inside} AS {type})"
 
 
-def one_zero(sql: str) -> str:
+def one_zero(sql: str, dialect: Dialect) -> str:
     """Return a double without a sign on zero: 0.0 and -0.0 are equal, and which of them is met first is no fact."""
-    return f"CASE WHEN {sql} = 0::DOUBLE THEN 0::DOUBLE ELSE {sql} END"
+    zero = f"CAST(0 AS {dialect.double})"
+    return f"CASE WHEN {sql} = {zero} THEN {zero} ELSE {sql} END"
 
 
-def parts(folded: Folded) -> list[str]:
+def parts(folded: Folded, columns: Columns, dialect: Dialect) -> list[str]:
     """Return what is aggregated: SQL over the rows of a group."""
-    where = "" if folded.where is None else f" FILTER (WHERE {scalar_sql(folded.where)})"
+    where = "" if folded.where is None else f" FILTER (WHERE {scalar_sql(folded.where, columns, dialect)})"
     if folded.argument is None:
         return [f"count(*){where}"]
-    sql, facts = scalar_sql(folded.argument), folded.argument.facts
+    sql, facts = scalar_sql(folded.argument, columns, dialect), folded.argument.facts
 
-    def aggregate(name: str, value: str) -> str:
-        return f"{name}({'DISTINCT ' * folded.distinct}{value}){where}"
+    def aggregate(aggregation: Aggregation, value: str) -> str:
+        return f"{dialect.aggregate(aggregation, value, facts, folded.distinct)}{where}"
 
     match folded.aggregation:
         case Aggregation.MIN | Aggregation.MAX if facts.kind is Kind.REAL:
-            return [aggregate(str(folded.aggregation), one_zero(sql))]
+            return [aggregate(folded.aggregation, one_zero(sql, dialect))]
         case Aggregation.COUNT | Aggregation.MIN | Aggregation.MAX:
-            return [aggregate(str(folded.aggregation), sql)]
+            return [aggregate(folded.aggregation, sql)]
         case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:
-            counted = [aggregate("count", sql)] if folded.aggregation is Aggregation.AVG else []
+            counted = [aggregate(Aggregation.COUNT, sql)] if folded.aggregation is Aggregation.AVG else []
             if _short(facts) or folded.distinct:  # of distinct values, as many as there can be stay below 2^126
-                return [aggregate("sum", sql), *counted]
-            halves = [aggregate("sum", f"{sql} // {huge(_HALF)}"), aggregate("sum", f"{sql} % {huge(_HALF)}")]
-            return [*halves, *counted]
+                return [aggregate(Aggregation.SUM, sql), *counted]
+            half = _wide(_HALF, dialect)
+            halves = [dialect.quotient(sql, half), dialect.remainder(sql, half)]
+            return [*(aggregate(Aggregation.SUM, value) for value in halves), *counted]
         case _:
-            return [aggregate(str(folded.aggregation), f"({sql})::DOUBLE")]
+            return [aggregate(folded.aggregation, f"CAST({sql} AS {dialect.double})")]
 
 
-def finished(folded: Folded, named: Sequence[str]) -> str:
+def finished(folded: Folded, named: Sequence[str], dialect: Dialect) -> str:
     """Return the aggregate from the names of its parts."""
     argument = folded.argument
     if argument is None or folded.aggregation in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
         return named[0]
     if argument.facts.kind is not Kind.INTEGER or folded.aggregation not in {Aggregation.SUM, Aggregation.AVG}:
-        return f"CASE WHEN isfinite({named[0]}) THEN {named[0]} END"
+        return f"CASE WHEN {dialect.finite(named[0])} THEN {named[0]} END"
     if folded.aggregation is Aggregation.SUM:
-        return clipped(_total(named), folded.facts)
+        return clipped(_total(named, dialect), folded.facts, dialect)
     *totals, count = named
     if folded.facts.kind is Kind.REAL:
-        return _quotient(argument.facts, _total(totals), count)
-    return clipped(f"({_average(argument, folded, _total(totals), count)})", folded.facts)
+        return _quotient(argument.facts, _total(totals, dialect), count, dialect)
+    return clipped(f"({_average(argument, folded, _total(totals, dialect), count, dialect)})", folded.facts, dialect)
 
 
-def _total(named: Sequence[str]) -> str:
+def _wide(number: int, dialect: Dialect) -> str:
+    return dialect.integer(number, dialect.wide)
+
+
+def _total(named: Sequence[str], dialect: Dialect) -> str:
     """Return a sum from its halves, where it has two."""
     if len(named) == 1:
         return named[0]
     upper, lower = named
-    near = f"least(greatest({upper}, {huge(-_FAR)}), {huge(_FAR)})"
-    return f"(CASE WHEN {upper} IS NOT NULL THEN {near} * {huge(_HALF)} + {lower} END)"
+    near = f"least(greatest({upper}, {_wide(-_FAR, dialect)}), {_wide(_FAR, dialect)})"
+    return f"(CASE WHEN {upper} IS NOT NULL THEN {near} * {_wide(_HALF, dialect)} + {lower} END)"
 
 
 def _short(facts: Facts) -> bool:
     return facts.low >= -STORED and facts.high < STORED
 
 
-def _quotient(facts: Facts, total: str, count: str) -> str:
+def _quotient(facts: Facts, total: str, count: str, dialect: Dialect) -> str:
     """Return an exact total over a count as a double: three roundings, each of the same two numbers every time."""
-    n, d = (f"{float(part)!r}::DOUBLE" for part in (facts.step.numerator, facts.step.denominator))
-    return f"({total}::DOUBLE * {n} / {d} / nullif({count}, 0)::DOUBLE)"
+    double = dialect.double
+    n, d = (f"CAST({float(part)!r} AS {double})" for part in (facts.step.numerator, facts.step.denominator))
+    return f"(CAST({total} AS {double}) * {n} / {d} / CAST(nullif({count}, 0) AS {double}))"
 
 
-def _average(argument: Scalar, folded: Folded, total: str, count: str) -> str:
+def _average(argument: Scalar, folded: Folded, total: str, count: str, dialect: Dialect) -> str:
     """Return total / count on the grid of the facts, rounded half away from zero by integers.
 
     With p/q the ratio of the two grids: total = Q·n + R and Q·p = A·q + B, so that the average is
@@ -117,8 +116,9 @@ def _average(argument: Scalar, folded: Folded, total: str, count: str) -> str:
             "Averages are exact, in 128-bit integers.",
             "Average a column with a coarser step, or round it first.",
         )
-    n = f"nullif({count}, 0)::HUGEINT"
-    scaled = f"(({total} // {n}) * {huge(p)})"
-    rest = f"(({scaled} % {huge(q)}) * {n} + ({total} % {n}) * {huge(p)})"
-    nearest = f"((2 * abs({rest}) + {n} * {huge(q)}) // (2 * {n} * {huge(q)}))"
-    return f"{scaled} // {huge(q)} + CASE WHEN {rest} < 0 THEN -{nearest} ELSE {nearest} END"
+    over, left = dialect.quotient, dialect.remainder
+    n, times, parts_of = f"CAST(nullif({count}, 0) AS {dialect.wide})", _wide(p, dialect), _wide(q, dialect)
+    scaled = f"({over(total, n)} * {times})"
+    rest = f"({left(scaled, parts_of)} * {n} + {left(total, n)} * {times})"
+    nearest = over(f"(2 * abs({rest}) + {n} * {parts_of})", f"(2 * {n} * {parts_of})")
+    return f"{over(scaled, parts_of)} + CASE WHEN {rest} < 0 THEN -{nearest} ELSE {nearest} END"

@@ -9,7 +9,7 @@ import pytest
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Order, Pair, Show, Take
 from sfumato.analysis.scalar import Operator, Scalar, column
-from sfumato.engines.desk import Values, evaluate
+from sfumato.engines.after_noise import Values, evaluate
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
@@ -82,7 +82,7 @@ def test_a_million_rows_are_taken_as_arrays() -> None:
     assert reals == (values / 2).tolist()
 
 
-def test_threads_and_forked_processes_have_a_desk_of_their_own() -> None:
+def test_threads_and_forked_processes_have_an_evaluator_of_their_own() -> None:
     shown = _shown(CELLS, ("k", TEXT))
     expected = evaluate(shown, GIVEN)
     with ThreadPoolExecutor(3) as pool:

@@ -18,8 +18,11 @@ import pyarrow as pa
 from sfumato.analysis.facts import FARTHEST, Facts, Kind
 from sfumato.analysis.flow import Flow, Given, below
 from sfumato.engines.clock import Clock
-from sfumato.engines.connection import Limits, closed_connection, quoted
-from sfumato.engines.duckdb_flow import PLACE, flow_sql
+from sfumato.engines.duckdb.connection import closed_connection
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.flow import flow_sql
+from sfumato.engines.sql.names import PLACE, quoted
 from sfumato.errors import EngineFailed
 
 Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
@@ -32,14 +35,14 @@ _LONG = pa.decimal128(38, 0)  # FARTHEST has 38 digits
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
+class _Evaluator:
     process: int
     connection: duckdb.DuckDBPyConnection
 
 
-_desks = local()
-_INHERITED: list[_Desk] = []
-"""Desks of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
+_evaluators = local()
+_INHERITED: list[_Evaluator] = []
+"""Evaluators of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
 
 
 def evaluate(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
@@ -62,7 +65,7 @@ def evaluate_table(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> pa.
         bound[f"given{at}"] = pa.Table.from_arrays(list(columns.values()), names=list(columns))
         listed = ", ".join(_cast(name, array.type) for name, array in columns.items())
         tables[node.label] = f"(SELECT {listed} FROM given{at})"  # noqa: S608
-    return _run(flow_sql(flow, tables), bound)
+    return _run(flow_sql(flow, tables, DUCKDB), bound)
 
 
 def _noisy(flow: Flow) -> list[Given]:
@@ -154,13 +157,13 @@ def _arrow(cursor: duckdb.DuckDBPyConnection, statement: str, tables: Mapping[st
 
 def _connection() -> duckdb.DuckDBPyConnection:
     """Return this thread's connection, made anew in a process that was forked."""
-    desk: _Desk | None = getattr(_desks, "desk", None)
-    if desk is None or desk.process != os.getpid():
-        if desk is not None:
-            _INHERITED.append(desk)
-        desk = _Desk(os.getpid(), closed_connection([], Limits()))
-        _desks.desk = desk
-    return desk.connection
+    evaluator: _Evaluator | None = getattr(_evaluators, "one", None)
+    if evaluator is None or evaluator.process != os.getpid():
+        if evaluator is not None:
+            _INHERITED.append(evaluator)
+        evaluator = _Evaluator(os.getpid(), closed_connection([], Limits()))
+        _evaluators.one = evaluator
+    return evaluator.connection
 
 
 def _listed(column: pa.ChunkedArray) -> list[object]:

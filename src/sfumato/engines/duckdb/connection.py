@@ -1,12 +1,13 @@
 """DuckDB connections without extensions, network or other files, whose failures all read the same."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.names import literal
 from sfumato.errors import EngineFailed
 
 COPY = "copy"
@@ -14,24 +15,12 @@ COPY = "copy"
 STAGE = "stage"
 """The name under which the database of intermediate results is attached; it is thrown away."""
 
-RANK = '"rank"'
-"""The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys.
-
-No name of a query or policy holds a quotation mark.
-"""
-
+Connection = duckdb.DuckDBPyConnection
+"""For those who hold one and leave the driver to this room."""
 Parameters = Sequence[object] | Mapping[str, object]
 _PATTERNS = {"*": "[*]", "?": "[?]", "[": "[[]"}
 _PART = 10_000
 _FAILURES = (duckdb.Error, MemoryError, OSError, OverflowError)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a build may use; beyond the memory it works on disk."""
-
-    memory: str = "2GB"
-    threads: int | None = None
 
 
 def execute(
@@ -59,29 +48,6 @@ def execute_in_parts(connection: duckdb.DuckDBPyConnection, statement: str) -> I
     except (*_FAILURES, RuntimeError):
         pass
     raise EngineFailed()
-
-
-def quoted(name: str) -> str:
-    """Return a name as an SQL identifier.
-
-    >>> print(quoted('a"b'))
-    "a""b"
-    """
-    return '"' + name.replace('"', '""') + '"'
-
-
-def once_name(column: str) -> str:
-    """Return the hidden column that numbers the rows of one person in which a column holds the same value."""
-    return f'"once" {column}'
-
-
-def literal(text: str) -> str:
-    """Return text as an SQL string.
-
-    >>> print(literal("it's"))
-    'it''s'
-    """
-    return "'" + text.replace("'", "''") + "'"
 
 
 def starless(path: Path) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sfumato.analysis.facts import Kind
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines.duckdb_numbers import WIDE, integer_type, is_leaf, nullif, typed
+from sfumato.engines.duckdb.numbers import WIDE, integer_type, is_leaf, nullif, typed
 
 
 def _alike(scalars: list[Scalar], texts: list[str]) -> list[str]:

@@ -6,21 +6,20 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfumato.engines.bounded_copy import Build, CopiedColumn, CopiedTable, Progress, build_table
-from sfumato.engines.connection import COPY, STAGE, Limits, closed_connection, execute, literal, open_copy
-from sfumato.engines.loading import load_tables
-from sfumato.engines.parquet_mending import mended
-from sfumato.engines.private_file import publish, write_whole
+from sfumato.engines.duckdb.build import Build, build_table
+from sfumato.engines.duckdb.connection import COPY, STAGE, closed_connection, execute, open_copy
+from sfumato.engines.duckdb.loading import load_tables
+from sfumato.engines.duckdb.parquet_mending import mended
+from sfumato.engines.duckdb.source import Files, attach_source, check_place, read_schema, source_files, source_root
+from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.salt import read_or_draw_salt
-from sfumato.engines.source import Files, attach_source, check_place, read_schema, source_files, source_root
+from sfumato.engines.sql.copy import CopiedColumn, CopiedTable
+from sfumato.engines.sql.names import literal
 from sfumato.engines.versions import (
     FORMAT,
     Manifest,
-    Use,
-    locked,
     place_of,
     read_manifest,
-    remove_unused,
     stamp_of,
     watch_of,
     write_manifest,
@@ -28,6 +27,7 @@ from sfumato.engines.versions import (
 from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.canonical import tables_hash
 from sfumato.policy.policy import Policy, Refresh
+from sfumato.private_files import Use, locked, publish, remove_unused, write_whole
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 

@@ -12,8 +12,9 @@ from weakref import WeakSet
 import duckdb
 
 from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
-from sfumato.engines.connection import Limits, execute, execute_in_parts, open_copy
-from sfumato.engines.registration import Registered
+from sfumato.engines.duckdb.connection import execute, execute_in_parts, open_copy
+from sfumato.engines.duckdb.registration import Registered
+from sfumato.engines.engine import Limits
 from sfumato.errors import EngineFailed
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source

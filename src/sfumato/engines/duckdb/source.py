@@ -8,9 +8,12 @@ from urllib.parse import unquote
 
 import duckdb
 
-from sfumato.engines.column_sql import ABSENT, Stored, check_range, check_type
-from sfumato.engines.connection import STAGE, execute, literal, quoted, starless
-from sfumato.engines.csv_records import Malformed, header
+from sfumato.engines.duckdb.column import check_range
+from sfumato.engines.duckdb.column import stored as as_stored
+from sfumato.engines.duckdb.connection import STAGE, execute, starless
+from sfumato.engines.duckdb.csv_records import Malformed, header
+from sfumato.engines.sql.column import Part, Stored, check_type
+from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, shown
 from sfumato.policy.policy import Column, Location, Policy, Table, fold
 
@@ -18,18 +21,6 @@ ENDINGS = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz")}
 SOURCE = "source"
 """The name under which a DuckDB source is attached."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Part:
-    """Those rows of a table that are stored alike: what stands after FROM, and its columns."""
-
-    relation: str
-    columns: tuple[tuple[str, Stored], ...]
-
-    def column(self, name: str) -> Stored:
-        """Return the column of this name in any case; where these rows have none, all its values are NULL."""
-        return next((stored for known, stored in self.columns if fold(known) == fold(name)), ABSENT)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -275,7 +266,7 @@ def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...]) -> S
             "Name every column once.",
         )
     relation = f"{STAGE}.csv{policy.tables.index(table)}"
-    columns = tuple((name, Stored(quoted(name), "VARCHAR", raw=True)) for name in (*names, *keys))
+    columns = tuple((name, as_stored(quoted(name), "VARCHAR", raw=True)) for name in (*names, *keys))
     return SourceTable(relation, columns, (Part(relation, columns),), files)
 
 
@@ -318,4 +309,4 @@ def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTabl
 
 def _described(connection: duckdb.DuckDBPyConnection, relation: str, raw: set[str]) -> tuple[tuple[str, Stored], ...]:
     rows = execute(connection, f"DESCRIBE SELECT * FROM {relation}")  # noqa: S608
-    return tuple((name, Stored(quoted(name), kind, fold(name) in raw)) for name, kind, *_ in rows)
+    return tuple((name, as_stored(quoted(name), kind, fold(name) in raw)) for name, kind, *_ in rows)
