@@ -29,7 +29,6 @@ FUNCTIONS = {
     "epsilon": "of an event, by each accountant",
     "main": "what `python -m` runs",
     "modulo": "of scalars, and of the intervals that they lie in",
-    "storage": "the SQL type that holds it: a column, and an aggregate",
     "run": "one attack or audit each: the same is asked of every one",
 }
 
