@@ -22,12 +22,20 @@ _COLUMNS = 2000
 _REQUIRED = (
     (
         "key",
-        "Without a key nothing is sealed.",
+        "Sealing needs an encryption key.",
         'Add key = "file:../keys/clinic.key", outside the folder of the store.',
     ),
-    ("store", "Where the ciphertexts lie is never guessed.", 'Add store = "duckdb:store/clinic.duckdb".'),
-    ("epsilon", "What the padded sizes cost is never guessed.", "Add epsilon, for example epsilon = 0.5."),
-    ("delta", "What the padded sizes cost is never guessed.", "Add delta, for example delta = 1e-9."),
+    ("store", "The policy must say where the encrypted rows are stored.", 'Add store = "duckdb:store/clinic.duckdb".'),
+    (
+        "epsilon",
+        "Padded sizes have a privacy cost, and the owner has to choose it.",
+        "Add epsilon, for example epsilon = 0.5.",
+    ),
+    (
+        "delta",
+        "Padded sizes have a privacy cost, and the owner has to choose it.",
+        "Add delta, for example delta = 1e-9.",
+    ),
 )
 
 
@@ -43,22 +51,22 @@ def read_sealing(entry: Entry, folder: Path) -> Sealing:
         raise refuse(
             keys["key"],
             "lies in the folder of the store, or below it.",
-            "Whoever has the key and the store has the plaintext.",
-            "Keep the key in another folder, which whoever keeps the store cannot read.",
+            "Anyone who can read both the key and the store can read the data.",
+            "Keep the key in another folder that the operator of the store cannot read.",
         )
     epsilon, delta = number(keys["epsilon"]), number(keys["delta"])
     if epsilon <= 0:
         raise refuse(
             keys["epsilon"],
             f"is {shown(keys['epsilon'].value)}.",
-            "Sizes that cost nothing would have to say nothing.",
+            "Epsilon must be above zero: padded sizes always reveal a little.",
             "Write a positive number, for example epsilon = 0.5.",
         )
     if not 0 < delta < 1:
         raise refuse(
             keys["delta"],
             f"is {shown(keys['delta'].value)}.",
-            "It is a probability above 0 and below 1: at 0 every cell would need endless dummies.",
+            "Delta is a probability above 0 and below 1; with delta = 0 the padding would never end.",
             "Write a small number, for example delta = 1e-9.",
         )
     integrity = count(keys["integrity"], MOST_INTEGRITY) if "integrity" in keys else INTEGRITY
@@ -89,7 +97,7 @@ def check_unsealed(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
             raise refuse(
                 keys[key],
                 "is written in a policy without [sealed].",
-                "Only a sealed table has cells, measures and a capacity.",
+                "This key is for sealed tables only.",
                 f"Add [sealed] in place of source, or remove {key}.",
             )
 
@@ -115,7 +123,7 @@ def sealed_table(table: Table, entry: Entry, keys: dict[str, Entry], sealing: Se
                 raise refuse(
                     keys[key],
                     f"names {shown(column.name)}, which is not a measure.",
-                    "Squares and NULLs are those of a measure.",
+                    "Only columns listed in measures can have squares and NULLs.",
                     f"Add it to measures, or remove it from {key}.",
                 )
     _check_number(keys.get("cells"), cells, MOST_CELLS)
@@ -150,14 +158,14 @@ def _check_kind(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
         raise refuse(
             keys["unit"],
             f"is {shown(keys['unit'].value)}, a path to another table.",
-            "A store of ciphertexts cannot follow it.",
+            "A sealed store cannot follow a path from table to table.",
             "Join before sealing, so that each row names its person, and write that column.",
         )
     if table.groups_per_unit is not None:
         raise refuse(
             keys["groups_per_unit"],
             "is written in a policy with [sealed].",
-            "Groups per person would be cut in each question, and the store cannot tell people apart.",
+            "This limit is applied person by person in each question, and a sealed store cannot tell people apart.",
             "Remove it; rows_per_unit bounds the groups, too.",
         )
 
@@ -200,7 +208,7 @@ def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column,
             raise refuse(
                 element,
                 f"is {shown(name)}, which is {'the unit' if column else 'not a declared column'} of this table.",
-                "Cells and measures are declared columns, and a person is neither.",
+                "Cells and measures are declared columns other than the unit.",
                 f"{suggestion(name, [known.name for known in table.columns])}Declare the column, or correct the name.",
             )
         if column in found:
@@ -209,7 +217,7 @@ def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column,
             raise refuse(
                 element,
                 f"is {shown(name)}, which is declared unique.",
-                "That one value occurs once within a person cannot be enforced on ciphertexts.",
+                "A sealed store cannot enforce it, because it cannot compare encrypted values.",
                 "Remove unique, and leave out the repeated rows before sealing.",
             )
         found.append(column)
@@ -224,7 +232,7 @@ def _check_once(keys: dict[str, Entry], *groups: tuple[Column, ...]) -> None:
                 raise refuse(
                     keys[key],
                     f"names {shown(column.name)}, which is sealed in another way already.",
-                    "A column is sealed in one way.",
+                    "Each column is sealed in one way only.",
                     "Name it once: in cells, in splayed or in measures.",
                 )
             seen.add(column.name)
@@ -235,7 +243,7 @@ def _check_values(entry: Entry, column: Column) -> None:
         raise refuse(
             entry,
             f"names {shown(column.name)}, which lists no values.",
-            "Every cell is there from the beginning, so that the store does not learn which are in use.",
+            "The store must not learn which cells are in use, so all of them are listed in advance.",
             f"Add values = [...] to the column {shown(column.name)}, or make it a measure.",
         )
 
@@ -246,7 +254,7 @@ def _check_measure(entry: Entry, column: Column) -> None:
         raise refuse(
             entry,
             f"names {shown(column.name)}, which is not a number with bounds and without values.",
-            "A measure is summed in whole steps from its least to its greatest value.",
+            "Measures are summed as whole steps between their bounds.",
             "Give the column bounds, and a step if it is a decimal; a column with values belongs into cells.",
         )
 
@@ -257,6 +265,6 @@ def _check_number(entry: Entry | None, columns: tuple[Column, ...], most: int) -
         raise refuse(
             entry,
             f"makes {found} combinations.",
-            f"There are at most {most}: each has its rows, or its columns, in the store.",
+            f"There are at most {most} combinations, because each takes space in the store.",
             "Name fewer columns, or columns with fewer values.",
         )

@@ -169,7 +169,7 @@ def _with_key(policy: Policy, path: Path) -> Policy:
     if not are_apart(sealing.key, sealing.store):
         raise BadParameter(
             "The new key lies in the folder of the store, or below it.",
-            "Whoever has the key and the store has the plaintext.",
+            "Anyone who can read both the key and the store can read the data.",
             "Name a file in another folder.",
         )
     return replace(policy, sealed=sealing)
