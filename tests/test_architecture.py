@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "sfumato"
 
 MATHEMATICS = ("errors", "exact", "randomness", "accounting", "sensitivity", "mechanisms")
-PATH = ("policy", "query", "analysis", "planning", "engines", "ledger", "release", "database")
+PATH = ("policy", "query", "analysis", "planning", "engines", "ledger", "release", "database", "measuring")
 WAYS_IN = ("server", "drafting", "terminal", "demo", "cli")
 WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")
