@@ -30,7 +30,7 @@ ODD: list[Any] = [
 
 def codes(said: object, values: Any) -> list[int]:
     (column,) = read_domain({"c": said})
-    return column.codes(values).tolist()
+    return [int(code) for code in column.codes(values)]
 
 
 def test_a_listed_value_has_its_cell_and_every_other_is_absent() -> None:

@@ -30,7 +30,7 @@ def squared(first: list[np.ndarray], second: list[np.ndarray]) -> list[int]:
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_adding_a_person_moves_each_marginal_by_at_most_the_square_of_their_rows(rows: int) -> None:
-    others = [(0, 0, 0), (1, 2, 1), (1, 2, 1)]
+    others: list[tuple[int, ...]] = [(0, 0, 0), (1, 2, 1), (1, 2, 1)]
     before, reached = marginals(others), set()
     for person in combinations_with_replacement([*CELLS, ABSENT], rows):
         moves = squared(before, marginals([*others, *person]))

@@ -33,6 +33,10 @@ class Measured:
     seed: bytes
 
     @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(column.size for column in self.columns)
 

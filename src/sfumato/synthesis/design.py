@@ -25,13 +25,13 @@ MOST_IN_ALL = 10**7
 """So many cells all marginals may have together."""
 ONE_WAY = Fraction(1, 10)
 """The share of the budget for the columns by themselves; the rest is for the pairs."""
-LEAST_USED = Fraction(99, 100)
-"""A price whose certified epsilon is below this part of the one asked for is looked for again."""
+LEAST_USED = Fraction(97, 100)
+"""At least this part of epsilon is used: less noise is looked for until the certified bound is in between."""
 _SLACK = 1 + Fraction(4, 10**5)  # the certified bound lies a few millionths above the exact curve
 _FINE = 1 << 20
 _DIGITS = 10**9
-_STEPS = 4
-_TRIES = 24
+_NEAR, _AIM = Fraction(101, 100), Fraction(985, 1000)
+_TRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,32 +156,21 @@ def _least_variance(
     """Return a variance, near the least one, at which the certified bound of the composition is at most epsilon.
 
     All marginals together are one Gaussian release with 1/σ² = Σ 1/σ_m², so the exact curve [BW18] gives the start;
-    integer noise of a deviation below one may cost less or more, and then the interval is halved.
+    integer noise of a deviation below one may cost less or more, and then it is looked for.
     """
-
-    def _certified(variance: Fraction) -> Fraction:
-        return Fraction(pld.bounds(event_at(variance), delta)[1])
-
-    high = curve * _SLACK
-    found = _certified(high)
-    for _ in range(_STEPS):  # a few thousandths too much, usually: ε falls about as fast as 1/σ, and here by half more
-        if found <= epsilon or found > 2 * epsilon:
-            break
-        high *= min((found / epsilon) ** 3, Fraction(2)).limit_denominator(_FINE) * _SLACK
-        found = _certified(high)
-    if LEAST_USED * epsilon <= found <= epsilon:
-        return high
-    low = high
-    while found > epsilon:
-        low, high = high, high * 2
-        found = _certified(high)
-    while low == high:
-        low = high / 2
-        low, high = (low, low) if _certified(low) <= epsilon else (low, high)
+    variance, enough = curve * _SLACK, []
     for _ in range(_TRIES):
-        middle = (low + high) / 2
-        found = _certified(middle)
-        low, high = (low, middle) if found <= epsilon else (middle, high)
-        if LEAST_USED * epsilon <= found <= epsilon:
-            break
-    return high
+        found = Fraction(pld.bounds(event_at(variance), delta)[1])
+        if found <= epsilon:
+            enough.append((found, variance))
+            if found >= LEAST_USED * epsilon:
+                break
+        near = epsilon < found <= epsilon * _NEAR
+        # ε falls at least as fast as 1/σ, and at most as 1/σ²: near the goal a step too far, else a step not far enough
+        factor = (found / epsilon) ** 3 * _SLACK if near else found / (epsilon * _AIM)
+        variance *= min(max(factor, Fraction(1, 8)), Fraction(8)).limit_denominator(_FINE)
+    if not enough:
+        raise BadParameter(
+            "No noise is certified for this price.", "The bounds do not reach it.", "Give a larger epsilon or delta."
+        )
+    return max(enough)[1]

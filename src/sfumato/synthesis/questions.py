@@ -19,6 +19,7 @@ from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, PublicRows, Table
 from sfumato.analysis.facts import Kind
 from sfumato.analysis.flow import Flow, Fold, Given, Item, Keep, Read, Show
+from sfumato.analysis.groups import noisy_facts
 from sfumato.analysis.private_query import Asked, Cell, Group
 from sfumato.analysis.scalar import Operator, Scalar, column, walk
 from sfumato.engines.desk import evaluate
@@ -446,11 +447,18 @@ def _numbered(flow: Flow, label: str, facts: Any) -> Flow:
     return replace(flow, source=_numbered(flow.source, label, facts))  # type: ignore[union-attr, arg-type]
 
 
+def _multiple(scalar: Scalar, group: Group, name: str) -> float:
+    (asked,) = (asked for asked in group.asked if asked.name == name)
+    step = noisy_facts(asked, scalar.facts.type).step
+    return float(scalar.facts.step / step) if scalar.facts.kind is Kind.INTEGER else 1.0
+
+
 def _column(scalar: Scalar, group: Group, estimated: _Estimated) -> tuple[list[Any], list[float | None]]:
     """Return one column of the answer for every group: an estimate with its margin, or something computed from keys."""
     name = str(scalar.constant[1]) if isinstance(scalar.constant, tuple) else ""
     if scalar.operator is Operator.COLUMN and name in estimated.numbers:
-        return estimated.numbers[name].tolist(), estimated.margins[name].tolist()
+        times = _multiple(scalar, group, name)  # 100 * COUNT(*) is the same column in other steps
+        return (times * estimated.numbers[name]).tolist(), (abs(times) * estimated.margins[name]).tolist()
     names = tuple((key.name, replace(key.scalar.facts, nullable=False)) for key in group.keys)
     given = Given(group.label, names, None)
     values = {key.name: [cell[at] for cell in estimated.cells] for at, key in enumerate(group.keys)}

@@ -71,8 +71,16 @@ def synthesize(
 
     loss = PrivacyLoss(price, allowed)
     found = measure(db, asked, Declared("synthesize", {"sizes": sizes}, design.event, loss), _release)
-    measured = _in_order(_unpacked(found.released, held, design), names)
-    return Synthetic(measured, design.event, loss, rows=wanted, seconds=limit, receipt=found.receipt, table=fold(table))
+    return Synthetic(
+        _unpacked(found.released, held, design),
+        design.event,
+        loss,
+        rows=wanted,
+        seconds=limit,
+        names=tuple(names),
+        receipt=found.receipt,
+        table=fold(table),
+    )
 
 
 def _packed(tables: Sequence[Any]) -> str:
@@ -87,20 +95,6 @@ def _unpacked(stored: Any, columns: tuple[Column, ...], design: Design) -> Measu
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     tables = tuple(part.reshape(shape) for part, shape in zip(np.split(flat, ends), shapes, strict=True))
     return Measured(columns, design.marginals, design.sigma_squared, tables, bytes.fromhex(stored["seed"]))
-
-
-def _in_order(measured: Measured, names: Sequence[str]) -> Measured:
-    """Return the same with its columns in the order that was asked for."""
-    known = {fold(column.name): place for place, column in enumerate(measured.columns)}
-    order = [known[fold(name)] for name in names]
-    new = {old: place for place, old in enumerate(order)}
-    marginals, tables = [], []
-    for axes, table in zip(measured.marginals, measured.tables, strict=True):
-        moved = sorted(axes, key=lambda axis: new[axis])
-        marginals.append(tuple(new[axis] for axis in moved))
-        tables.append(np.transpose(table, [axes.index(axis) for axis in moved]))
-    columns = tuple(measured.columns[place] for place in order)
-    return Measured(columns, tuple(marginals), measured.sigma_squared, tuple(tables), measured.seed)
 
 
 def synthesize_table(

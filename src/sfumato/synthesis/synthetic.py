@@ -50,6 +50,7 @@ class Synthetic:
         *,
         rows: int | None,
         seconds: float,
+        names: tuple[str, ...] | None = None,
         receipt: Receipt | None = None,
         table: str | None = None,
         adaptive: bool = False,
@@ -59,18 +60,15 @@ class Synthetic:
         self.receipt = receipt
         self.adaptive = adaptive
         """Whether which pairs were measured was itself chosen with noise; then margins are approximate."""
+        self.columns = names or measured.names
+        """The names of the columns, in the order asked for; they are measured in an order of their own."""
         self._measured, self._rows, self._seconds, self._table = measured, rows, seconds, table
         self._lock = RLock()
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(column.name for column in self._measured.columns)
-
-    @property
     def marginals(self) -> tuple[tuple[str, ...], ...]:
         """The columns of every marginal that was measured."""
-        return tuple(tuple(self.columns[axis] for axis in axes) for axes in self._measured.marginals)
+        return tuple(tuple(self._measured.names[axis] for axis in axes) for axes in self._measured.marginals)
 
     @property
     def steps(self) -> int:
@@ -88,7 +86,7 @@ class Synthetic:
                 "Use `model` for what the fitted model says of them, or `sql`, which also says how sure that is.",
             )
         counts = np.transpose(self._combined.table(ordered), [ordered.index(axis) for axis in axes])
-        asked = tuple(self.columns[axis] for axis in axes)
+        asked = tuple(self._measured.names[axis] for axis in axes)
         return Marginal(asked, counts, NORMAL_95 * self._combined.deviation(ordered))
 
     def model(self, names: str | Sequence[str]) -> Floats:
@@ -114,12 +112,11 @@ class Synthetic:
         if count > MOST_ROWS:
             raise BadParameter(f"rows is above {MOST_ROWS:,}.", "No memory holds so many.", "Draw fewer.")
         chosen, seed = self._chosen(count), self._measured.seed
-        return pa.table(
-            {
-                column.name: column.drawn(codes, uniforms(seed, f"within {count} {column.name}", count))
-                for column, codes in zip(self._measured.columns, chosen, strict=True)
-            }
-        )
+        drawn = {
+            column.name: column.drawn(codes, uniforms(seed, f"within {count} {column.name}", count))
+            for column, codes in zip(self._measured.columns, chosen, strict=True)
+        }
+        return pa.table({name: drawn[name] for name in self.columns})
 
     def sql(self, text: str) -> Answer:
         """Answer a SELECT of COUNT, SUM or AVG, with a margin for every number. It is free, for ever."""
@@ -137,7 +134,7 @@ class Synthetic:
 
     def _axes(self, names: str | Sequence[str]) -> Axes:
         asked = [names] if isinstance(names, str) else list(names)
-        known = {name.lower(): place for place, name in enumerate(self.columns)}
+        known = {name.lower(): place for place, name in enumerate(self._measured.names)}
         for name in asked:
             if not isinstance(name, str) or name.lower() not in known:
                 raise UnknownName(
