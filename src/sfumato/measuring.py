@@ -72,6 +72,8 @@ class Totals:
     keys: tuple[Key, ...]
     sums: tuple[Scalar | None, ...]
     rows: Flow | None = None
+    unit: Scalar | None = None
+    """The owner of a row of that flow; None with the rows of the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,9 @@ class Asked:
 
     def prepare(self, statement: Totals | Columns) -> Any:
         """Return what the engine will run."""
-        rows = self.rows
+        rows, unit = self.rows, self.rows.unit
         if isinstance(statement, Totals):
+            unit = statement.unit or unit
             keys, source = statement.keys, statement.rows or rows.rows
             measured = tuple(_measured(f"m{at}", one, rows) for at, one in enumerate(statement.sums))
         else:
@@ -123,7 +126,7 @@ class Asked:
             )
             measured = (_measured("m0", None, rows),)
         contribution = Contribution(rows.most, rows.most, bound_rows=False, bound_groups=False)
-        group = Group(_LABEL, source, rows.unit, rows.identity, keys, (), contribution)
+        group = Group(_LABEL, source, unit, rows.identity, keys, (), contribution)
         outcome = Show(Given(_LABEL, (), None), "outcome", ())
         private = PrivateQuery((group,), outcome, (), rows.neighbours, rows.notes)
         self.engine.check(private)

@@ -1,0 +1,53 @@
+"""How far one person moves what is measured: exact integers, in squared L2.
+
+A row gives a vector p, or nothing; a person with at most m rows gives a sum of m of them. Such sums lie in m times the
+convex hull of all p and 0, and two of them are farthest apart at its corners: so Δ² = m²·max‖p‖² when a person comes or
+goes, and Δ² = m²·max‖p - p'‖² (p or p' may be 0) when a person is replaced.  Proof: proofs/learn.md §2
+"""
+
+from sfumato.accounting.event import Neighbours
+from sfumato.learn.frame import Frame
+from sfumato.learn.rows import UNIT
+
+COUNTED = 1 << 10
+"""What one row adds to its cell: on a finer grid integer noise is as good as real noise."""
+
+
+def moved(norm_squared: int, apart_squared: int, frame: Frame) -> int:
+    """Return Δ² from the largest ‖p‖² and the largest ‖p - p'‖² of two rows."""
+    farthest = norm_squared if frame.neighbours is Neighbours.ADD_REMOVE else max(norm_squared, apart_squared)
+    return frame.most**2 * farthest
+
+
+def in_cells(frame: Frame) -> int:
+    """Each row counts `COUNTED` in one cell."""
+    return moved(COUNTED**2, 2 * COUNTED**2, frame)
+
+
+def in_box(frame: Frame, weight: int, *, squares: bool) -> int:
+    """Each row gives its class `weight`, and x in [-UNIT, UNIT] of each column, with ⌊x²/UNIT⌋ where asked for."""
+    width = len(frame.low) * UNIT**2
+    norm = weight**2 + width * (2 if squares else 1)
+    return moved(norm, max(4 * width, _elsewhere(norm, frame)), frame)
+
+
+def in_ball(frame: Frame, weight: int) -> int:
+    """Each row gives its class `weight`, and a vector of length at most UNIT."""
+    norm = weight**2 + UNIT**2
+    return moved(norm, max(4 * UNIT**2, _elsewhere(norm, frame)), frame)
+
+
+def of_products(frame: Frame, constant: int) -> int:
+    """Each row gives zz', of z with a constant: ‖zz'‖ = ‖z‖², and ‖zz' - ww'‖² = ‖z‖⁴ + ‖w‖⁴ - 2(z·w)²."""
+    norm = (UNIT**2 + constant**2) ** 2
+    return moved(norm, 2 * norm, frame)
+
+
+def of_gradients(frame: Frame, length: int) -> int:
+    """Each row gives a vector of at most this length."""
+    return moved(length**2, 4 * length**2, frame)
+
+
+def _elsewhere(norm: int, frame: Frame) -> int:
+    """Two rows of different classes share no entry."""
+    return 2 * norm if len(frame.classes) > 1 else norm
