@@ -33,7 +33,6 @@ from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuer
 from sfumato.analysis.scalar import Scalar
 from sfumato.database import Database
 from sfumato.engines.engine import Engine
-from sfumato.engines.versions import fresh_id
 from sfumato.errors import BadParameter, QueryTooLarge, UnsupportedSql
 from sfumato.ledger.request import Request
 from sfumato.mechanisms.answers import Answers
@@ -48,6 +47,7 @@ from sfumato.query.parse import parse
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
+from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Metered, Source, declared_gamma
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 from sfumato.sensitivity.norms import Sensitivity
