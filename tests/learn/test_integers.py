@@ -12,13 +12,13 @@ import sfumato
 from sfumato import learn
 from sfumato.accounting.event import Neighbours
 from sfumato.learn.arrays import integers_of, rows_of
-from sfumato.learn.frame import Frame
 from sfumato.learn.logistic_regression import _CLIP, Descent, lengths_above, shares
 from sfumato.learn.model import _rows_behind
+from sfumato.learn.outline import Outline
 from sfumato.learn.rows import UNIT, Ball, Integers, Rows, radii_of, shrink, squared_norms
 from sfumato.learn.sensitivities import COUNTED, in_ball, in_box, in_cells, of_gradients, of_products
-from sfumato.learn.statements import Statements, box
-from sfumato.measuring import Reading, look_at
+from sfumato.learn.statements import EngineSums, box
+from sfumato.measuring import Measurer, look_at
 from sfumato.randomness.source import system_source
 
 CORNERS = (-UNIT, -UNIT // 2 - 1, 0, 7, UNIT)
@@ -26,8 +26,8 @@ BALLS = (Ball((0, 0), 2048), Ball((1000, -UNIT), 70_001), Ball((UNIT, UNIT), 1 <
 WEIGHTS = (((0, 0),) * 3, ((1000, -3), (9, 8), (5, 0)), ((1 << 18, 0), (-(1 << 18), 77), (3, 1)))
 
 
-def frame_of(neighbours: Neighbours, classes: int = 2, most: int = 1) -> Frame:
-    return Frame(
+def outline_of(neighbours: Neighbours, classes: int = 2, most: int = 1) -> Outline:
+    return Outline(
         (0.0, 0.0), (1.0, 1.0), tuple(range(classes))[: classes if classes > 1 else 0], False, neighbours, most
     )
 
@@ -38,23 +38,23 @@ def rows_from(listed: list[tuple[int, int, int]]) -> Rows:
     return Rows(table[:, :2], table[:, 2], np.arange(len(table)), 2)
 
 
-def vectors(rows: Rows, frame: Frame) -> list[tuple[Integers, int]]:
+def vectors(rows: Rows, outline: Outline) -> list[tuple[Integers, int]]:
     """Return everything that a model measures, with the Δ² that was declared for it."""
     found: list[tuple[Integers, int]] = []
     weight = UNIT
     counted = rows.boxed()
     counted[:, 0] *= weight
-    found.append((counted, in_box(frame, weight, squares=True)))
-    found.append((counted[:, :3], in_box(frame, weight, squares=False)))
+    found.append((counted, in_box(outline, weight, squares=True)))
+    found.append((counted[:, :3], in_box(outline, weight, squares=False)))
     for ball in BALLS:
-        found.append((COUNTED * rows.radii(ball.centre, radii_of(frame, around_measured=True)), in_cells(frame)))
+        found.append((COUNTED * rows.radii(ball.centre, radii_of(outline, around_measured=True)), in_cells(outline)))
         shrunk = rows.shrunk(ball)
         shrunk[:, 0] *= UNIT // 2
-        found.append((shrunk, in_ball(frame, UNIT // 2)))
-        found.append((rows.products(ball, UNIT // 2), of_products(frame, UNIT // 2)))
+        found.append((shrunk, in_ball(outline, UNIT // 2, 2)))
+        found.append((rows.products(ball, UNIT // 2), of_products(outline, UNIT // 2)))
         for weights in WEIGHTS:
             descent = Descent(shrink(rows.values, ball), rows.labels, 2)
-            found.append((descent.gradient(np.array(weights)), of_gradients(frame, _CLIP)))
+            found.append((descent.gradient(np.array(weights)), of_gradients(outline, _CLIP)))
     return found
 
 
@@ -69,9 +69,9 @@ OTHERS = [(3, -9, 0), (UNIT, 5, 1)]
 @pytest.mark.parametrize("relation", list(Neighbours), ids=str)
 def test_no_person_of_one_row_moves_anything_further_than_declared(relation: Neighbours) -> None:
     """All pairs of rows at the corners and inside, beside two other people; each measurement in exact integers."""
-    frame = frame_of(relation)
-    whole = vectors(rows_from(OTHERS), frame)
-    mine = [vectors(rows_from([*OTHERS, row]), frame) for row in ALL]
+    outline = outline_of(relation)
+    whole = vectors(rows_from(OTHERS), outline)
+    mine = [vectors(rows_from([*OTHERS, row]), outline) for row in ALL]
     pairs = [(one, whole) for one in mine]
     if relation is Neighbours.REPLACE:
         pairs += [(one, other) for one in mine[::3] for other in mine]
@@ -86,10 +86,10 @@ def test_no_person_of_one_row_moves_anything_further_than_declared(relation: Nei
 
 @pytest.mark.parametrize("relation", list(Neighbours), ids=str)
 def test_no_person_of_two_rows_moves_anything_further_than_declared(relation: Neighbours) -> None:
-    frame = frame_of(relation, most=2)
-    whole = vectors(rows_from(OTHERS), frame)
+    outline = outline_of(relation, most=2)
+    whole = vectors(rows_from(OTHERS), outline)
     few = ALL[::4]
-    mine = [vectors(rows_from([*OTHERS, *pair]), frame) for pair in product(few, few[::2])]
+    mine = [vectors(rows_from([*OTHERS, *pair]), outline) for pair in product(few, few[::2])]
     pairs = [(one, whole) for one in mine]
     if relation is Neighbours.REPLACE:
         pairs += [(one, other) for one in mine[::9] for other in mine[::5]]
@@ -152,22 +152,22 @@ def test_shares_are_a_softmax_and_roots_are_rounded_up() -> None:
 
 
 def test_values_come_to_the_grid_one_by_one() -> None:
-    frame = Frame((0.0, -1e308), (10.0, 1e308), (), False, Neighbours.ADD_REMOVE, 1)
+    outline = Outline((0.0, -1e308), (10.0, 1e308), (), False, Neighbours.ADD_REMOVE, 1)
     table = np.array([[0, -1e308], [10, 1e308], [5, 0], [-3, 1], [77, -1]])
-    found = integers_of(table, frame)
+    found = integers_of(table, outline)
     assert found[:, 0].tolist() == [-UNIT, UNIT, 0, -UNIT, UNIT]
     assert found[:, 1].tolist() == [-UNIT, UNIT, 0, 0, 0]
-    alone = np.concatenate([integers_of(table[at : at + 1], frame) for at in range(5)])
+    alone = np.concatenate([integers_of(table[at : at + 1], outline) for at in range(5)])
     assert (alone == found).all()
 
 
 def test_a_person_keeps_so_many_rows_and_nobody_changes_whose() -> None:
-    frame = Frame((0.0,), (10.0,), (), False, Neighbours.ADD_REMOVE, 2)
+    outline = Outline((0.0,), (10.0,), (), False, Neighbours.ADD_REMOVE, 2)
     table = [[value] for value in range(10)]
     groups: list[object] = ["a", "a", "a", "a", "b", None, float("nan"), "b", "c", []]
     seen = set()
     for _ in range(60):
-        rows = rows_of(table, None, groups, frame, system_source())
+        rows = rows_of(table, None, groups, outline, system_source())
         kept = sorted(((value + UNIT) * 5 / UNIT) for value in rows.values[:, 0].tolist())
         kept = [round(value) for value in kept]
         assert {4, 7, 8} <= set(kept)
@@ -217,14 +217,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sfumato.database.Datab
 def test_the_engine_adds_up_the_same_integers_as_an_array(database: sfumato.database.Database) -> None:
     asked = look_at(database, "SELECT age, cost, sick, still, wide, ward FROM visits")
     *columns, target = asked.rows.columns
-    reading = Reading(asked, system_source())
+    reading = Measurer(asked, system_source())
     rows = _rows_behind(reading, columns, target)
     assert 200 < len(rows.values) < 350, "rows of other wards are absent"
-    statements = Statements(asked, columns, target, reading)
+    statements = EngineSums(asked, columns, target, reading)
     assert (statements.boxed() == rows.boxed()).all()
-    frame = Frame((0.0,) * 5, (1.0,) * 5, ("a", "b"), False, Neighbours.ADD_REMOVE, 1)
+    outline = Outline((0.0,) * 5, (1.0,) * 5, ("a", "b"), False, Neighbours.ADD_REMOVE, 1)
     for centre in ((0,) * 5, (1000, -7, UNIT, -UNIT, 3)):
-        radii = radii_of(frame, around_measured=True)
+        radii = radii_of(outline, around_measured=True)
         assert (statements.radii(centre, radii) == rows.radii(centre, radii)).all()
         for radius in (radii[0], radii[6], radii[-1]):
             ball = Ball(centre, radius)

@@ -11,7 +11,7 @@ from sfumato.analysis.groups import Tightening, measure_parts, owned_fold, relea
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
-from sfumato.analysis.lower_logic import among, both, present, spelled
+from sfumato.analysis.lower_logic import all_true, among, present, spelled
 from sfumato.analysis.lowering import lower, narrowed
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
 from sfumato.analysis.scalar import Operator, Scalar, column
@@ -67,7 +67,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
         raise UnsupportedSql(
             "OPTIONS are not supported here.", "A fit has parameters of its own.", "Leave OPTIONS out, and give those."
         )
-    reading = _Reading(catalog, public, query.options, used_columns(query.relation))
+    reading = _Question(catalog, public, query.options, used_columns(query.relation))
     shown = _analyse(query.relation, reading)
     if shown.state is not Visibility.PRIVATE or shown.owned is None:
         raise UnsupportedSql(
@@ -86,7 +86,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
             )
         columns.append(Key(name, scalar, cells_of(scalar, shown.cells, shown.origins, public)))
     owned, notes = shown.owned, tuple(dict.fromkeys(reading.notes))
-    rows = Keep(shown.flow, both(tuple(test for key in columns for test in _present(key))))
+    rows = Keep(shown.flow, all_true(tuple(test for key in columns for test in _present(key))))
     return PrivateRows(rows, tuple(columns), owned.unit, owned.identity, owned.rows, catalog.neighbours, notes)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadParameter
-from sfumato.learn.frame import MOST_COLUMNS, Floats, Frame
+from sfumato.learn.outline import MOST_COLUMNS, Floats, Outline
 from sfumato.learn.rows import UNIT, Integers, Rows
 from sfumato.randomness.source import Source, read_exactly
 
@@ -86,19 +86,19 @@ def rows_of(
     X: object,  # noqa: N803
     y: object,
     groups: object,
-    frame: Frame,
+    outline: Outline,
     source: Source,
 ) -> Rows:
-    """Return the rows that count, as integers: at most `frame.most` of each person, none with anything missing."""
+    """Return the rows that count, as integers: at most `outline.most` of each person, none with anything missing."""
     table = read_matrix(X)
     present = np.ones(len(table), dtype=bool)
     labels = np.zeros(len(table), dtype=np.int64)
-    if frame.numeric_target:
+    if outline.numeric_target:
         target = read_column(y, len(table), "y")
         numbers = _floats(target) if target.dtype.kind in "biufO" else np.full(len(table), np.nan)
         table = np.column_stack([table, numbers])
-    elif frame.classes:
-        labels = _labels(read_column(y, len(table), "y"), frame.classes)
+    elif outline.classes:
+        labels = _labels(read_column(y, len(table), "y"), outline.classes)
         present &= labels >= 0
     present &= np.isfinite(table).all(axis=1)
     people = np.arange(len(table))
@@ -107,15 +107,15 @@ def rows_of(
         present &= people >= 0
     places = np.flatnonzero(present)
     if groups is not None:
-        places = places[_chosen(people[places], frame.most, source)]
-    values = integers_of(table[places], frame)
-    return Rows(values, labels[places], people[places], max(1, len(frame.classes)))
+        places = places[_chosen(people[places], outline.most, source)]
+    values = integers_of(table[places], outline)
+    return Rows(values, labels[places], people[places], max(1, len(outline.classes)))
 
 
-def integers_of(table: Floats, frame: Frame) -> Integers:
+def integers_of(table: Floats, outline: Outline) -> Integers:
     """Return columns brought from their bounds to [-UNIT, UNIT]: each value by itself, by a fixed function."""
-    low, high = np.array(frame.low), np.array(frame.high)
-    half = np.where(frame.half > 0, frame.half, 1.0)
+    low, high = np.array(outline.low), np.array(outline.high)
+    half = np.where(outline.half > 0, outline.half, 1.0)
     inside = np.clip(table, low, high)
     share = (inside / 2 - low / 2) / half  # halves, so that nothing overflows
     return np.asarray(np.rint(share * (2 * UNIT)).astype(np.int64) - UNIT).clip(-UNIT, UNIT)

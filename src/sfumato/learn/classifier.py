@@ -5,21 +5,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.learn.frame import Floats, Frame
 from sfumato.learn.model import Model, Target
+from sfumato.learn.outline import Floats, Outline
 
 
 class Classifier(Model):
     """A model of classes. Subclasses say how a row scores in each: logarithms of probabilities, up to a constant."""
 
     _target = Target.CLASS
+    _estimator_type = "classifier"  # what scikit-learn before 1.6 looks at
     classes_: npt.NDArray[Any]
 
     def _scores(self, X: object) -> Floats:  # noqa: N803
         raise NotImplementedError
 
-    def _keep_classes(self, frame: Frame) -> None:
-        self.classes_ = np.array(frame.classes)
+    def _keep_classes(self, outline: Outline) -> None:
+        self.classes_ = np.array(outline.classes)
 
     def predict(self, X: object) -> npt.NDArray[Any]:  # noqa: N803
         """Return the most likely class of each row; free."""

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.learn.calibration import Stage
-from sfumato.learn.frame import Floats, Frame
-from sfumato.learn.model import Noise
+from sfumato.learn.model import StageNoise
+from sfumato.learn.outline import Floats, Outline
 from sfumato.learn.rows import UNIT, Sums, radii_of
 from sfumato.learn.sensitivities import COUNTED, in_box, in_cells
 
@@ -15,19 +15,19 @@ WEIGHT = UNIT
 """What a row adds to the count that is measured together with the centre."""
 
 
-def centre_stage(frame: Frame, share: Fraction) -> Stage:
+def centre_stage(outline: Outline, share: Fraction) -> Stage:
     """Return the stage that measures the mean of the rows, clipped to their box, and their number."""
-    return Stage(share, in_box(frame, WEIGHT, squares=False))
+    return Stage(share, in_box(outline, WEIGHT, squares=False))
 
 
-def radius_stage(frame: Frame, share: Fraction) -> Stage:
+def radius_stage(outline: Outline, share: Fraction) -> Stage:
     """Return the stage that counts rows by their distance."""
-    return Stage(share, in_cells(frame))
+    return Stage(share, in_cells(outline))
 
 
-def measure_centre(sums: Sums, frame: Frame, noise: Noise, stage: int) -> tuple[tuple[int, ...], float]:
+def measure_centre(sums: Sums, outline: Outline, noise: StageNoise, stage: int) -> tuple[tuple[int, ...], float]:
     """Return the noisy mean, rounded to the units of the columns and inside their box, and the noisy number of rows."""
-    width = len(frame.low)
+    width = len(outline.low)
     exact = sums.boxed()[:, : 1 + width].sum(axis=0)
     exact[0] *= WEIGHT
     noisy = noise.add(stage, exact)
@@ -40,10 +40,17 @@ def measure_centre(sums: Sums, frame: Frame, noise: Noise, stage: int) -> tuple[
 
 
 def measure_radius(
-    sums: Sums, frame: Frame, centre: Sequence[int], noise: Noise, stage: int, *, measured: bool, quantile: float = 0.5
+    sums: Sums,
+    outline: Outline,
+    centre: Sequence[int],
+    noise: StageNoise,
+    stage: int,
+    *,
+    measured: bool,
+    quantile: float = 0.5,
 ) -> int:
     """Return the public radius within which the noisy share of the rows first reaches the quantile, from inside out."""
-    radii = radii_of(frame, around_measured=measured)
+    radii = radii_of(outline, around_measured=measured)
     counts = noise.add(stage, sums.radii(centre, radii) * COUNTED)
     return radii[_passed(counts, quantile)]
 

@@ -4,9 +4,9 @@ import numpy as np
 
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
-from sfumato.learn.frame import Floats, Frame, inverse
-from sfumato.learn.model import Model, Noise, State, Target, listed, share
+from sfumato.learn.model import Model, StageNoise, State, Target, listed, share
 from sfumato.learn.normals import normals
+from sfumato.learn.outline import Floats, Outline, inverse
 from sfumato.learn.rows import UNIT, Ball, Sums
 from sfumato.learn.sensitivities import of_products
 
@@ -23,6 +23,7 @@ class LinearRegression(Model):
     """
 
     _target = Target.NUMBER
+    _estimator_type = "regressor"  # what scikit-learn before 1.6 looks at
     coef_: Floats
     intercept_: float
     coef_intervals_: Floats
@@ -44,23 +45,23 @@ class LinearRegression(Model):
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    def _stages(self, frame: Frame) -> tuple[Stage, ...]:
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
         return (
-            centre_stage(frame, share("0.1")),
-            radius_stage(frame, share("0.05")),
-            Stage(share("0.85"), of_products(frame, _CONSTANT)),
+            centre_stage(outline, share("0.1")),
+            radius_stage(outline, share("0.05")),
+            Stage(share("0.85"), of_products(outline, _CONSTANT)),
         )
 
-    def _learn(self, sums: Sums, frame: Frame, noise: Noise) -> State:
-        centre, _ = measure_centre(sums, frame, noise, 0)
-        radius = measure_radius(sums, frame, centre, noise, 1, measured=True)
+    def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
+        centre, _ = measure_centre(sums, outline, noise, 0)
+        radius = measure_radius(sums, outline, centre, noise, 1, measured=True)
         noisy = noise.add(2, sums.products(Ball(centre, radius), _CONSTANT))
         matrix, deviation = (noisy + noisy.T) / 2, noise.deviation(2) / 2**0.5
         solved = _solved(matrix, deviation)
         size = len(matrix)
         drawn = normals(_REDRAWN * size * size, noise.source).reshape(_REDRAWN, size, size) * noise.deviation(2)
         again = np.array([_solved(matrix + (one + one.T) / 2, deviation) for one in drawn])
-        middle, half = frame.middle, frame.half
+        middle, half = outline.middle, outline.half
         scale = half[-1] * inverse(half[:-1])
         reach = _NORMAL * again.std(axis=0)[:-1] * scale
         coef = solved[:-1] * scale
@@ -72,7 +73,7 @@ class LinearRegression(Model):
             "intervals": listed(np.stack([coef - reach, coef + reach], axis=1)),
         }
 
-    def _keep(self, state: State, frame: Frame) -> None:
+    def _keep(self, state: State, outline: Outline) -> None:
         self.coef_ = np.array(state["coef"])
         self.intercept_ = float(state["intercept"])
         self.coef_intervals_ = np.array(state["intervals"]).reshape(-1, 2)

@@ -7,8 +7,8 @@ import numpy as np
 from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
-from sfumato.learn.frame import Floats, Frame, inverse
-from sfumato.learn.model import Noise, State, listed, share
+from sfumato.learn.model import StageNoise, State, listed, share
+from sfumato.learn.outline import Floats, Outline, inverse
 from sfumato.learn.rows import UNIT, Ball, Integers, Rows, exact_product, shrink, squared_norms
 from sfumato.learn.sensitivities import of_gradients
 
@@ -56,18 +56,18 @@ class LogisticRegression(Classifier):
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    def _stages(self, frame: Frame) -> tuple[Stage, ...]:
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
         return (
-            centre_stage(frame, share("0.1")),
-            radius_stage(frame, share("0.05")),
-            Stage(share("0.85"), of_gradients(frame, _CLIP), _STEPS),
+            centre_stage(outline, share("0.1")),
+            radius_stage(outline, share("0.05")),
+            Stage(share("0.85"), of_gradients(outline, _CLIP), _STEPS),
         )
 
-    def _learn(self, sums: Rows, frame: Frame, noise: Noise) -> State:
-        centre, count = measure_centre(sums, frame, noise, 0)
-        ball = Ball(centre, measure_radius(sums, frame, centre, noise, 1, measured=True))
-        descent = Descent(shrink(sums.values, ball), sums.labels, len(frame.classes))
-        weights = np.zeros((frame.width + 1, len(frame.classes)))
+    def _learn(self, sums: Rows, outline: Outline, noise: StageNoise) -> State:
+        centre, count = measure_centre(sums, outline, noise, 0)
+        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
+        descent = Descent(shrink(sums.values, ball), sums.labels, len(outline.classes))
+        weights = np.zeros((outline.width + 1, len(outline.classes)))
         speed, total, kept = np.zeros_like(weights), np.zeros_like(weights), 0
         for step in range(_STEPS):
             gradient = noise.add(2, descent.gradient(on_grid(weights))) / (UNIT * _FINE)
@@ -77,14 +77,14 @@ class LogisticRegression(Classifier):
                 total, kept = total + weights, kept + 1
         mean = total / kept
         # from shrunk rows back to the units of the columns
-        slopes = mean[:-1] * (UNIT / ball.radius) * inverse(frame.half)[:, None]
-        at = frame.middle + frame.half * np.array(centre) / UNIT
+        slopes = mean[:-1] * (UNIT / ball.radius) * inverse(outline.half)[:, None]
+        at = outline.middle + outline.half * np.array(centre) / UNIT
         return {"coef": listed(slopes.T), "intercept": listed(mean[-1] * _CONSTANT / UNIT - at @ slopes)}
 
-    def _keep(self, state: State, frame: Frame) -> None:
-        self._keep_classes(frame)
+    def _keep(self, state: State, outline: Outline) -> None:
+        self._keep_classes(outline)
         self._slopes, self._offsets = np.array(state["coef"]), np.array(state["intercept"])
-        binary = len(frame.classes) == 2
+        binary = len(outline.classes) == 2
         self.coef_ = self._slopes[1:] - self._slopes[:1] if binary else self._slopes
         self.intercept_ = self._offsets[1:] - self._offsets[:1] if binary else self._offsets
 

@@ -18,10 +18,10 @@ from sfumato.database import Database
 from sfumato.errors import BadParameter, UnsupportedSql, shown
 from sfumato.learn.arrays import read_matrix, rows_of
 from sfumato.learn.calibration import Calibrated, Stage, calibrated
-from sfumato.learn.frame import Floats, Frame, read_bounds, read_classes, read_loss, read_neighbours, read_people
+from sfumato.learn.outline import Floats, Outline, read_bounds, read_classes, read_loss, read_neighbours, read_people
 from sfumato.learn.rows import Rows, Sums
-from sfumato.learn.statements import Statements, box
-from sfumato.measuring import Asked, Columns, Declared, Reading, look_at, measure
+from sfumato.learn.statements import EngineSums, box
+from sfumato.measuring import Columns, Declaration, Measurable, Measurer, look_at, measure
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.quote import Quote
@@ -43,7 +43,7 @@ class Target(Enum):
     CLASS = auto()
 
 
-class Noise:
+class StageNoise:
     """Fresh noise for the stages of one fit, in their order; and coins for what is computed afterwards."""
 
     def __init__(self, fit: Calibrated, add: Callable[[object, Gaussian], Answers], source: Source) -> None:
@@ -82,15 +82,15 @@ class Model:
 
     # ── what a subclass says ──
 
-    def _stages(self, frame: Frame) -> tuple[Stage, ...]:
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
         """Return what is measured, from public facts alone; refuse parameters that mean nothing."""
         raise NotImplementedError
 
-    def _learn(self, sums: Any, frame: Frame, noise: Noise) -> State:
+    def _learn(self, sums: Any, outline: Outline, noise: StageNoise) -> State:
         """Measure, and return the model. Whatever the rows are, it does not raise and is finite."""
         raise NotImplementedError
 
-    def _keep(self, state: State, frame: Frame) -> None:
+    def _keep(self, state: State, outline: Outline) -> None:
         """Set the fitted attributes."""
         raise NotImplementedError
 
@@ -104,19 +104,19 @@ class Model:
         """Fit arrays, or the rows of a question: `fit(db, sql)`, whose last column is the target where there is one."""
         if isinstance(X, Database):
             return self._fit_database(X, y, groups)
-        frame = self._frame_of_arrays(X)
-        fit, loss = self._calibrated(frame)
+        outline = self._outline_of_arrays(X)
+        fit, loss = self._calibrated(outline)
         source = system_source()
-        rows = rows_of(X, y, groups, frame, source)
-        noise = Noise(fit, lambda values, mechanism: mechanism.release(values, source), source)
-        return self._finished(self._learn(rows, frame, noise), frame, fit.event, loss, None)
+        rows = rows_of(X, y, groups, outline, source)
+        noise = StageNoise(fit, lambda values, mechanism: mechanism.release(values, source), source)
+        return self._finished(self._learn(rows, outline, noise), outline, fit.event, loss, None)
 
     def explain(self, db: object, sql: str) -> Quote:
         """Return what `fit(db, sql)` would cost. It reads no private data, is free, and refuses when `fit` would."""
         asked = look_at(db, sql)
-        frame, columns, target = self._frame_of_rows(asked)
-        fit, loss = self._calibrated(frame)
-        self._try(asked, columns, target, frame, fit)
+        outline, columns, target = self._outline_of_rows(asked)
+        fit, loss = self._calibrated(outline)
+        self._try(asked, columns, target, outline, fit)
         words = f"discrete Gaussian noise, {len(fit.mechanisms)} stage{'s' * (len(fit.mechanisms) > 1)}"
         return Quote(loss, {}, {type(self).__name__: words}, asked.rows.notes)
 
@@ -128,45 +128,49 @@ class Model:
                 "Write fit(db, 'SELECT … FROM …').",
             )
         asked = look_at(database, sql)
-        frame, columns, target = self._frame_of_rows(asked)
-        fit, loss = self._calibrated(frame)
-        self._try(asked, columns, target, frame, fit)
+        outline, columns, target = self._outline_of_rows(asked)
+        fit, loss = self._calibrated(outline)
+        self._try(asked, columns, target, outline, fit)
 
-        def release(reading: Reading) -> State:
-            noise = Noise(fit, reading.noisy, reading.source)
+        def release(reading: Measurer) -> State:
+            noise = StageNoise(fit, reading.noisy, reading.source)
             sums: Sums = (
                 _rows_behind(reading, columns, target)
                 if self._iterative
-                else Statements(asked, columns, target, reading)
+                else EngineSums(asked, columns, target, reading)
             )
-            return self._learn(sums, frame, noise)
+            return self._learn(sums, outline, noise)
 
         name = f"learn.{type(self).__name__}"
-        declared = Declared(name, {"target": self._target.name, **self._parameters()}, fit.event, loss)
+        declared = Declaration(name, {"target": self._target.name, **self._parameters()}, fit.event, loss)
         done = measure(database, asked, declared, release)
-        return self._finished(done.released, frame, fit.event, loss, done.receipt)
+        return self._finished(done.released, outline, fit.event, loss, done.receipt)
 
-    def _try(self, asked: Asked, columns: list[Key], target: Key | None, frame: Frame, fit: Calibrated) -> None:
+    def _try(
+        self, asked: Measurable, columns: list[Key], target: Key | None, outline: Outline, fit: Calibrated
+    ) -> None:
         """Refuse what the engine could not run: the statements of a fit of nobody, with noise that nobody sees."""
         if self._iterative:
             asked.check(Columns((*columns, *(() if target is None else (target,)))))
             return
         source = system_source()
-        noise = Noise(fit, lambda values, mechanism: mechanism.release(values, source), source)
-        self._learn(Statements(asked, columns, target, None), frame, noise)
+        noise = StageNoise(fit, lambda values, mechanism: mechanism.release(values, source), source)
+        self._learn(EngineSums(asked, columns, target, None), outline, noise)
 
-    def _finished(self, state: State, frame: Frame, event: Event, loss: PrivacyLoss, receipt: Receipt | None) -> Self:
-        self.n_features_in_ = frame.width
+    def _finished(
+        self, state: State, outline: Outline, event: Event, loss: PrivacyLoss, receipt: Receipt | None
+    ) -> Self:
+        self.n_features_in_ = outline.width
         self.event_, self.loss_, self.receipt_ = event, loss, receipt
-        self._frame = frame
-        self._keep(state, frame)
+        self._outline = outline
+        self._keep(state, outline)
         return self
 
-    def _calibrated(self, frame: Frame) -> tuple[Calibrated, PrivacyLoss]:
+    def _calibrated(self, outline: Outline) -> tuple[Calibrated, PrivacyLoss]:
         epsilon, delta = read_loss(self.epsilon, self.delta)
-        return calibrated(self._stages(frame), epsilon, delta, frame.neighbours), PrivacyLoss(epsilon, delta)
+        return calibrated(self._stages(outline), epsilon, delta, outline.neighbours), PrivacyLoss(epsilon, delta)
 
-    def _frame_of_arrays(self, X: object) -> Frame:  # noqa: N803
+    def _outline_of_arrays(self, X: object) -> Outline:  # noqa: N803
         width = read_matrix(X).shape[1]
         low, high = read_bounds(self.bounds, width, "bounds")
         classes: tuple[Any, ...] = ()
@@ -176,9 +180,9 @@ class Model:
         if self._target is Target.CLASS:
             classes = read_classes(self.classes)
         numeric, relation = self._target is Target.NUMBER, read_neighbours(self.neighbours)
-        return Frame(low, high, classes, numeric, relation, read_people(self.rows_per_person))
+        return Outline(low, high, classes, numeric, relation, read_people(self.rows_per_person))
 
-    def _frame_of_rows(self, asked: Asked) -> tuple[Frame, list[Key], Key | None]:
+    def _outline_of_rows(self, asked: Measurable) -> tuple[Outline, list[Key], Key | None]:
         """Return what the policy says of the rows of a question: its columns as numbers, and the key of the classes."""
         for name in ("bounds", "bounds_y", "classes"):
             if getattr(self, name, None) is not None:
@@ -212,7 +216,7 @@ class Model:
         classes = () if target is None else tuple(decode(cell, target.scalar.facts) for cell in target.cells or ())
         rows = asked.rows
         numeric = self._target is Target.NUMBER
-        return Frame(low, high, classes, numeric, rows.neighbours, rows.most), columns, target
+        return Outline(low, high, classes, numeric, rows.neighbours, rows.most), columns, target
 
     # ── using the model ──
 
@@ -227,7 +231,7 @@ class Model:
                 "Each column has its own weight.",
                 "Give the same columns, in the same order.",
             )
-        middle = self._frame.middle[: self.n_features_in_]
+        middle = self._outline.middle[: self.n_features_in_]
         return np.clip(np.where(np.isnan(table), middle, table), -_LARGEST, _LARGEST)
 
     # ── scikit-learn's manners ──
@@ -288,7 +292,7 @@ def _ends(key: Key) -> tuple[float, float]:
     return float(facts.low * facts.step), float(facts.high * facts.step)
 
 
-def _rows_behind(reading: Reading, columns: list[Key], target: Key | None) -> Rows:
+def _rows_behind(reading: Measurer, columns: list[Key], target: Key | None) -> Rows:
     """Return the rows of the question as integers: read inside the charge, for a model that iterates."""
     plain = [Key(key.name, key.scalar, None) if key.scalar.facts.kind is Kind.INTEGER else key for key in columns]
     table = reading.columns(Columns((*plain, *(() if target is None else (target,)))))

@@ -5,8 +5,8 @@ import numpy as np
 from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
-from sfumato.learn.frame import Floats, Frame, inverse
-from sfumato.learn.model import Noise, State, listed, share
+from sfumato.learn.model import StageNoise, State, listed, share
+from sfumato.learn.outline import Floats, Outline, inverse
 from sfumato.learn.rows import UNIT, Ball, Sums
 from sfumato.learn.sensitivities import in_ball
 
@@ -40,16 +40,16 @@ class NearestCentroid(Classifier):
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    def _stages(self, frame: Frame) -> tuple[Stage, ...]:
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
         return (
-            centre_stage(frame, share("0.1")),
-            radius_stage(frame, share("0.05")),
-            Stage(share("0.85"), in_ball(frame, _WEIGHT)),
+            centre_stage(outline, share("0.1")),
+            radius_stage(outline, share("0.05")),
+            Stage(share("0.85"), in_ball(outline, _WEIGHT, len(outline.classes))),
         )
 
-    def _learn(self, sums: Sums, frame: Frame, noise: Noise) -> State:
-        centre, _ = measure_centre(sums, frame, noise, 0)
-        ball = Ball(centre, measure_radius(sums, frame, centre, noise, 1, measured=True))
+    def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
+        centre, _ = measure_centre(sums, outline, noise, 0)
+        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         exact = sums.shrunk(ball)
         exact[:, 0] *= _WEIGHT
         noisy = noise.add(2, exact)
@@ -59,19 +59,19 @@ class NearestCentroid(Classifier):
         shrunk = towards(means, grand, (noise.deviation(2) / UNIT / counts) ** 2)
         places = (np.array(centre) + shrunk * ball.radius) / UNIT
         return {
-            "centroids": listed(frame.middle + frame.half * np.clip(places, -1, 1)),
+            "centroids": listed(outline.middle + outline.half * np.clip(places, -1, 1)),
             "counts": listed(counts),
-            "spread": (ball.radius / UNIT) ** 2 / frame.width,
+            "spread": (ball.radius / UNIT) ** 2 / outline.width,
         }
 
-    def _keep(self, state: State, frame: Frame) -> None:
-        self._keep_classes(frame)
+    def _keep(self, state: State, outline: Outline) -> None:
+        self._keep_classes(outline)
         self.centroids_ = np.array(state["centroids"])
         self.class_count_ = np.array(state["counts"])
         self._spread = float(state["spread"])
 
     def _scores(self, X: object) -> Floats:  # noqa: N803
-        scale = inverse(self._frame.half)
-        rows = (self._table(X) - self._frame.middle) * scale
-        centroids = (self.centroids_ - self._frame.middle) * scale
+        scale = inverse(self._outline.half)
+        rows = (self._table(X) - self._outline.middle) * scale
+        centroids = (self.centroids_ - self._outline.middle) * scale
         return np.asarray((rows @ centroids.T - (centroids**2).sum(axis=1) / 2) / self._spread)

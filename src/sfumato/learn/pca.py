@@ -6,8 +6,8 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
-from sfumato.learn.frame import Floats, Frame
-from sfumato.learn.model import Model, Noise, State, listed, share
+from sfumato.learn.model import Model, StageNoise, State, listed, share
+from sfumato.learn.outline import Floats, Outline
 from sfumato.learn.rows import UNIT, Ball, Sums
 from sfumato.learn.sensitivities import of_products
 
@@ -43,24 +43,24 @@ class PCA(Model):
     def _parameters(self) -> dict[str, object]:
         return {"n_components": integer(self.n_components, "n_components", 1)}
 
-    def _stages(self, frame: Frame) -> tuple[Stage, ...]:
-        if integer(self.n_components, "n_components", 1) > frame.width:
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+        if integer(self.n_components, "n_components", 1) > outline.width:
             raise BadParameter(
                 f"n_components = {self.n_components} is more than there are columns.",
-                f"There are {frame.width}.",
+                f"There are {outline.width}.",
                 "Give fewer components.",
             )
         return (
-            centre_stage(frame, share("0.1")),
-            radius_stage(frame, share("0.1")),
-            Stage(share("0.8"), of_products(frame, 0)),
+            centre_stage(outline, share("0.1")),
+            radius_stage(outline, share("0.1")),
+            Stage(share("0.8"), of_products(outline, 0)),
         )
 
-    def _learn(self, sums: Sums, frame: Frame, noise: Noise) -> State:
-        centre, count = measure_centre(sums, frame, noise, 0)
-        ball = Ball(centre, measure_radius(sums, frame, centre, noise, 1, measured=True))
+    def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
+        centre, count = measure_centre(sums, outline, noise, 0)
+        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         noisy = noise.add(2, sums.products(ball, 0)[:-1, :-1])
-        half = frame.half
+        half = outline.half
         # from shrunk rows back to the units of the columns
         scaled = (noisy + noisy.T) / 2 * (ball.radius / UNIT / UNIT) ** 2 / count
         values, vectors = np.linalg.eigh(scaled * half[:, None] * half[None, :])
@@ -69,11 +69,11 @@ class PCA(Model):
         signs = np.sign(components[np.arange(kept), np.abs(components).argmax(axis=1)])
         return {
             "components": listed(components * signs[:, None]),
-            "mean": listed(frame.middle + half * np.array(centre) / UNIT),
+            "mean": listed(outline.middle + half * np.array(centre) / UNIT),
             "variance": listed(np.maximum(values[::-1][:kept], 0.0)),
         }
 
-    def _keep(self, state: State, frame: Frame) -> None:
+    def _keep(self, state: State, outline: Outline) -> None:
         self.components_ = np.array(state["components"])
         self.mean_ = np.array(state["mean"])
         self.explained_variance_ = np.array(state["variance"])

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.learn.frame import Frame
+from sfumato.learn.outline import Outline
 
 UNIT = 1 << 16
 """One half of a column's range; and the length to which rows are shrunk."""
@@ -117,13 +117,13 @@ def exact_product(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64])
     return total
 
 
-def radii_of(frame: Frame, *, around_measured: bool) -> tuple[int, ...]:
+def radii_of(outline: Outline, *, around_measured: bool) -> tuple[int, ...]:
     """Return the 25 public radii: the box's own (twice that around a measured centre), each 2^(-1/4) of the one before.
 
     >>> from sfumato.accounting.event import Neighbours
-    >>> frame = Frame((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
-    >>> radii_of(frame, around_measured=False)[::4]
+    >>> outline = Outline((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
+    >>> radii_of(outline, around_measured=False)[::4]
     (131072, 65536, 32768, 16384, 8192, 4096, 2048)
     """
-    first = UNIT * len(frame.low) ** 0.5 * (2 if around_measured else 1)
+    first = UNIT * len(outline.low) ** 0.5 * (2 if around_measured else 1)
     return tuple(int(first * 2 ** (-step / 4)) for step in range(RADII))

@@ -5,8 +5,8 @@ from math import isqrt
 import numpy as np
 
 from sfumato.learn.calibration import Stage
-from sfumato.learn.frame import Floats, Frame
-from sfumato.learn.model import Model, Noise, State, listed, share
+from sfumato.learn.model import Model, StageNoise, State, listed, share
+from sfumato.learn.outline import Floats, Outline
 from sfumato.learn.rows import UNIT, Sums
 from sfumato.learn.sensitivities import in_box
 
@@ -40,22 +40,22 @@ class StandardScaler(Model):
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    def _stages(self, frame: Frame) -> tuple[Stage, ...]:
-        return (Stage(share("1"), in_box(frame, _weight(frame), squares=True)),)
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+        return (Stage(share("1"), in_box(outline, _weight(outline), squares=True)),)
 
-    def _learn(self, sums: Sums, frame: Frame, noise: Noise) -> State:
+    def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
         exact = sums.boxed()[0]
-        exact[0] *= _weight(frame)
+        exact[0] *= _weight(outline)
         noisy = noise.add(0, exact)
         mean, variance = moments(
-            noisy[0] / _weight(frame), noisy[1 : 1 + frame.width], noisy[1 + frame.width :], _LEAST
+            noisy[0] / _weight(outline), noisy[1 : 1 + outline.width], noisy[1 + outline.width :], _LEAST
         )
         return {
-            "mean": listed(frame.middle + frame.half * mean),
-            "var": listed(np.maximum(variance * frame.half**2, np.finfo(float).tiny)),
+            "mean": listed(outline.middle + outline.half * mean),
+            "var": listed(np.maximum(variance * outline.half**2, np.finfo(float).tiny)),
         }
 
-    def _keep(self, state: State, frame: Frame) -> None:
+    def _keep(self, state: State, outline: Outline) -> None:
         self.mean_ = np.array(state["mean"])
         self.var_ = np.array(state["var"])
         self.scale_ = np.sqrt(self.var_)
@@ -73,9 +73,9 @@ class StandardScaler(Model):
         return self.fit(X, None, groups).transform(X)
 
 
-def _weight(frame: Frame) -> int:
+def _weight(outline: Outline) -> int:
     """What a row adds to the count: as much as its columns together, so that the count is as sure as a mean."""
-    return UNIT * isqrt(frame.width)
+    return UNIT * isqrt(outline.width)
 
 
 def moments(count: float, total: Floats, squares: Floats, least: float) -> tuple[Floats, Floats]:

@@ -14,16 +14,16 @@ from sfumato.analysis.numbers import added, brought, clipped, constant, multipli
 from sfumato.analysis.private_query import Key
 from sfumato.analysis.scalar import Operator, Scalar, column
 from sfumato.learn.rows import UNIT, Ball, Integers
-from sfumato.measuring import Asked, Reading, Totals
+from sfumato.measuring import Measurable, Measurer, Totals
 from sfumato.query.types import Type
 
 _OWNER = "owner"
 
 
-class Statements:
+class EngineSums:
     """Sums over the rows of a question: columns are numbers, `target` is a key whose cells are the classes."""
 
-    def __init__(self, asked: Asked, columns: Sequence[Key], target: Key | None, reading: Reading | None) -> None:
+    def __init__(self, asked: Measurable, columns: Sequence[Key], target: Key | None, reading: Measurer | None) -> None:
         self._asked = asked
         self._target = target
         self._reading = reading

@@ -19,7 +19,7 @@ MOST_CLASSES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Outline:
     """The public part of a table: from parameters or from the policy, never from the data."""
 
     low: tuple[float, ...]
