@@ -19,7 +19,7 @@ from sfumato.accounting.event import GaussianNoise, Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.database import Database
 from sfumato.errors import BadParameter, BudgetExhausted, QueryTooLarge, Refusal, UnitRevealed, UnsupportedSql
-from sfumato.measuring import Columns, Declared, Reading, Totals, look_at, measure
+from sfumato.measuring import Columns, Declaration, Measurer, Totals, look_at, measure
 from sfumato.mechanisms.gaussian import Gaussian
 
 Row = tuple[int | None, int | None, str | None, float | None]
@@ -38,7 +38,7 @@ ROWS: list[Row] = [
     (None, 30, "er", 1.0),
 ]
 NOISE = Gaussian(4, Fraction(100), Neighbours.ADD_REMOVE)
-DECLARED = Declared("test.sums", {"k": 1}, NOISE.event, PrivacyLoss(Fraction(1), Fraction(1, 10**6)))
+DECLARED = Declaration("test.sums", {"k": 1}, NOISE.event, PrivacyLoss(Fraction(1), Fraction(1, 10**6)))
 SQL = "SELECT age, dept FROM visits"
 
 
@@ -86,7 +86,7 @@ def policy(folder: Path, epsilon: int = 10) -> dict[str, object]:
 def totals(database: Database, sql: str) -> dict[tuple[object, ...], int]:
     """Return the exact counts of all cells, as an engine tells them behind a charge."""
     asked = look_at(database, sql)
-    exact = Reading(asked, database._source).totals(Totals(asked.rows.columns, (None,)))
+    exact = Measurer(asked, database._source).totals(Totals(asked.rows.columns, (None,)))
     cells = [key.cells or () for key in asked.rows.columns]
     assert exact.shape == (int(np.prod([len(part) for part in cells])), 1)
     found: dict[tuple[object, ...], int] = {}
@@ -107,7 +107,7 @@ def test_totals_are_those_of_complete_rows_of_the_bounded_copy(tmp_path: Path) -
 def test_columns_are_the_same_rows_with_their_people(tmp_path: Path) -> None:
     database = opened(tmp_path)
     asked = look_at(database, "SELECT age, dept, cost FROM visits")
-    table = Reading(asked, database._source).columns(Columns(asked.rows.columns))
+    table = Measurer(asked, database._source).columns(Columns(asked.rows.columns))
     age, dept, cost = table.columns
     assert sorted(Counter(table.people.tolist()).values()) == [1, 1, 2]
     rest = sorted(row for row in zip(age.tolist(), dept.tolist(), cost.tolist(), strict=True) if row[0] in (0, 120))
@@ -122,7 +122,7 @@ def test_sums_are_exact_and_what_is_stored_outside_its_bounds_is_brought_there(t
     database = opened(tmp_path)
     asked = look_at(database, "SELECT dept, cost FROM visits WHERE age > 50 OR age < 20")
     dept, cost = asked.rows.columns
-    exact = Reading(asked, database._source).totals(Totals((dept,), (None, cost.scalar)))
+    exact = Measurer(asked, database._source).totals(Totals((dept,), (None, cost.scalar)))
     assert exact.tolist() == [[0, 0], [2, 24]]
 
 
@@ -138,7 +138,7 @@ def test_no_neighbour_moves_the_integers_further_than_its_rows(tmp_path: Path) -
     assert 0 in moved
 
 
-def summed(reading: Reading) -> object:
+def summed(reading: Measurer) -> object:
     asked = reading._asked
     exact = reading.totals(Totals(asked.rows.columns, (None,)))
     return [int(value) for value in reading.noisy(exact.ravel(), NOISE)]
@@ -151,7 +151,7 @@ def test_the_same_question_however_spelt_is_free_and_equal(tmp_path: Path) -> No
     spent = database.budget().spent
     calls: list[int] = []
 
-    def never(reading: Reading) -> object:
+    def never(reading: Measurer) -> object:
         calls.append(1)
         return summed(reading)
 
@@ -168,7 +168,7 @@ def test_the_same_question_however_spelt_is_free_and_equal(tmp_path: Path) -> No
     assert first.receipt.bits >= first.receipt.needed > 242
     assert database.verify()
     other = measure(
-        database, look_at(database, SQL), Declared("test.sums", {"k": 2}, NOISE.event, DECLARED.loss), summed
+        database, look_at(database, SQL), Declaration("test.sums", {"k": 2}, NOISE.event, DECLARED.loss), summed
     )
     assert other.released != first.released
     assert database.budget().spent.epsilon > spent.epsilon
@@ -181,7 +181,7 @@ def test_the_charge_is_durable_before_a_row_is_read(tmp_path: Path) -> None:
     database = opened(tmp_path)
     seen: list[int] = []
 
-    def looking(reading: Reading) -> object:
+    def looking(reading: Measurer) -> object:
         with sfumato.open(policy(tmp_path)) as other:
             seen.append(len(other.history()))
             assert other.budget().spent.epsilon > 0
@@ -194,7 +194,7 @@ def test_the_charge_is_durable_before_a_row_is_read(tmp_path: Path) -> None:
 def test_a_release_that_fails_stays_charged_and_keeps_nothing(tmp_path: Path) -> None:
     database = opened(tmp_path)
 
-    def failing(reading: Reading) -> object:
+    def failing(reading: Measurer) -> object:
         summed(reading)
         raise RuntimeError
 
@@ -243,12 +243,12 @@ def test_at_the_cap_nothing_is_read_and_what_was_kept_is_still_there(tmp_path: P
     dear = GaussianNoise(4, Fraction(1, 10), Neighbours.ADD_REMOVE)
     calls: list[int] = []
 
-    def never(reading: Reading) -> object:
+    def never(reading: Measurer) -> object:
         calls.append(1)
         return summed(reading)
 
     with pytest.raises(BudgetExhausted):
-        measure(database, look_at(database, SQL), Declared("test.sums", {}, dear, DECLARED.loss), never)
+        measure(database, look_at(database, SQL), Declaration("test.sums", {}, dear, DECLARED.loss), never)
     assert not calls
     assert measure(database, look_at(database, SQL), DECLARED, never) == first
 
@@ -293,6 +293,6 @@ def test_only_an_open_database_can_be_measured(tmp_path: Path) -> None:
 
 def test_no_rows_at_all_are_measured_like_any(nobody: Database) -> None:
     asked = look_at(nobody, "SELECT age, dept, cost FROM visits")
-    table = Reading(asked, nobody._source).columns(Columns(asked.rows.columns))
+    table = Measurer(asked, nobody._source).columns(Columns(asked.rows.columns))
     assert [len(column) for column in (*table.columns, table.people)] == [0, 0, 0, 0]
     assert len(measure(nobody, look_at(nobody, SQL), DECLARED, summed).released) == 242

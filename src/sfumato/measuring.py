@@ -3,7 +3,7 @@
 A workshop (`learn`, `synthesis`) turns a question that shows rows into something public. It does so in three steps::
 
     asked = look_at(database, "SELECT age, bmi, cost FROM visits")      # from the text alone, or refused; free
-    declared = Declared("learn.PCA", {"n_components": 2}, event, loss)  # from parameters and `asked.rows` alone
+    declared = Declaration("learn.PCA", {"n_components": 2}, event, loss)  # from parameters and `asked.rows` alone
     measured = measure(database, asked, declared, release)              # one charge, durable before `release` runs
 
 `release(reading)` runs inside the charge. It reads `reading.totals(...)`, integers in public cells that the engine adds
@@ -33,7 +33,6 @@ from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuer
 from sfumato.analysis.scalar import Scalar
 from sfumato.database import Database
 from sfumato.engines.engine import Engine
-from sfumato.engines.versions import fresh_id
 from sfumato.errors import BadParameter, QueryTooLarge, UnsupportedSql
 from sfumato.ledger.request import Request
 from sfumato.mechanisms.answers import Answers
@@ -48,6 +47,7 @@ from sfumato.query.parse import parse
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
+from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Metered, Source, declared_gamma
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 from sfumato.sensitivity.norms import Sensitivity
@@ -72,6 +72,8 @@ class Totals:
     keys: tuple[Key, ...]
     sums: tuple[Scalar | None, ...]
     rows: Flow | None = None
+    unit: Scalar | None = None
+    """The owner of a row of that flow; None with the rows of the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Measurable:
     """A question whose rows can be measured: everything that is known before the charge."""
 
     sql: str
@@ -112,8 +114,9 @@ class Asked:
 
     def prepare(self, statement: Totals | Columns) -> Any:
         """Return what the engine will run."""
-        rows = self.rows
+        rows, unit = self.rows, self.rows.unit
         if isinstance(statement, Totals):
+            unit = statement.unit or unit
             keys, source = statement.keys, statement.rows or rows.rows
             measured = tuple(_measured(f"m{at}", one, rows) for at, one in enumerate(statement.sums))
         else:
@@ -123,7 +126,7 @@ class Asked:
             )
             measured = (_measured("m0", None, rows),)
         contribution = Contribution(rows.most, rows.most, bound_rows=False, bound_groups=False)
-        group = Group(_LABEL, source, rows.unit, rows.identity, keys, (), contribution)
+        group = Group(_LABEL, source, unit, rows.identity, keys, (), contribution)
         outcome = Show(Given(_LABEL, (), None), "outcome", ())
         private = PrivateQuery((group,), outcome, (), rows.neighbours, rows.notes)
         self.engine.check(private)
@@ -135,7 +138,7 @@ _NOTHING = PrivacyLoss(Fraction(0))
 
 
 def _measured(name: str, argument: Scalar | None, rows: PrivateRows) -> Measured:
-    """Return one column of a statement. Its noise is not the plan's affair: `Reading.noisy` adds it."""
+    """Return one column of a statement. Its noise is not the plan's affair: `Measurer.noisy` adds it."""
     aggregation = Aggregation.COUNT if argument is None else Aggregation.SUM
     reach = 1 if argument is None else max(1, abs(argument.facts.low), abs(argument.facts.high))
     moved = 2 * rows.most * reach
@@ -145,7 +148,7 @@ def _measured(name: str, argument: Scalar | None, rows: PrivateRows) -> Measured
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class Declaration:
     """What is about to be measured, decided before any data is read."""
 
     workshop: str
@@ -157,17 +160,17 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class PublicResult:
     """What a workshop measured: JSON that is public, and its receipt."""
 
     released: Any
     receipt: Receipt
 
 
-class Reading:
+class Measurer:
     """The integers behind a charge. Nothing it returns leaves `release` but what went through `noisy`."""
 
-    def __init__(self, asked: Asked, source: Source) -> None:
+    def __init__(self, asked: Measurable, source: Source) -> None:
         self._asked = asked
         self._drawn: list[tuple[Gaussian | Laplace, int]] = []
         self.source = source
@@ -224,7 +227,7 @@ def _integers(values: Sequence[Any], key: Key) -> Integers:
     return np.array([places.get(value, -1) for value in values], dtype=np.int64)
 
 
-def look_at(database: object, sql: str) -> Asked:
+def look_at(database: object, sql: str) -> Measurable:
     """Return a question whose rows can be measured, or refuse it: from text, policy and public tables alone."""
     if not isinstance(database, Database):
         raise BadParameter(
@@ -256,10 +259,12 @@ def look_at(database: object, sql: str) -> Asked:
     # the names of the columns are the workshop's matter
     meaning = canonical(replace(query, names=tuple(f"c{at}" for at in range(len(query.names)))))
     words = words_about(database.policy, tables_of(query.relation))
-    return Asked(sql, rows, json.dumps([meaning, words], separators=(",", ":")), engine)
+    return Measurable(sql, rows, json.dumps([meaning, words], separators=(",", ":")), engine)
 
 
-def measure(database: Database, asked: Asked, declared: Declared, release: Callable[[Reading], object]) -> Released:
+def measure(
+    database: Database, asked: Measurable, declared: Declaration, release: Callable[[Measurer], object]
+) -> PublicResult:
     """Charge what was declared, run `release` behind the charge, store what it returns; the same again is free.
 
     Theorem: if `release` is, for the rows of `asked`, what `declared.event` says, then whatever anybody sees of it,
@@ -283,7 +288,7 @@ def measure(database: Database, asked: Asked, declared: Declared, release: Calla
     with database._ledger.charge(request) as charge:
         if charge.kept is not None:
             return _read(charge.kept)
-        reading = Reading(asked, database._source)
+        reading = Measurer(asked, database._source)
         released = release(reading)
         bits, needed = reading.bits()
         receipt = Receipt(
@@ -303,6 +308,6 @@ def measure(database: Database, asked: Asked, declared: Declared, release: Calla
     return _read(stored)
 
 
-def _read(stored: str) -> Released:
+def _read(stored: str) -> PublicResult:
     data = json.loads(stored)
-    return Released(data["measured"], receipt_from_json(data["receipt"]))
+    return PublicResult(data["measured"], receipt_from_json(data["receipt"]))

@@ -67,7 +67,7 @@ def present(scalar: Scalar) -> Scalar:
     return _truth(Operator.NOT, (_truth(Operator.IS_NULL, (scalar,), nullable=False),), nullable=False)
 
 
-def both(conditions: Sequence[Scalar]) -> Scalar:
+def all_true(conditions: Sequence[Scalar]) -> Scalar:
     """Return whether all of these conditions are true."""
     return _truth(Operator.AND, conditions, nullable=_any_nullable(conditions))
 

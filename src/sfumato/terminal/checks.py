@@ -12,12 +12,12 @@ from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.database import Database
 from sfumato.drafting.accuracy import what_it_buys
-from sfumato.engines.connection import quoted
+from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
 from sfumato.release.harmless import visible
+from sfumato.release.reports import CHANGED
 from sfumato.release.table import text_table
-from sfumato.terminal.reports import CHANGED
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MOST_SUMS = 3
