@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from sfumato.synthesis.combining import Combined, combine, onto_counts, shrunk
+from sfumato.synthesis.combining import JointEstimate, combine, onto_counts, shrunk
 from sfumato.synthesis.design import Axes, all_marginals
 
 SIZES = (2, 3, 4)
@@ -99,7 +99,7 @@ def test_the_projection_is_the_nearest_table_without_negative_cells(total: float
 
 def test_an_unknown_marginal_is_not_known() -> None:
     combined = combine(SIZES, ((0, 1),), [Fraction(1)], [np.zeros((2, 3), dtype=int)])
-    assert isinstance(combined, Combined)
+    assert isinstance(combined, JointEstimate)
     assert combined.knows((0,))
     assert not combined.knows((0, 2))
     assert prod(combined.sizes) == 24

@@ -32,7 +32,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Combined:
+class JointEstimate:
     """All components that were measured, by their columns; `sizes` has the cells of every column."""
 
     sizes: tuple[int, ...]
@@ -82,7 +82,7 @@ class Combined:
 
 def combine(
     sizes: Sequence[int], marginals: Sequence[Axes], sigma_squared: Sequence[Fraction], tables: Sequence[Counts]
-) -> Combined:
+) -> JointEstimate:
     """Return the best unbiased estimate of all components from noisy integer tables, one for each marginal."""
     sums: dict[Axes, Floats] = {}
     precisions: dict[Axes, float] = {}
@@ -92,7 +92,7 @@ def combine(
             precision = 1.0 / (float(variance) * others)
             sums[part] = sums.get(part, 0.0) + precision * component(table, axes, part)
             precisions[part] = precisions.get(part, 0.0) + precision
-    return Combined(
+    return JointEstimate(
         tuple(sizes),
         {part: Component(sums[part] / precision, 1.0 / precision) for part, precision in precisions.items()},
     )
@@ -112,7 +112,7 @@ def component(table: Counts, axes: Axes, part: Axes) -> Floats:
     return values
 
 
-def shrunk(combined: Combined) -> dict[Axes, float]:
+def shrunk(combined: JointEstimate) -> dict[Axes, float]:
     """Return by how much each component of two or more columns is shrunk towards 0 for the model [Efron, Morris 1973].
 
     A component of noise alone has the squared length f·V on average, f its degrees of freedom.

@@ -23,7 +23,7 @@ _SALT = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class NoisyMarginals:
     """Everything that was released: noisy marginals, the variance of their noise, and a public seed."""
 
     columns: tuple[Column, ...]

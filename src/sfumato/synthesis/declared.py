@@ -13,7 +13,7 @@ from sfumato.errors import BadParameter, UnknownName, UnsupportedSql, shown
 from sfumato.policy.policy import ColumnType, fold
 from sfumato.query.types import Type
 from sfumato.release.decode import decode
-from sfumato.synthesis.domain import Column, Listed, Stepped
+from sfumato.synthesis.domain import Choices, Column, Stepped
 
 MOST_COLUMNS = 1000
 _WIDEST = 2**62
@@ -79,7 +79,7 @@ def column_of(database: Database, table: str, key: Key, bins: int) -> Column:
                 "Its public table is empty.",
                 "Fill that table, or leave the column out.",
             )
-        return Listed(declared.name, values)  # type: ignore[arg-type]
+        return Choices(declared.name, values)  # type: ignore[arg-type]
     if (facts.span + 1) * bins >= _WIDEST:
         raise UnsupportedSql(
             f"The bounds of `{key.name}` are too far apart.", "Cells are computed in 64 bits.", "Declare nearer bounds."
@@ -89,7 +89,7 @@ def column_of(database: Database, table: str, key: Key, bins: int) -> Column:
 
 def cell_key(key: Key, column: Column) -> Key:
     """Return the key by which the engine counts: the value itself, or the number of its cell."""
-    if isinstance(column, Listed):
+    if isinstance(column, Choices):
         return key
     steps = replace(key.scalar, facts=replace(key.scalar.facts, type=Type.INTEGER, step=Fraction(1)))
     if not isinstance(column, Stepped):

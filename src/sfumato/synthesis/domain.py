@@ -74,7 +74,7 @@ def _no_range(asked: Range, why: str) -> BadParameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class Choices:
     """A column of declared values, one cell each."""
 
     name: str
@@ -107,7 +107,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Continuum:
     """A column of numbers between two ends, cut into equal cells."""
 
     name: str
@@ -201,7 +201,7 @@ class Stepped:
         return _ARROW[self.kind]
 
 
-Column = Listed | Interval | Stepped
+Column = Choices | Continuum | Stepped
 """What one column can hold; each has a name, a size (its cells), and an Arrow type."""
 
 _ARROW = {
@@ -251,7 +251,7 @@ def _read_column(name: str, said: object) -> Column:
         raise BadParameter(
             f"{shown(name)} has more than {MOST_VALUES} values.", "No marginal holds so many.", "Declare fewer."
         )
-    return Listed(name, values)
+    return Choices(name, values)
 
 
 def _cut(name: str, said: Range) -> Column:
@@ -262,7 +262,7 @@ def _cut(name: str, said: Range) -> Column:
     low, high = decimal_rational(said.low, "low"), decimal_rational(said.high, "high")
     if said.whole:
         return Stepped(name, int(low), int(high), said.bins, Fraction(1), int)
-    return Interval(name, low, high, said.bins)
+    return Continuum(name, low, high, said.bins)
 
 
 def plain(values: Any) -> Sequence[object]:

@@ -11,7 +11,7 @@ from time import monotonic
 
 import numpy as np
 
-from sfumato.synthesis.combining import Combined, onto_counts, shrunk
+from sfumato.synthesis.combining import JointEstimate, onto_counts, shrunk
 from sfumato.synthesis.design import Axes
 from sfumato.synthesis.domain import Codes, Floats
 
@@ -41,7 +41,7 @@ def uniforms(seed: bytes, purpose: str, count: int) -> Floats:
     return (words >> np.uint64(11)).astype(np.float64) * _UNIT
 
 
-def targets(combined: Combined) -> dict[Axes, Floats]:
+def targets(combined: JointEstimate) -> dict[Axes, Floats]:
     """Return the shares of the cells of all measured marginals: shrunk, none negative, adding up to 1."""
     total, factors = max(combined.total, 1.0), shrunk(combined)
     return {axes: onto_counts(combined.table(axes, factors), total) / total for axes in combined.parts if axes}

@@ -22,14 +22,14 @@ from sfumato.analysis.flow import Flow, Fold, Given, Item, Keep, Read, Show
 from sfumato.analysis.groups import noisy_facts
 from sfumato.analysis.private_query import Asked, Cell, Group
 from sfumato.analysis.scalar import Operator, Scalar, column, walk
-from sfumato.engines.desk import evaluate
+from sfumato.engines.after_noise import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.policy.policy import fold
 from sfumato.query.functions import Aggregation
 from sfumato.query.parse import parse
 from sfumato.query.types import Type
 from sfumato.release.decode import decode
-from sfumato.synthesis.combining import Combined
+from sfumato.synthesis.combining import JointEstimate
 from sfumato.synthesis.design import Axes
 from sfumato.synthesis.domain import Codes, Column, Floats
 from sfumato.synthesis.fields import OWNER, field_of, kept, points
@@ -65,7 +65,7 @@ class Known:
     table: str | None
     """The name of the table; None where any name will do."""
     columns: tuple[Column, ...]
-    combined: Combined
+    combined: JointEstimate
     fitted: Callable[[], Fitted]
     redrawn: Callable[[], Sequence[tuple[float, Floats]]]
     """Totals and weights of the model as they might have come out with other noise."""

@@ -9,7 +9,7 @@ from time import monotonic
 
 import numpy as np
 
-from sfumato.synthesis.combining import Combined, Component, component
+from sfumato.synthesis.combining import Component, JointEstimate, component
 from sfumato.synthesis.domain import Floats
 from sfumato.synthesis.model import Fitted, fit, targets, uniforms
 from sfumato.synthesis.rows import counted
@@ -22,7 +22,7 @@ STEPS = 12
 """A fit that begins at the model takes so many steps."""
 
 
-def redraw(combined: Combined, fitted: Fitted, seed: bytes, seconds: float) -> list[tuple[float, Floats]]:
+def redraw(combined: JointEstimate, fitted: Fitted, seed: bytes, seconds: float) -> list[tuple[float, Floats]]:
     """Return totals and weights of the model under other noise."""
     truth = {
         axes: max(combined.total, 1.0)
@@ -45,7 +45,7 @@ def redraw(combined: Combined, fitted: Fitted, seed: bytes, seconds: float) -> l
             shape = tuple(combined.sizes[axis] for axis in axes)
             noise = sqrt(known.variance) * normals(seed, f"redraw {time} {axes}", prod(shape)).reshape(shape)
             parts[axes] = Component(truth[axes] + component(noise, axes, axes), known.variance)
-        other = Combined(combined.sizes, parts)
+        other = JointEstimate(combined.sizes, parts)
         weights, _, _ = fit(fitted.rows, targets(other), combined.sizes, steps=STEPS, start=start)
         found.append((max(other.total, 0.0), weights))
     return found

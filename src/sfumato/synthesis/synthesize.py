@@ -17,11 +17,11 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.database import Database
 from sfumato.errors import BadParameter, UnknownName, shown
 from sfumato.exact import integer, positive, typed_rational
-from sfumato.measuring import Declared, Reading, Totals, look_at, measure
+from sfumato.measuring import Declaration, Measurer, Totals, look_at, measure
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.policy.policy import fold
 from sfumato.randomness.source import Source, read_exactly, system_source
-from sfumato.synthesis.counting import SEED, Measured, count, present_codes, with_noise
+from sfumato.synthesis.counting import SEED, NoisyMarginals, count, present_codes, with_noise
 from sfumato.synthesis.declared import cell_key, column_of, shown_columns
 from sfumato.synthesis.design import Design, make_design, sensitivity_squared
 from sfumato.synthesis.domain import Column, read_domain
@@ -62,15 +62,15 @@ def synthesize(
         asked.check(statement)
     moved = sensitivity_squared(asked.rows.most, asked.rows.neighbours)
 
-    def _release(reading: Reading) -> object:
+    def _release(measurer: Measurer) -> object:
         tables = [
-            reading.noisy(reading.totals(statement)[:, 0], Gaussian(moved, variance, asked.rows.neighbours))
+            measurer.noisy(measurer.totals(statement)[:, 0], Gaussian(moved, variance, asked.rows.neighbours))
             for statement, variance in zip(statements, design.sigma_squared, strict=True)
         ]
-        return {"counts": _packed(tables), "seed": read_exactly(reading.source, SEED).hex()}
+        return {"counts": _packed(tables), "seed": read_exactly(measurer.source, SEED).hex()}
 
     loss = PrivacyLoss(price, allowed)
-    found = measure(db, asked, Declared("synthesize", {"sizes": sizes}, design.event, loss), _release)
+    found = measure(db, asked, Declaration("synthesize", {"sizes": sizes}, design.event, loss), _release)
     return Synthetic(
         _unpacked(found.released, held, design),
         design.event,
@@ -88,13 +88,13 @@ def _packed(tables: Sequence[Any]) -> str:
     return b64encode(compress(flat.tobytes(), 6)).decode("ascii")
 
 
-def _unpacked(stored: Any, columns: tuple[Column, ...], design: Design) -> Measured:
+def _unpacked(stored: Any, columns: tuple[Column, ...], design: Design) -> NoisyMarginals:
     """Read what was released: the same numbers give the same table, whoever asks again."""
     flat = np.frombuffer(decompress(b64decode(stored["counts"])), dtype="<i8").astype(np.int64)
     shapes = [tuple(columns[axis].size for axis in axes) for axes in design.marginals]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     tables = tuple(part.reshape(shape) for part, shape in zip(np.split(flat, ends), shapes, strict=True))
-    return Measured(columns, design.marginals, design.sigma_squared, tables, bytes.fromhex(stored["seed"]))
+    return NoisyMarginals(columns, design.marginals, design.sigma_squared, tables, bytes.fromhex(stored["seed"]))
 
 
 def synthesize_table(
@@ -143,7 +143,7 @@ def _synthesize_table(
         with_noise(count(codes, axes, sizes), moved, variance, neighbours, source)
         for axes, variance in zip(design.marginals, design.sigma_squared, strict=True)
     )
-    measured = Measured(columns, design.marginals, design.sigma_squared, tables, read_exactly(source, SEED))
+    measured = NoisyMarginals(columns, design.marginals, design.sigma_squared, tables, read_exactly(source, SEED))
     return Synthetic(measured, design.event, PrivacyLoss(price, allowed), rows=wanted, seconds=limit)
 
 

@@ -13,8 +13,8 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter, QueryTooLarge, UnknownName, shown
 from sfumato.exact import integer
 from sfumato.release.receipt import Receipt
-from sfumato.synthesis.combining import Combined, combine
-from sfumato.synthesis.counting import Measured
+from sfumato.synthesis.combining import JointEstimate, combine
+from sfumato.synthesis.counting import NoisyMarginals
 from sfumato.synthesis.design import MOST_CELLS, Axes, cells_of
 from sfumato.synthesis.domain import Codes, Floats
 from sfumato.synthesis.model import Fitted, draw_pool, fit, targets, uniforms
@@ -44,7 +44,7 @@ class Synthetic:
 
     def __init__(
         self,
-        measured: Measured,
+        measured: NoisyMarginals,
         event: Event,
         loss: PrivacyLoss,
         *,
@@ -148,7 +148,7 @@ class Synthetic:
         return axes
 
     @cached_property
-    def _combined(self) -> Combined:
+    def _combined(self) -> JointEstimate:
         measured = self._measured
         return combine(measured.sizes, measured.marginals, measured.sigma_squared, measured.tables)
 
