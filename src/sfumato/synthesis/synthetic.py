@@ -16,7 +16,7 @@ from sfumato.release.receipt import Receipt
 from sfumato.synthesis.combining import JointEstimate, combine
 from sfumato.synthesis.counting import NoisyMarginals
 from sfumato.synthesis.design import MOST_CELLS, Axes, cells_of
-from sfumato.synthesis.domain import Codes, Floats
+from sfumato.synthesis.domain import Codes, Column, Floats
 from sfumato.synthesis.model import Fitted, draw_pool, fit, targets, uniforms
 from sfumato.synthesis.questions import Answer, Known, answer
 from sfumato.synthesis.redrawing import redraw
@@ -79,15 +79,15 @@ class Synthetic:
         """Return the unbiased estimate of the counts of some columns that were measured together, with its margin."""
         axes = self._axes(names)
         ordered = tuple(sorted(axes))
-        if not self._combined.knows(ordered):
+        if not self._joint.knows(ordered):
             raise UnknownName(
                 "These columns were not measured together.",
                 "An estimate with a margin comes from a measured marginal that holds all of them; see `marginals`.",
                 "Use `model` for what the fitted model says of them, or `sql`, which also says how sure that is.",
             )
-        counts = np.transpose(self._combined.table(ordered), [ordered.index(axis) for axis in axes])
+        counts = np.transpose(self._joint.table(ordered), [ordered.index(axis) for axis in axes])
         asked = tuple(self._measured.names[axis] for axis in axes)
-        return Marginal(asked, counts, NORMAL_95 * self._combined.deviation(ordered))
+        return Marginal(asked, counts, NORMAL_95 * self._joint.deviation(ordered))
 
     def model(self, names: str | Sequence[str]) -> Floats:
         """Return the counts of the fitted model on any columns, one axis for each, in the order asked."""
@@ -100,11 +100,11 @@ class Synthetic:
                 "Ask for fewer columns.",
             )
         fitted = self._fitted
-        return max(self._combined.total, 0.0) * counted([fitted.rows[axis] for axis in axes], sizes, fitted.weights)
+        return max(self._joint.total, 0.0) * counted([fitted.rows[axis] for axis in axes], sizes, fitted.weights)
 
     def table(self) -> pa.Table:
         """Return synthetic rows: as many as were asked for, or as the noisy count says. Always the same ones."""
-        return self.sample(max(round(self._combined.total), 0) if self._rows is None else self._rows)
+        return self.sample(self._count)
 
     def sample(self, rows: int) -> pa.Table:
         """Return any number of rows that follow the model. It is free, and the same number gives the same rows."""
@@ -122,8 +122,21 @@ class Synthetic:
         """Answer a SELECT of COUNT, SUM or AVG, with a margin for every number. It is free, for ever."""
         notes = (APPROXIMATE,) if self.adaptive else ()
         measured = self._measured
-        known = Known(self._table, measured.columns, self._combined, lambda: self._fitted, lambda: self._redrawn, notes)
+        known = Known(self._table, measured.columns, self._joint, lambda: self._fitted, lambda: self._redrawn, notes)
         return answer(text, known)
+
+    @property
+    def total(self) -> float:
+        """The estimated number of rows of the private table."""
+        return self._joint.total
+
+    def cells_of_rows(self) -> tuple[tuple[Column, ...], list[Codes]]:
+        """Return the columns, and in which cell of each the rows of `table()` lie."""
+        return self._measured.columns, self._chosen(self._count)
+
+    @property
+    def _count(self) -> int:
+        return max(round(self.total), 0) if self._rows is None else self._rows
 
     def _chosen(self, count: int) -> list[Codes]:
         """Return the cells of so many rows, in an order that means nothing."""
@@ -148,7 +161,7 @@ class Synthetic:
         return axes
 
     @cached_property
-    def _combined(self) -> JointEstimate:
+    def _joint(self) -> JointEstimate:
         measured = self._measured
         return combine(measured.sizes, measured.marginals, measured.sigma_squared, measured.tables)
 
@@ -159,7 +172,7 @@ class Synthetic:
             if "_fitted" in self.__dict__:
                 fitted: Fitted = self.__dict__["_fitted"]
                 return fitted
-            goals, sizes = targets(self._combined), self._measured.sizes
+            goals, sizes = targets(self._joint), self._measured.sizes
             rows, drawn = draw_pool(goals, sizes, self._measured.seed)
             weights, _, steps = fit(rows, goals, sizes, start=np.log(drawn), seconds=self._seconds)
             return Fitted(rows, weights, steps)
@@ -168,7 +181,7 @@ class Synthetic:
     def _redrawn(self) -> list[tuple[float, Floats]]:
         """Return the model as it might have come out with other noise, for the margins of what it says."""
         fitted = self._fitted
-        return redraw(self._combined, fitted, self._measured.seed, self._seconds)
+        return redraw(self._joint, fitted, self._measured.seed, self._seconds)
 
     def __repr__(self) -> str:
         return f"Synthetic({', '.join(self.columns)}; {len(self.marginals)} marginals; {self.loss})"
