@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.learn.k_means import KMeans
 from sfumato.learn.linear_regression import LinearRegression
 from sfumato.learn.logistic_regression import LogisticRegression
+from sfumato.learn.mlp import MLPClassifier
 from sfumato.learn.model import Model
 from sfumato.learn.naive_bayes import NaiveBayes
 from sfumato.learn.nearest_centroid import NearestCentroid
@@ -22,6 +24,11 @@ MODELS: dict[str, tuple[Make, dict[str, Any]]] = {
     "centroid": (NearestCentroid, {"bounds": (0, 10), "classes": ["a", "b", "c"]}),
     "bayes": (NaiveBayes, {"bounds": (0, 10), "classes": ["a", "b", "c"]}),
     "logistic": (LogisticRegression, {"bounds": (0, 10), "classes": ["a", "b", "c"]}),
+    "k-means": (lambda **more: KMeans(3, **more), {"bounds": (0, 10)}),
+    "mlp": (
+        lambda **more: MLPClassifier((8,), rate="0.5", steps=10, **more),
+        {"bounds": (0, 10), "classes": ["a", "b", "c"]},
+    ),
 }
 PRICE = {"epsilon": "1", "delta": "1e-5"}
 

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,8 @@ import sfumato
 from sfumato import learn
 from sfumato.accounting.event import Neighbours
 from sfumato.learn.arrays import integers_of, rows_of
+from sfumato.learn.integer_network import LENGTH, IntegerNetwork, Layers, on_grid
+from sfumato.learn.k_means import cells_of, per_cluster
 from sfumato.learn.logistic_regression import _CLIP, Descent, lengths_above, shares
 from sfumato.learn.model import _rows_behind
 from sfumato.learn.outline import Outline
@@ -24,6 +27,12 @@ from sfumato.randomness.source import system_source
 CORNERS = (-UNIT, -UNIT // 2 - 1, 0, 7, UNIT)
 BALLS = (Ball((0, 0), 2048), Ball((1000, -UNIT), 70_001), Ball((UNIT, UNIT), 1 << 17))
 WEIGHTS = (((0, 0),) * 3, ((1000, -3), (9, 8), (5, 0)), ((1 << 18, 0), (-(1 << 18), 77), (3, 1)))
+
+NETWORKS: list[Layers] = [
+    [np.zeros((3, 2), dtype=np.int64)],
+    on_grid([np.array([[1.0, -2, 0.5], [16, 3, -99], [0, 1, 1]]), np.array([[5.0, 0], [1, -1], [0.3, 2], [0, -7]])]),
+    on_grid([np.full((3, 4), 16.0), np.full((5, 3), 16.0), np.array([[16.0, -16.0]] * 4)]),
+]
 
 
 def outline_of(neighbours: Neighbours, classes: int = 2, most: int = 1) -> Outline:
@@ -55,6 +64,17 @@ def vectors(rows: Rows, outline: Outline) -> list[tuple[Integers, int]]:
         for weights in WEIGHTS:
             descent = Descent(shrink(rows.values, ball), rows.labels, 2)
             found.append((descent.gradient(np.array(weights)), of_gradients(outline, _CLIP)))
+        inside = shrink(rows.values, ball)
+        clusters = per_cluster(inside, np.array([[0, 0], [UNIT, 5], [0, 0]]))
+        clusters[:, 0] *= UNIT // 2
+        found.append((clusters, in_ball(outline, UNIT // 2, 3)))
+        cells = cells_of(inside, np.array([[4096, 5], [-3, 4096]]), (UNIT << 10, UNIT << 12), 10)
+        found.append((COUNTED * np.bincount(cells, minlength=100), in_cells(outline)))
+        for layers in NETWORKS:
+            for length in (LENGTH // 100, 3 * LENGTH):
+                sums = IntegerNetwork(layers, length).clipped_sum(inside // 8, rows.labels)
+                joined = np.concatenate([layer.ravel() for layer in sums])
+                found.append((joined, of_gradients(outline, length)))
     return found
 
 
@@ -247,3 +267,35 @@ def test_classes_have_a_short_name() -> None:
     assert learn.LinearRegression.__module__ == "sfumato.learn.linear_regression"
     with pytest.raises(AttributeError):
         learn.nothing  # noqa: B018
+
+
+def test_a_network_in_integers_has_the_gradient_of_the_one_in_floats() -> None:
+    """Against central differences of the loss in floats; and each row's part is its own, whatever is beside it."""
+    generator = np.random.default_rng(8)
+    weights = [generator.normal(0, 0.7, (4, 6)), generator.normal(0, 0.7, (7, 3))]
+    layers = on_grid(weights)
+    rows = generator.integers(-4096, 4097, (40, 3))
+    labels = generator.integers(0, 3, 40)
+    network = IntegerNetwork(layers, 200 * LENGTH)
+    found = network.clipped_sum(rows, labels)
+
+    def loss(flat: Any) -> float:
+        first, second = flat[:24].reshape(4, 6), flat[24:].reshape(7, 3)
+        hidden = np.maximum(np.column_stack([rows / 4096, np.ones(40)]) @ first, 0)
+        logits = np.column_stack([hidden, np.ones(40)]) @ second
+        return float((np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(40), labels]).sum())
+
+    start = np.concatenate([layer.ravel() for layer in layers]) / 4096
+    slopes = []
+    for at in range(45):
+        step = np.zeros(45)
+        step[at] = 1e-5
+        slopes.append((loss(start + step) - loss(start - step)) / 2e-5)
+    assert np.concatenate([layer.ravel() for layer in found]) / LENGTH == pytest.approx(slopes, abs=0.05)
+    single = [network.clipped_sum(rows[at : at + 1], labels[at : at + 1]) for at in range(40)]
+    for at in range(2):
+        assert (np.sum([one[at] for one in single], axis=0) == found[at]).all()
+    tight = IntegerNetwork(layers, LENGTH // 7)
+    for at in range(40):
+        parts = tight.clipped_sum(rows[at : at + 1], labels[at : at + 1])
+        assert sum(int(value) ** 2 for part in parts for value in part.ravel()) <= (LENGTH // 7) ** 2

@@ -62,6 +62,8 @@ def test_no_data_makes_a_fit_raise_warn_or_differ_in_shape(name: str, table: str
         found = fitted_of(model)
         assert found.keys() == usual.keys()
         for key, value in found.items():
+            if key in ("weights_", "accounts_"):
+                value, usual[key] = len(value), len(usual[key])
             assert np.shape(value) == np.shape(usual[key])
             assert type(value) is type(usual[key])
             if isinstance(value, float | np.ndarray) and key != "classes_":
@@ -105,6 +107,10 @@ def test_rows_with_gaps_are_absent(name: str) -> None:
 def test_replace_and_several_rows_cost_more_noise_at_the_same_price(name: str, more: dict[str, Any]) -> None:
     model = model_of(name, **more)
     groups = [at // 5 for at in range(200)]
+    if name == "mlp" and "neighbours" in more:
+        with pytest.raises(BadParameter, match="come or go"):
+            model.fit(ROWS, LABELS)
+        return
     model.fit(ROWS, targets_of(name, LABELS, NUMBERS), groups=groups)
     lower, upper = pld.bounds(model.event_, "1e-5")
     assert 0.97 <= lower <= upper <= 1

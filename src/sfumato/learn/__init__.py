@@ -4,17 +4,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sfumato.learn.k_means import KMeans
     from sfumato.learn.linear_regression import LinearRegression
     from sfumato.learn.logistic_regression import LogisticRegression
+    from sfumato.learn.mlp import MLPClassifier
     from sfumato.learn.naive_bayes import NaiveBayes
     from sfumato.learn.nearest_centroid import NearestCentroid
     from sfumato.learn.pca import PCA
     from sfumato.learn.scaler import StandardScaler
 
-__all__ = ["PCA", "LinearRegression", "LogisticRegression", "NaiveBayes", "NearestCentroid", "StandardScaler"]
+__all__ = [
+    "PCA",
+    "KMeans",
+    "LinearRegression",
+    "LogisticRegression",
+    "MLPClassifier",
+    "NaiveBayes",
+    "NearestCentroid",
+    "StandardScaler",
+]
 _HOMES = {
+    "KMeans": "k_means",
     "LinearRegression": "linear_regression",
     "LogisticRegression": "logistic_regression",
+    "MLPClassifier": "mlp",
     "NaiveBayes": "naive_bayes",
     "NearestCentroid": "nearest_centroid",
     "PCA": "pca",

@@ -32,7 +32,9 @@ from sfumato.release.receipt import Receipt
 
 State = dict[str, Any]
 """What a fit releases, as JSON: numbers and lists of them, computed from noisy integers alone."""
-_LARGEST = 1e100
+_LARGEST = 1e300
+_FARTHEST = 1e9
+"""Rows that a model is applied to are cut at so many halves of the range, where nothing overflows."""
 
 
 class Target(Enum):
@@ -231,8 +233,10 @@ class Model:
                 "Each column has its own weight.",
                 "Give the same columns, in the same order.",
             )
-        middle = self._outline.middle[: self.n_features_in_]
-        return np.clip(np.where(np.isnan(table), middle, table), -_LARGEST, _LARGEST)
+        middle, half = self._outline.middle[: self.n_features_in_], self._outline.half[: self.n_features_in_]
+        with np.errstate(over="ignore"):
+            low, high = (np.clip(middle + side * half, -_LARGEST, _LARGEST) for side in (-_FARTHEST, _FARTHEST))
+        return np.clip(np.where(np.isnan(table), middle, table), low, high)
 
     # ── scikit-learn's manners ──
 

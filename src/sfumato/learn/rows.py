@@ -108,7 +108,7 @@ def shrink(values: Integers, ball: Ball) -> Integers:
 def exact_product(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> Integers:
     """Return left'·right of integers that doubles hold, exactly: every partial sum of a block stays below 2^53.
 
-    Entries of both are at most 2^18 in size, so that a block of 2^16 rows adds up to at most 2^52.
+    No product of two entries is above 2^36, so that a block of 2^16 rows adds up to at most 2^52.
     """
     total = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
     for start in range(0, len(left), _BLOCK):
