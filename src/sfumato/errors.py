@@ -112,6 +112,12 @@ class BudgetExhausted(Refusal):
     code = "budget_exhausted"
 
 
+class Busy(Refusal):
+    """More was asked at once than a server does for one account. Nothing was charged."""
+
+    code = "busy"
+
+
 class BadSql(Refusal):
     """The text is not SQL, or its types do not fit: nothing else could have been meant by it."""
 
@@ -258,6 +264,46 @@ class WrongKey(Refusal):
     code = "wrong_key"
 
 
+class GrantsDamaged(Refusal):
+    """The file of tokens and passwords cannot be used: readable by others, missing or not what was written."""
+
+    code = "grants_damaged"
+
+
+class NotGranted(Refusal):
+    """The token or password is missing, wrong, revoked or replaced; which of them is not said."""
+
+    code = "not_granted"
+
+    def __init__(
+        self,
+        what: str = "This is not open to you.",
+        why: str = "The token or password is missing or wrong, or was revoked or replaced.",
+        remedy: str = "Ask the owner for a new one: sfumato grant POLICY NAME.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
+class StillAnswering(Refusal):
+    """The question was charged and takes longer than a server lets anybody wait. Its answer will be kept."""
+
+    code = "still_answering"
+
+
+class Stopping(Refusal):
+    """The server is being stopped: questions that run are answered, new ones are not begun."""
+
+    code = "stopping"
+
+    def __init__(
+        self,
+        what: str = "The server is being stopped.",
+        why: str = "Questions that run are answered first, and no new one is begun.",
+        remedy: str = "Nothing was charged. Ask again when it has been started.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
 REFUSALS: tuple[type[Refusal], ...] = (
     AnswerLost,
     BadParameter,
@@ -265,9 +311,11 @@ REFUSALS: tuple[type[Refusal], ...] = (
     BadSource,
     BadSql,
     BudgetExhausted,
+    Busy,
     EngineFailed,
     EntropyFailed,
     FreeLimit,
+    GrantsDamaged,
     ImperfectSource,
     KeysNeedDelta,
     LedgerDamaged,
@@ -276,11 +324,14 @@ REFUSALS: tuple[type[Refusal], ...] = (
     MalformedEvent,
     MixedNeighbours,
     NoSnapshot,
+    NotGranted,
     OtherLedger,
     PolicyChanged,
     PolicyWeakened,
     QueryTooLarge,
     RawRows,
+    StillAnswering,
+    Stopping,
     StoreTampered,
     StreamDamaged,
     StreamUnavailable,
