@@ -85,9 +85,9 @@ def test_refusals_are_the_same_classes_with_the_same_words(remote: RemoteDatabas
         (COUNT, {"within": 3}, BadParameter),
     ):
         with pytest.raises(kind) as far:
-            remote.ask(sql, **price)  # type: ignore[arg-type]
+            remote.ask(sql, **price)
         with pytest.raises(kind) as near:
-            local.ask(sql, **price)  # type: ignore[arg-type]
+            local.ask(sql, **price)
         assert " ".join(str(far.value).split()) == " ".join(str(near.value).split())
     with pytest.raises(NotFound):
         remote.reopen("0" * 32)
