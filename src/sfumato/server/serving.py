@@ -69,7 +69,7 @@ def listening(place: Place) -> Iterator[Listener]:
 
 def serve(path: Path, database: Database, listener: Listener, say: Say) -> None:
     """Open a dataset to those who were granted access, until the process is told to stop."""
-    grants = Grants(database.policy)
+    grants = Grants(database.policy, path)
     grants.ready()
     with _silent():
         settled = asyncio.run(_run(path, database, grants, listener, say))
@@ -79,7 +79,7 @@ def serve(path: Path, database: Database, listener: Listener, say: Say) -> None:
 
 async def _run(path: Path, database: Database, grants: Grants, listener: Listener, say: Say) -> bool:
     policy, place, tls = database.policy, listener.place, listener.tls
-    gate = Gate(database, grants, Audit(audit_path(policy)), PolicyWatch(path, policy))
+    gate = Gate(database, grants, Audit(audit_path(policy, path)), PolicyWatch(path, policy))
     stop = asyncio.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(one, stop.set)
