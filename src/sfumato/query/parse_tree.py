@@ -52,6 +52,8 @@ _FOREIGN = {
     TokenType.SESSION_PARAMETER: "a parameter",
 }
 
+_PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
+
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 
@@ -110,15 +112,29 @@ class _Parser(PostgresParser):
         return made
 
 
-def read_tree(text: str) -> tuple[exp.Query, Options]:
-    """Return the tree of the only statement in `text`, and the options that GoogleSQL lets it carry."""
+def read_tree(text: str, parameters: bool = False) -> tuple[exp.Query, Options]:
+    """Return the tree of the only statement in `text`, and the options that GoogleSQL lets it carry.
+
+    With `parameters`, `$1` and `:name` may stand for values.
+    """
     _check_text(text)
     text = _without_comments(text)
-    tokens, options = cut_options(_check_tokens(_tokens(text), text), text)
+    tokens, options = cut_options(_check_tokens(_tokens(text), text, parameters), text)
     tree = _parse(tokens, text)
     _locate(tree)
     _check_depth(tree, text)
     return tree, options
+
+
+def parameters_of(text: str) -> tuple[str, ...]:
+    """Return the names of the parameters in `text`, each once, in the order in which they come."""
+    _check_text(text)
+    names = [
+        after.text
+        for token, after in pairwise(_tokens(_without_comments(text)))
+        if token.token_type in _PARAMETERS and after.start == token.end + 1
+    ]
+    return tuple(dict.fromkeys(names))
 
 
 def span(node: exp.Expr) -> tuple[int, int]:
@@ -187,7 +203,7 @@ def _tokens(text: str) -> list[Token]:
     return tokens
 
 
-def _check_tokens(tokens: list[Token], text: str) -> list[Token]:
+def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Token]:
     if not tokens:
         raise place(text, 0, 60).bad("there is no statement.", "The text is empty.", "Write SELECT … FROM ….")
     if tokens[0].token_type not in _STARTS:
@@ -210,7 +226,7 @@ def _check_tokens(tokens: list[Token], text: str) -> list[Token]:
             raise place(text, token.start, len(text)).unsupported(
                 "a second statement follows.", "One call asks one question.", "Ask them one after the other."
             )
-        if token.token_type in _FOREIGN:
+        if token.token_type in _FOREIGN and not (parameters and token.token_type in _PARAMETERS):
             raise place(text, token.start, token.end + 1).unsupported(
                 f"{_FOREIGN[token.token_type]} stands here.",
                 "A query is complete in its text, and its values are numbers, text, dates and booleans.",
