@@ -14,24 +14,33 @@ from sfumato.engines.desk import evaluate
 from sfumato.engines.duckdb_engine import DuckDB
 from sfumato.engines.engine import Engine
 from sfumato.engines.registration import has_changed, snapshot, was_paid_for
-from sfumato.engines.versions import fresh_id
-from sfumato.errors import BadParameter, BadPolicy, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
+from sfumato.errors import (
+    BadParameter,
+    BadPolicy,
+    BadSource,
+    EngineFailed,
+    NoSnapshot,
+    PolicyChanged,
+    UnknownName,
+    shown,
+)
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger
 from sfumato.ledger.request import Request
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import Wish, make_plan, read_wish
 from sfumato.planning.question import question, tables_of
 from sfumato.planning.quote import Quote, make_quote
 from sfumato.policy.canonical import policy_hash, words_about
 from sfumato.policy.policy import Policy, fold
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
+from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
-from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
+from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, exact_release, make_release
 
 Progress = Callable[[str, str], None]
@@ -49,17 +58,21 @@ class Prepared:
     question: str
     engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
+    wish: Wish
 
 
 class Database:
     """A dataset under its policy, for one account. Threads may share it; close it, or use it as a context manager."""
 
-    def __init__(self, policy: Policy, account: str, engine: Engine, ledger: Ledger, source: Source) -> None:
+    def __init__(
+        self, policy: Policy, account: str, engine: Engine, ledger: Ledger, source: Source, timing: str = TIMING
+    ) -> None:
         self.policy = policy
         self.account = account
         self._engine: Any = engine  # the audits look behind the protocol, at an engine that they know
         self._ledger = ledger
         self._source = source
+        self._timing = timing
         self._policy_hash = policy_hash(policy)
         self._closed = False
 
@@ -82,12 +95,31 @@ class Database:
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
             release = make_release(asked.plan, noisy, receipt, evaluate)
-            charge.settle(_stored(receipt, noisy))  # kept: asking again is free
+            charge.settle(_stored(receipt, noisy, asked.wish))  # kept: asking again is free
         return release
 
     def explain(self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None) -> Quote:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
         return make_quote(self._prepare(sql, epsilon, within, delta).plan)
+
+    def reopen(self, receipt: str) -> Release:
+        """Return an answer that this account was given before, by the id of its receipt. It is free."""
+        found = next((one for one in self.history() if one.receipt == receipt and one.release is not None), None)
+        if found is None or found.release is None:
+            raise UnknownName(
+                "There is no answer with this receipt.",
+                "Answers are kept for the account that paid for them.",
+                "Look for its id in the history.",
+            )
+        wish = json.loads(found.release).get("wish") or {"epsilon": str(found.loss.epsilon)}
+        asked = self._prepare(found.sql, wish.get("epsilon"), wish.get("within"), wish.get("delta"))
+        if asked.plan.event != found.event:
+            raise PolicyChanged(
+                "This answer cannot be shown again.",
+                "The policy or a public table that it was made with has changed since.",
+                "Ask the question again; the answer may cost then.",
+            )
+        return self._kept(asked.plan, found.release)
 
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
@@ -153,7 +185,7 @@ class Database:
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
-        return Prepared(sql, plan, engine.prepare(plan), question(query, plan, words), engine)
+        return Prepared(sql, plan, engine.prepare(plan), question(query, plan, words), engine, wish)
 
     def _cap(self) -> PrivacyLoss:
         analyst = self.policy.analyst(self.account) if self.account else None
@@ -193,9 +225,10 @@ class Database:
             sequence,
             head,
             bits,
-            source=self._source.name,
-            gamma=declared_gamma(self._source),
-            needed=needed,
+            self._timing,
+            self._source.name,
+            declared_gamma(self._source),
+            needed,
         )
 
     def _kept(self, plan: Plan, kept: str) -> Release:
@@ -297,8 +330,12 @@ def account_of(policy: Policy, analyst: object) -> str:
     )
 
 
-def _stored(receipt: Receipt, noisy: Noisy) -> str:
-    return json.dumps({"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy)})
+def _stored(receipt: Receipt, noisy: Noisy, wish: Wish) -> str:
+    """Return what is kept of an answer; with its wish, the same plan can be made again."""
+    within = {name: str(margin) for name, margin in wish.within}
+    epsilon = None if wish.epsilon is None else str(wish.epsilon)
+    asked = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
+    return json.dumps({"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": asked})
 
 
 def _silent(_phase: str, _table: str) -> None:

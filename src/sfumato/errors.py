@@ -4,8 +4,13 @@ A refusal is an answer, not an accident. Its text may quote what the asker typed
 written before any data is read, or is the same sentence whatever the data holds.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import ClassVar
+
+_LONGEST_EXCERPT = 60
+_LONGEST_WORD = 126
 
 
 def shown(value: object, longest: int = 60) -> str:
@@ -15,6 +20,41 @@ def shown(value: object, longest: int = 60) -> str:
     except ValueError:  # Python refuses to write an integer of more than 4300 digits
         return "a number of thousands of digits"
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def excerpt(text: str) -> str:
+    """Quote a piece of a question on one line, printable, and cut to sixty characters."""
+    head = " ".join(text[: 4 * _LONGEST_EXCERPT].split())
+    clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in head)
+    return f"`{clean}`" if len(clean) <= _LONGEST_EXCERPT else f"`{clean[: _LONGEST_EXCERPT - 1]}…`"
+
+
+def at(position: tuple[int, int], fragment: str = "") -> str:
+    """Return the beginning of a message about a place in a question: its line, its column and what stands there.
+
+    >>> at((1, 8)), at((1, 8), "cost"), at((0, 0))
+    ('At 1:8: ', 'At 1:8, `cost`: ', '')
+    """
+    line, column = position
+    quoted = f", {excerpt(fragment)}" if fragment else ""
+    return f"At {line}:{column}{quoted}: " if line else ""
+
+
+def nearest(word: object, known: Iterable[str], most: int = 1) -> list[str]:
+    """Return those of the known words that somebody who wrote `word` may have meant, the nearest first."""
+    if not isinstance(word, str) or len(word) > _LONGEST_WORD:
+        return []
+    folded = {name.lower(): name for name in known}
+    return [folded[close] for close in get_close_matches(word.lower(), list(folded), n=most)]
+
+
+def suggestion(word: object, known: Iterable[str]) -> str:
+    """Return "Did you mean …? " if one of the known words is close, else nothing.
+
+    >>> suggestion("epsilom", ["epsilon", "delta"]), suggestion("x", ["epsilon"])
+    ('Did you mean epsilon? ', '')
+    """
+    return "".join(f"Did you mean {name}? " for name in nearest(word, known))
 
 
 class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the system working)
@@ -110,6 +150,12 @@ class BudgetExhausted(Refusal):
     """The event does not fit into what is left of the budget. Nothing was charged."""
 
     code = "budget_exhausted"
+
+
+class Busy(Refusal):
+    """More was asked at once than a server does for one account. Nothing was charged."""
+
+    code = "busy"
 
 
 class BadSql(Refusal):
@@ -258,6 +304,46 @@ class WrongKey(Refusal):
     code = "wrong_key"
 
 
+class GrantsDamaged(Refusal):
+    """The file of tokens and passwords cannot be used: readable by others, missing or not what was written."""
+
+    code = "grants_damaged"
+
+
+class NotGranted(Refusal):
+    """The token or password is missing, wrong, revoked or replaced; which of them is not said."""
+
+    code = "not_granted"
+
+    def __init__(
+        self,
+        what: str = "This is not open to you.",
+        why: str = "The token or password is missing or wrong, or was revoked or replaced.",
+        remedy: str = "Ask the owner for a new one: sfumato grant POLICY NAME.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
+class StillAnswering(Refusal):
+    """The question was charged and takes longer than a server lets anybody wait. Its answer will be kept."""
+
+    code = "still_answering"
+
+
+class Stopping(Refusal):
+    """The server is being stopped: questions that run are answered, new ones are not begun."""
+
+    code = "stopping"
+
+    def __init__(
+        self,
+        what: str = "The server is being stopped.",
+        why: str = "Questions that run are answered first, and no new one is begun.",
+        remedy: str = "Nothing was charged. Ask again when it has been started.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
 REFUSALS: tuple[type[Refusal], ...] = (
     AnswerLost,
     BadParameter,
@@ -265,9 +351,11 @@ REFUSALS: tuple[type[Refusal], ...] = (
     BadSource,
     BadSql,
     BudgetExhausted,
+    Busy,
     EngineFailed,
     EntropyFailed,
     FreeLimit,
+    GrantsDamaged,
     ImperfectSource,
     KeysNeedDelta,
     LedgerDamaged,
@@ -276,11 +364,14 @@ REFUSALS: tuple[type[Refusal], ...] = (
     MalformedEvent,
     MixedNeighbours,
     NoSnapshot,
+    NotGranted,
     OtherLedger,
     PolicyChanged,
     PolicyWeakened,
     QueryTooLarge,
     RawRows,
+    StillAnswering,
+    Stopping,
     StoreTampered,
     StreamDamaged,
     StreamUnavailable,
