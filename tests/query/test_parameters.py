@@ -9,8 +9,9 @@ from tests.query.clinic import CLINIC
 
 from sfumato.errors import BadParameter, BadSql, Refusal, UnsupportedSql
 from sfumato.query.canonical import canonical
+from sfumato.query.outline import outline
 from sfumato.query.parameters import bind, spelled_out
-from sfumato.query.parse import outline, parse
+from sfumato.query.parse import parse
 from sfumato.query.types import Type
 
 PAIRS = [
@@ -124,3 +125,14 @@ def test_a_declared_type_is_kept_and_a_contradiction_refused() -> None:
         outline("SELECT COUNT(*) FROM visits WHERE dept = $1", CLINIC, {"1": Type.DATE})
     with pytest.raises(Refusal):
         outline("SELECT COUNT(*) FROM visits WHERE age = $1 AND day = $1", CLINIC, {})
+
+
+def test_columns_that_carry_noise_are_known_before_any_price() -> None:
+    asked = "SELECT dept, COUNT(*) AS n, 2 * SUM(age) + 1 AS s, 7 AS seven FROM visits GROUP BY dept"
+    assert outline(asked, CLINIC, {}).noisy == (False, True, True, False)
+    assert outline("SELECT dept, COUNT(*) FROM staff GROUP BY dept", CLINIC, {}).noisy == (False, False)
+    joined = (
+        "SELECT a.dept, n, m FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) a "
+        "LEFT JOIN (SELECT dept, COUNT(*) + 1 AS m FROM staff GROUP BY dept) b ON a.dept = b.dept"
+    )
+    assert outline(joined, CLINIC, {}).noisy == (False, True, False)

@@ -51,7 +51,8 @@ def sample(type: Type) -> Literal:
 class Unbound(str):
     """The text of a parameter that has no value yet; it learns its type from its neighbours, as spelled text does."""
 
-    __slots__ = ("learned", "name")
+    name: str
+    learned: dict[str, Type]
 
     def __new__(cls, name: str, learned: dict[str, Type]) -> "Unbound":
         made = super().__new__(cls, "day")

@@ -47,7 +47,9 @@ class Reading:
 
     def parameter(self, node: exp.Expr) -> Literal:
         """Return the value that stands for `$1` or `:name`."""
-        inner, where = node.this, self.place(node)
+        start, end = span(node)
+        begins = start if self.text[start : start + 1] in ("$", ":") else start - 1
+        inner, where = node.this, place(self.text, begins, end)
         name = str(inner.this) if isinstance(inner, exp.Expr) else str(inner or "")
         literal = (self.bindings or {}).get(name)
         if literal is None:

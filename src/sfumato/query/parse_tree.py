@@ -137,6 +137,22 @@ def parameters_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def foreign_tree(text: str) -> exp.Expr:
+    """Return the tree of one statement in all of PostgreSQL's language, within the limits of size and depth.
+
+    It is for questions about the catalogue, which are not answered from data; `parse` never sees it.
+    """
+    _check_text(text)
+    tokens = _tokens(_without_comments(text))
+    if not tokens or tokens[0].token_type not in _STARTS:
+        raise place(text, 0, 60).bad("there is no question.", "A question begins with SELECT.", "Write SELECT ….")
+    _check_nesting(tokens, text)
+    _check_brackets(tokens, text)
+    tree = _parse(tokens, text)
+    _check_depth(tree, text)
+    return tree
+
+
 def span(node: exp.Expr) -> tuple[int, int]:
     """Return where a node begins and ends in the text."""
     return node.meta.get("first", 0), node.meta.get("last", -1) + 1
@@ -212,7 +228,6 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
             "Only SELECT is answered: nothing here can change data, settings or files.",
             "Write SELECT … FROM …, or WITH … SELECT ….",
         )
-    depth = 0
     for before, token in pairwise([tokens[-1], *tokens]):
         if token.start == before.end + 1 and before.token_type is TokenType.NUMBER and token.text[:1].isidentifier():
             raise place(text, before.start, token.end + 1).bad(
@@ -232,6 +247,14 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
                 "A query is complete in its text, and its values are numbers, text, dates and booleans.",
                 "Write the value itself: 12.5, 'text', DATE '2024-12-31'.",
             )
+    _check_nesting(tokens, text)
+    _check_brackets(tokens, text)
+    return tokens
+
+
+def _check_nesting(tokens: list[Token], text: str) -> None:
+    depth = 0
+    for token in tokens:
         depth = _depth_after(token, depth)
         if depth > DEEPEST:
             raise place(text, token.start, token.end + 1).too_large(
@@ -239,8 +262,6 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
                 "Brackets, CASE and NOT count.",
                 "Use a WITH clause or fewer brackets.",
             )
-    _check_brackets(tokens, text)
-    return tokens
 
 
 def _check_brackets(tokens: list[Token], text: str) -> None:

@@ -101,20 +101,33 @@ class Gate:
         within: object = None,
         delta: object = None,
         key: str | None = None,
+        parameters: object = None,
     ) -> Release:
         """Answer and charge, or refuse. Who is cancelled while waiting has not undone the charge."""
         database = self.database(caller)
         return await self._served(
-            caller, "ask", lambda: database.ask(sql, epsilon=epsilon, within=within, delta=delta, key=key), True
+            caller,
+            "ask",
+            lambda: database.ask(sql, epsilon=epsilon, within=within, delta=delta, key=key, parameters=parameters),
+            True,
         )
 
     async def explain(
-        self, caller: Caller, sql: str, *, epsilon: object = None, within: object = None, delta: object = None
+        self,
+        caller: Caller,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        delta: object = None,
+        parameters: object = None,
     ) -> Quote:
         """Return the price and the margins of a question; free."""
         database = self.database(caller)
         return await self._served(
-            caller, "explain", lambda: database.explain(sql, epsilon=epsilon, within=within, delta=delta)
+            caller,
+            "explain",
+            lambda: database.explain(sql, epsilon=epsilon, within=within, delta=delta, parameters=parameters),
         )
 
     async def budget(self, caller: Caller) -> Budget:

@@ -1,7 +1,7 @@
 """What goes wrong, as PostgreSQL's clients read it: one table from the codes of refusals to SQLSTATE."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sfumato.errors import Refusal
 
@@ -87,7 +87,8 @@ class WireError(Exception):
 def reported(error: Refusal | WireError, text: str = "", offset: int = 0) -> Reported:
     """Return the fields of a refusal about `text`, which began `offset` characters into what was sent."""
     if isinstance(error, WireError):
-        return error.reported
+        position = error.reported.position
+        return error.reported if position is None else replace(error.reported, position=offset + position)
     match = _AT.match(error.what)
     position = None
     if match is not None:

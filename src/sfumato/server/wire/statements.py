@@ -164,9 +164,48 @@ _EXECUTE = re.compile(rf"EXECUTE\s+(?P<name>{_NAME})\s*(?:\((?P<values>.*)\))?",
 _DEALLOCATE = re.compile(rf"DEALLOCATE\s+(?:PREPARE\s+)?(?P<name>{_NAME})", re.IGNORECASE)
 _QUESTIONS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE"})
 _NOT_OFFERED = frozenset(
-    "ALTER ANALYZE ANALYSE CALL CHECKPOINT CLOSE CLUSTER COMMENT COPY CREATE DECLARE DELETE DO DROP FETCH GRANT "
-    "IMPORT INSERT LISTEN LOAD LOCK MERGE MOVE NOTIFY REASSIGN REFRESH REINDEX REVOKE SECURITY TRUNCATE UNLISTEN "
-    "UPDATE VACUUM ATTACH DETACH INSTALL PRAGMA USE EXPORT DESCRIBE".split()  # noqa: SIM905
+    {
+        "ALTER",
+        "ANALYZE",
+        "ANALYSE",
+        "CALL",
+        "CHECKPOINT",
+        "CLOSE",
+        "CLUSTER",
+        "COMMENT",
+        "COPY",
+        "CREATE",
+        "DECLARE",
+        "DELETE",
+        "DO",
+        "DROP",
+        "FETCH",
+        "GRANT",
+        "IMPORT",
+        "INSERT",
+        "LISTEN",
+        "LOAD",
+        "LOCK",
+        "MERGE",
+        "MOVE",
+        "NOTIFY",
+        "REASSIGN",
+        "REFRESH",
+        "REINDEX",
+        "REVOKE",
+        "SECURITY",
+        "TRUNCATE",
+        "UNLISTEN",
+        "UPDATE",
+        "VACUUM",
+        "ATTACH",
+        "DETACH",
+        "INSTALL",
+        "PRAGMA",
+        "USE",
+        "EXPORT",
+        "DESCRIBE",
+    }
 )
 
 
