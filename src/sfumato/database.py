@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
+from sfumato.analysis.catalog import Catalog
 from sfumato.engines.connection import Limits
 from sfumato.engines.desk import evaluate
 from sfumato.engines.duckdb_engine import DuckDB
@@ -180,6 +181,13 @@ class Database:
         """Return what was charged to this account, oldest first; releases can be asked again at no cost."""
         self._check_open()
         return self._ledger.history(self.account)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tables that a question may name."""
+        self._check_open()
+        catalog: Catalog = self._engine.catalog
+        return catalog
 
     def verify(self) -> Verified:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""

@@ -304,6 +304,42 @@ class WrongKey(Refusal):
     code = "wrong_key"
 
 
+class BadRequest(Refusal):
+    """A server was sent something that is no request of its protocol, or whose parts do not fit."""
+
+    code = "bad_request"
+
+
+class BodyTooLarge(Refusal):
+    """A request is longer than a question can be. It was not read."""
+
+    code = "body_too_large"
+
+
+class ForeignOrigin(Refusal):
+    """A request comes from a page of somebody else, or is meant for another server."""
+
+    code = "foreign_origin"
+
+
+class MethodNotAllowed(Refusal):
+    """A page of a server was asked for in a way that it does not know."""
+
+    code = "method_not_allowed"
+
+
+class NotFound(Refusal):
+    """A server has no page of this name."""
+
+    code = "not_found"
+
+
+class WrongMediaType(Refusal):
+    """A request is not written in the format that the server reads."""
+
+    code = "wrong_media_type"
+
+
 class GrantsDamaged(Refusal):
     """The file of tokens and passwords cannot be used: readable by others, missing or not what was written."""
 
@@ -348,12 +384,15 @@ REFUSALS: tuple[type[Refusal], ...] = (
     AnswerLost,
     BadParameter,
     BadPolicy,
+    BadRequest,
     BadSource,
     BadSql,
+    BodyTooLarge,
     BudgetExhausted,
     Busy,
     EngineFailed,
     EntropyFailed,
+    ForeignOrigin,
     FreeLimit,
     GrantsDamaged,
     ImperfectSource,
@@ -362,8 +401,10 @@ REFUSALS: tuple[type[Refusal], ...] = (
     LedgerUnavailable,
     LoosenedPolicy,
     MalformedEvent,
+    MethodNotAllowed,
     MixedNeighbours,
     NoSnapshot,
+    NotFound,
     NotGranted,
     OtherLedger,
     PolicyChanged,
@@ -382,6 +423,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     UnsafeJoin,
     UnsupportedEvent,
     UnsupportedSql,
+    WrongMediaType,
     WrongKey,
 )
 """Every refusal there is, by code: `sfumato codes` prints this list and the docs are checked against it."""

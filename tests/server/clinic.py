@@ -24,6 +24,10 @@ cost = {{ type = "integer", bounds = [0, 100] }}
 [tables.wards]
 public = true
 
+[tables.wards.columns]
+dept = {{ type = "text" }}
+floor = {{ type = "integer" }}
+
 [analysts.research]
 epsilon = {analyst}
 

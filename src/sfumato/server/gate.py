@@ -8,10 +8,12 @@ stops waiting for a question does not undo it: it is charged, its answer is kept
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 from typing import TypeVar
 
+from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
 from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.ledger import Budget, Entry, Verified
@@ -34,6 +36,8 @@ class Caller:
     channel: str
     """http, console or postgresql."""
     address: str
+    recorded: set[str] = field(default_factory=set, compare=False)
+    """What the audit log says of them already."""
 
     @property
     def account(self) -> str:
@@ -97,38 +101,19 @@ class Gate:
         caller: Caller,
         sql: str,
         *,
-        epsilon: object = None,
-        within: object = None,
-        delta: object = None,
         key: str | None = None,
-        parameters: object = None,
+        **price: object,
     ) -> Release:
-        """Answer and charge, or refuse. Who is cancelled while waiting has not undone the charge."""
-        database = self.database(caller)
-        return await self._served(
-            caller,
-            "ask",
-            lambda: database.ask(sql, epsilon=epsilon, within=within, delta=delta, key=key, parameters=parameters),
-            True,
-        )
+        """Answer and charge, or refuse; the price is as `Database.ask` takes it.
 
-    async def explain(
-        self,
-        caller: Caller,
-        sql: str,
-        *,
-        epsilon: object = None,
-        within: object = None,
-        delta: object = None,
-        parameters: object = None,
-    ) -> Quote:
+        Who is cancelled while waiting has not undone the charge.
+        """
+        ask = partial(self.database(caller).ask, sql, key=key, **price)
+        return await self._served(caller, "ask", ask, True)
+
+    async def explain(self, caller: Caller, sql: str, **price: object) -> Quote:
         """Return the price and the margins of a question; free."""
-        database = self.database(caller)
-        return await self._served(
-            caller,
-            "explain",
-            lambda: database.explain(sql, epsilon=epsilon, within=within, delta=delta, parameters=parameters),
-        )
+        return await self._served(caller, "explain", partial(self.database(caller).explain, sql, **price))
 
     async def budget(self, caller: Caller) -> Budget:
         """Return what the caller's account may spend, has spent and has left."""
@@ -152,6 +137,11 @@ class Gate:
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:
         """Do something with an answer that has left already, such as writing it as bytes, in a thread."""
         return await self._in_thread(self._room(caller.account), work, False)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tables that a question may name."""
+        return self._owner.catalog
 
     def database(self, caller: Caller) -> Database:
         """Return the dataset as the caller's account sees it: one copy and one ledger for all."""
@@ -198,6 +188,7 @@ class Gate:
         receipt = result.receipt.id if isinstance(result, Release) else None
         outcome = "ok" if refusal is None else refusal.code
         self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
+        caller.recorded.add(verb)
         await self.padded(arrived)
         if refusal is not None:
             raise refusal
@@ -257,8 +248,8 @@ class Gate:
             raise _busy()
         raise StillAnswering(
             f"The answer takes longer than {self._limits.seconds:g} seconds.",
-            "Nobody is made to wait longer. The question was charged and goes on.",
-            "Ask the same again later: its answer is kept, and costs nothing then.",
+            "Nobody is made to wait longer. The question goes on; what it has been charged stays charged.",
+            "Ask the same again later: if it was charged, its answer is kept and costs nothing then.",
         )
 
     def _room(self, account: str) -> _Room:
