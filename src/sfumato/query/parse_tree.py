@@ -143,7 +143,7 @@ def foreign_tree(text: str) -> exp.Expr:
     It is for questions about the catalogue, which are not answered from data; `parse` never sees it.
     """
     _check_text(text)
-    tokens = _tokens(_without_comments(text))
+    tokens = _array_types(_tokens(_without_comments(text)))
     if not tokens or tokens[0].token_type not in _STARTS:
         raise place(text, 0, 60).bad("there is no question.", "A question begins with SELECT.", "Write SELECT ….")
     _check_nesting(tokens, text)
@@ -151,6 +151,21 @@ def foreign_tree(text: str) -> exp.Expr:
     tree = _parse(tokens, text)
     _check_depth(tree, text)
     return tree
+
+
+def _array_types(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with `oid[]` as `_oid`, PostgreSQL's other name for it: sqlglot does not read the first."""
+    found: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.R_BRACKET and len(found) > 1:
+            opening, named = found[-1], found[-2]
+            if opening.token_type is TokenType.L_BRACKET and named.token_type is TokenType.OBJECT_IDENTIFIER:
+                del found[-2:]
+                start, end = named.start, token.end
+                found.append(Token(TokenType.VAR, f"_{named.text}", named.line, named.col, start, end))
+                continue
+        found.append(token)
+    return found
 
 
 def span(node: exp.Expr) -> tuple[int, int]:

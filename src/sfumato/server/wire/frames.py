@@ -134,6 +134,7 @@ def _fields(error: Reported) -> bytes:
         b"D": error.detail,
         b"H": error.hint,
         b"P": "" if error.position is None else str(error.position),
+        b"R": error.routine,
     }
     return b"".join(key + zero_ended(text) for key, text in parts.items() if text) + b"\x00"
 

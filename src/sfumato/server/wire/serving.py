@@ -63,6 +63,8 @@ class Wire:
             connection.say(error_frame(reported(error)))
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
             pass
+        except Exception:  # a bug ends this connection, without a trace that could hold a value
+            connection.say(error_frame(reported(violation("The server could not go on."))))
         finally:
             self.starting.pop(task, None)
             await connection.close()

@@ -25,7 +25,7 @@ from sfumato.server.wire.frames import (
 )
 from sfumato.server.wire.prepared import Kept
 from sfumato.server.wire.settings import Settings
-from sfumato.server.wire.sqlstates import Reported, WireError, reported, too_large, unsupported, violation
+from sfumato.server.wire.sqlstates import Reported, WireError, reported, stale, too_large, unsupported, violation
 from sfumato.server.wire.statements import (
     Begin,
     Deallocate,
@@ -270,9 +270,7 @@ class Session:
         body.end()
         self._block.check(prepared.statement)
         if name and self._answering.is_stale(prepared):
-            raise WireError(
-                "0A000", "cached plan must not change result type", "A setting has changed.", "Prepare it again."
-            )
+            raise stale()
         prepared = await self._fresh(prepared)
         if len(values) != len(prepared.parameters):
             raise WireError(
@@ -405,7 +403,7 @@ class Session:
         try:
             await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
             if task.done():
-                return task.result()
+                return _result(task)
             task.cancel()
         finally:
             stop.cancel()
@@ -477,6 +475,21 @@ class Session:
 def _counted(body: Body) -> bytes | None:
     length = body.number(">i")
     return None if length == -1 else body.raw(length)
+
+
+def _result(task: "asyncio.Future[T]") -> T:
+    """Return what became of something; what nobody foresaw is one fixed sentence, whatever it says."""
+    error = task.exception()
+    if error is None:
+        return task.result()
+    if isinstance(error, Refusal | WireError):
+        raise error
+    raise WireError(
+        "XX000",
+        "The server could not do this.",
+        "What went wrong is not repeated: it may hold a value.",
+        "Ask in another way, and tell the owner of the dataset.",
+    ) from None
 
 
 def _each(formats: Sequence[int], count: int) -> tuple[int, ...]:

@@ -61,6 +61,8 @@ class Reported:
     detail: str = ""
     hint: str = ""
     position: int | None = None
+    routine: str = ""
+    """Only where clients look for it, to prepare a statement again."""
 
 
 class WireError(Exception):
@@ -110,6 +112,15 @@ def sqlstate_of(refusal: Refusal) -> str:
 def unsupported(what: str, hint: str = "Ask with SELECT.") -> WireError:
     """Refuse a statement that other servers know."""
     return WireError("0A000", what, "Only questions are answered: nothing here can change data or files.", hint)
+
+
+def stale() -> WireError:
+    """Refuse a statement that was prepared under other settings; clients know these words, and prepare it again."""
+    error = WireError(
+        "0A000", "cached plan must not change result type", "A setting has changed.", "Prepare the statement again."
+    )
+    error.reported = replace(error.reported, routine="RevalidateCachedQuery")
+    return error
 
 
 def too_large(message: str, hint: str, fatal: bool = False) -> WireError:

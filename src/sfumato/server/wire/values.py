@@ -18,6 +18,7 @@ _MOST_DIGITS = 200
 _INTEGER = re.compile(r"[+-]?\d{1,25}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})([eE][+-]?\d{1,3})?", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:+-]+", re.ASCII)
+_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)|(?<=[,{])(?=[,}])', re.DOTALL)
 _TRUE = frozenset({"t", "true", "y", "yes", "on", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "off", "0"})
 _INTEGERS = {oids.INT2: ">h", oids.INT4: ">i", oids.INT8: ">q", oids.OID: ">I"}
@@ -162,6 +163,8 @@ _BINARY: dict[int, Callable[[Any], bytes]] = {
 def read_value(data: bytes, oid: int, binary: bool, name: str) -> object:
     """Return the Python value of a parameter, or refuse it; it goes on as a literal, never as text."""
     try:
+        if oid in oids.ELEMENTS:
+            return _read_array(data, oid, binary, name)
         if binary and oid not in _WORDS:
             return _BINARY_READERS[oid](data)
         text = data.decode("utf-8")
@@ -180,6 +183,49 @@ def read_value(data: bytes, oid: int, binary: bool, name: str) -> object:
             "Its bytes are not a value of its type.",
             "Give a value of that type.",
         ) from None
+
+
+def array_items(text: str) -> list[str | None]:
+    r"""Return the items of an array's text.
+
+    >>> array_items('{a,"b \\" c",NULL}')
+    ['a', 'b " c', None]
+    """
+    if not (text.startswith("{") and text.endswith("}")):
+        raise ValueError("an array is written in braces")
+    if text == "{}":
+        return []
+    items: list[str | None] = []
+    for match in _ELEMENT.finditer(text[1:-1] if text[1:2] != "{" else text):
+        if match[1] is not None:
+            items.append(re.sub(r"\\(.)", r"\1", match[1]))
+        elif match[2] is not None:
+            items.append(None if match[2].strip().lower() == "null" else match[2].strip())
+    return items
+
+
+def _read_array(data: bytes, oid: int, binary: bool, name: str) -> list[object]:
+    """Read a list, of one dimension: what questions about the catalogue compare with."""
+    if not binary:
+        items = array_items(data.decode("utf-8").strip())
+        element = oids.ELEMENTS[oid]
+        return [None if one is None else read_value(one.encode(), element, False, name) for one in items]
+    dimensions, _, element = struct.unpack_from(">iiI", data)
+    if dimensions == 0:
+        return []
+    count, _ = struct.unpack_from(">ii", data, 12)
+    if dimensions != 1 or not 0 <= count <= len(data) or element in oids.ELEMENTS:
+        raise ValueError
+    found: list[object] = []
+    at = 20
+    for _ in range(count):
+        (length,) = struct.unpack_from(">i", data, at)
+        at += 4
+        if length > len(data) - at or length < -1:
+            raise ValueError
+        found.append(None if length < 0 else read_value(data[at : at + length], element, True, name))
+        at += max(length, 0)
+    return found
 
 
 _WORDS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR, oids.UNKNOWN, 0})

@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato.server.wire import oids
 from sfumato.server.wire.sqlstates import WireError
-from sfumato.server.wire.values import text_of
+from sfumato.server.wire.values import array_items, text_of
 
 INTEGERS = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.XID, oids.XID8})
 NUMBERS = INTEGERS | {oids.FLOAT4, oids.FLOAT8, oids.NUMERIC}
@@ -73,7 +73,6 @@ TYPE_NAMES = {
     "time_stamp": oids.TIMESTAMPTZ,
 }
 _DEFAULTS = {oids.INT2: 5, oids.INT4: 6, oids.INT8: 7}
-_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)|(?<=[,{])(?=[,}])', re.DOTALL)
 _INTEGER = re.compile(r"\s*[+-]?\d{1,20}\s*", re.ASCII)
 
 Names = Mapping[str, Callable[[str], int | None]]
@@ -160,23 +159,6 @@ def _as_array(value: Any, target: int, numbers: Callable[[int, str], int | None]
             raise ValueError
         value = array_items(text)
     return [None if one is None else cast_value(one, oids.UNKNOWN, element, numbers) for one in value]
-
-
-def array_items(text: str) -> list[str | None]:
-    r"""Return the items of an array's text.
-
-    >>> array_items('{a,"b \\" c",NULL}')
-    ['a', 'b " c', None]
-    """
-    if text == "{}":
-        return []
-    items: list[str | None] = []
-    for match in _ELEMENT.finditer(text[1:-1] if text[1:2] != "{" else text):
-        if match[1] is not None:
-            items.append(re.sub(r"\\(.)", r"\1", match[1]))
-        elif match[2] is not None:
-            items.append(None if match[2].strip().lower() == "null" else match[2].strip())
-    return items
 
 
 def _as_named(value: Any, target: int, numbers: Callable[[int, str], int | None]) -> int:

@@ -1,5 +1,6 @@
 """The functions that catalogue queries call; whatever would tell sizes, definitions or other people is a constant."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -169,7 +170,17 @@ def _upper(_: Run, values: list[Any], dimension: int = 1) -> int | None:
     return len(values) if values and dimension == 1 else None
 
 
+def _json_object(_: Run, *parts: Any) -> str:
+    """Return names and values, in turn, as the text of a JSON object."""
+    names = [_as_text(name) for name in parts[0::2]]
+    plain = (bool, int, float, str, list)
+    values = [value if value is None or isinstance(value, plain) else _as_text(value) for value in parts[1::2]]
+    return limited(json.dumps(dict(zip(names, values, strict=True))))
+
+
 _ARRAYS = {
+    "json_build_object": Form(oids.JSON, _json_object, strict=False),
+    "jsonb_build_object": Form(oids.JSONB, _json_object, strict=False),
     "array_to_string": Form(oids.TEXT, _array_to_string, strict=False),
     "string_to_array": Form(
         oids.ARRAYS[oids.TEXT], lambda _, text, separator: text.split(separator) if separator else [text]
@@ -200,7 +211,7 @@ def _constants() -> dict[str, Form]:
         "pg_stat_get_tuples_updated pg_stat_get_tuples_deleted"
     )
     true = (
-        "pg_table_is_visible pg_type_is_visible pg_function_is_visible pg_operator_is_visible pg_opclass_is_visible "
+        "pg_type_is_visible pg_function_is_visible pg_operator_is_visible pg_opclass_is_visible "
         "pg_opfamily_is_visible pg_collation_is_visible pg_conversion_is_visible pg_statistics_obj_is_visible "
         "pg_ts_config_is_visible pg_ts_dict_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible"
     )
@@ -242,6 +253,7 @@ def _catalogue(shadow: Shadow) -> dict[str, Form]:
 
     return {
         "format_type": Form(oids.TEXT, format_type, strict=False),
+        "pg_table_is_visible": Form(oids.BOOL, lambda _, number: shadow.is_visible(number)),
         "obj_description": Form(oids.TEXT, described),
         "col_description": Form(oids.TEXT, lambda _, table, column: shadow.descriptions.get((table, column))),
         "pg_get_userbyid": Form(oids.NAME, user_of),

@@ -136,6 +136,12 @@ class Shadow:
             return {"public": PUBLIC, "pg_catalog": PG_CATALOG, "information_schema": INFORMATION_SCHEMA}.get(last)
         return USER if kind == oids.REGROLE else None
 
+    def is_visible(self, number: int) -> bool:
+        """Whether a relation is found without naming its schema."""
+        keys = list(relations())
+        known = 10_000 <= number < 10_000 + len(keys)
+        return number in self.tables.values() or (known and keys[number - 10_000][0] == "pg_catalog")
+
     def name(self, kind: int, number: int) -> str:
         """Return the name behind a number, as a cast to text shows it."""
         if kind == oids.REGCLASS:
@@ -330,8 +336,6 @@ class _Contents:
         for name, number in self._tables.items():
             for place, (column, type) in enumerate(self._columns[name].items(), 1):
                 rows.append(_attribute(number, column, place, _PUBLISHED[Type(type)][0]))
-        for at, relation in enumerate(relations().values()):
-            rows += [_attribute(10_000 + at, name, place, oid) for place, (name, oid) in enumerate(relation.columns, 1)]
         return rows
 
     def _types(self) -> _Rows:

@@ -36,7 +36,7 @@ def type_name(node: exp.Expr) -> str:
         if node.this == exp.DType.USERDEFINED:
             kind = node.args.get("kind")
             return str(kind.sql(dialect="postgres") if isinstance(kind, exp.Expr) else kind)
-        value = str(node.this.value)
+        value = node.this.value if isinstance(node.this, exp.DType) else str(node.this)
         return {"TIMESTAMPTZ": "timestamptz", "CHAR": "bpchar"}.get(value, value.lower())
     return str(node.this).lower()
 
