@@ -189,6 +189,13 @@ class Database:
         catalog: Catalog = self._engine.catalog
         return catalog
 
+    @property
+    def version(self) -> str:
+        """The id of the snapshot that answers: random, and in every receipt."""
+        self._check_open()
+        version: str = self._engine.version
+        return version
+
     def verify(self) -> Verified:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""
         self._check_open()

@@ -18,7 +18,7 @@ from sfumato.database import Database
 from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
-from sfumato.policy.policy import Policy
+from sfumato.policy.policy import Policy, fold
 from sfumato.release.release import Release
 from sfumato.server.audit import Audit
 from sfumato.server.grants import Grant, Grants
@@ -59,6 +59,16 @@ class Limits:
     """So long is anybody made to wait."""
     settling: float = 8.0
     """So long running questions may take to settle when the server is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountState:
+    """One account, as the owner sees it."""
+
+    name: str
+    account: str
+    budget: Budget
+    charges: int
 
 
 @dataclass(slots=True)
@@ -133,6 +143,25 @@ class Gate:
         if caller.account:
             raise NotGranted()
         return await self._served(caller, "verify", self._owner.verify)
+
+    async def accounts(self, caller: Caller) -> tuple["AccountState", ...]:
+        """Return every account with its budget; the owner's alone."""
+        if caller.account:
+            raise NotGranted()
+        return await self._served(caller, "accounts", self._account_states)
+
+    async def snapshot(self, caller: Caller) -> tuple[str, bool]:
+        """Return the data's version, and whether the source has changed since; the owner's alone."""
+        if caller.account:
+            raise NotGranted()
+        return await self._served(caller, "snapshot", lambda: (self._owner.version, self._owner.source_changed()))
+
+    def _account_states(self) -> tuple["AccountState", ...]:
+        found = []
+        for analyst in self.policy.analysts:
+            seen = seen_by(self._owner, fold(analyst.name), self.timing)
+            found.append(AccountState(analyst.name, fold(analyst.name), seen.budget(), len(seen.history())))
+        return tuple(found)
 
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:
         """Do something with an answer that has left already, such as writing it as bytes, in a thread."""

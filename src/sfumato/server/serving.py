@@ -20,6 +20,7 @@ from sfumato.errors import BadParameter
 from sfumato.policy.policy import Policy
 from sfumato.server.addresses import LOCAL, bound, is_loopback, url
 from sfumato.server.audit import Audit, audit_path
+from sfumato.server.console.pages import PAGES
 from sfumato.server.gate import Gate
 from sfumato.server.grants import Grants
 from sfumato.server.http import make_app
@@ -122,7 +123,7 @@ class _Server(uvicorn.Server):
 
 def _http(gate: Gate, origins: Origins, tls: Tls | None) -> _Server:
     config = uvicorn.Config(
-        make_app(gate, origins),
+        make_app(gate, origins, PAGES),
         http=Protocol,
         ws="none",
         lifespan="off",
