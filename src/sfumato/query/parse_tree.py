@@ -148,7 +148,9 @@ def foreign_tree(text: str) -> exp.Expr:
         raise place(text, 0, 60).bad("there is no question.", "A question begins with SELECT.", "Write SELECT ….")
     _check_nesting(tokens, text)
     _check_brackets(tokens, text)
-    tree = _parse(tokens, text)
+    tree = _trees(tokens, text)
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise place(text, 0, 60).bad("this is no question.", "A question begins with SELECT.", "Write SELECT ….")
     _check_depth(tree, text)
     return tree
 
@@ -306,6 +308,16 @@ def _depth_after(token: Token, depth: int) -> int:
 
 
 def _parse(tokens: list[Token], text: str) -> exp.Query:
+    tree = _trees(tokens, text)
+    if not isinstance(tree, exp.Query):
+        raise place(text, tokens[0].start, tokens[-1].end + 1).unsupported(
+            "this is not a question.", "Only SELECT is answered.", "Write SELECT … FROM …."
+        )
+    return tree
+
+
+def _trees(tokens: list[Token], text: str) -> exp.Expr | None:
+    """Return the tree of the only statement; None where there are several."""
     try:
         trees = _Parser(dialect=Postgres).parse(tokens, text)
     except RecursionError as error:
@@ -321,12 +333,7 @@ def _parse(tokens: list[Token], text: str) -> exp.Query:
         raise place(text, 0, 60).bad(
             "this is not SQL that can be read.", "The words do not form a SELECT statement.", "Check the syntax."
         ) from error
-    tree = trees[0] if len(trees) == 1 else None
-    if not isinstance(tree, exp.Query):
-        raise place(text, tokens[0].start, tokens[-1].end + 1).unsupported(
-            "this is not a question.", "Only SELECT is answered.", "Write SELECT … FROM …."
-        )
-    return tree
+    return trees[0] if len(trees) == 1 else None
 
 
 def _syntax(error: ParseError, text: str) -> Exception:

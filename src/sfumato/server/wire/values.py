@@ -19,6 +19,8 @@ _INTEGER = re.compile(r"[+-]?\d{1,25}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})([eE][+-]?\d{1,3})?", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:+-]+", re.ASCII)
 _ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)|(?<=[,{])(?=[,}])', re.DOTALL)
+_ZONE = re.compile(r"(?<=\d) ?(?:[+-]\d\d(?::?\d\d)?|Z)$(?<!^....-..-..)", re.ASCII)
+"""A time zone at the end, which a time without one ignores, as in PostgreSQL."""
 _TRUE = frozenset({"t", "true", "y", "yes", "on", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "off", "0"})
 _INTEGERS = {oids.INT2: ">h", oids.INT4: ">i", oids.INT8: ">q", oids.OID: ">I"}
@@ -254,8 +256,8 @@ _TEXT_READERS: dict[int, Callable[[str], object]] = {
     **dict.fromkeys((*_INTEGERS,), _integer),
     **dict.fromkeys((oids.FLOAT4, oids.FLOAT8, oids.NUMERIC), _number),
     oids.BOOL: _truth,
-    oids.DATE: date.fromisoformat,
-    oids.TIMESTAMP: datetime.fromisoformat,
+    oids.DATE: lambda text: date.fromisoformat(_ZONE.sub("", text)),
+    oids.TIMESTAMP: lambda text: datetime.fromisoformat(_ZONE.sub("", text)),
 }
 
 

@@ -213,6 +213,9 @@ class Expressions:
         return Compiled(oids.BOOL, run, inner.uses)
 
     def _compared(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: Scope) -> Compiled:
+        if isinstance(right, exp.Anonymous) and str(right.this).upper() in ("ALL", "SOME") and right.expressions:
+            kind = exp.All if str(right.this).upper() == "ALL" else exp.Any
+            right = kind(this=right.expressions[0])
         if isinstance(right, exp.Any | exp.All):
             return self._quantified(compare, left, right, scope)
         if isinstance(left, exp.Any | exp.All):
@@ -299,18 +302,21 @@ class Expressions:
     def _regexpilike(self, node: exp.Expr, scope: Scope) -> Compiled:
         return self._matched(matches, True, node, scope)
 
-    def _matched(self, match: Callable[[Any, Any, bool], Any], ignore: bool, node: exp.Expr, scope: Scope) -> Compiled:
+    def _matched(self, match: Callable[..., Any], ignore: bool, node: exp.Expr, scope: Scope, *more: str) -> Compiled:
         value, pattern = self.read(node.this, scope), self.fit(self.read(node.expression, scope), oids.TEXT)
         negated = bool(node.args.get("negate"))
 
         def run(run: Run, frames: Frames) -> Any:
-            found = match(value.run(run, frames), pattern.run(run, frames), ignore)
+            found = match(value.run(run, frames), pattern.run(run, frames), ignore, *more)
             return found if found is None or not negated else not found
 
         return Compiled(oids.BOOL, run, value.uses | pattern.uses)
 
     def _escape(self, node: exp.Expr, scope: Scope) -> Compiled:
-        return self.read(node.this, scope)
+        inner, escape = node.this, node.expression
+        if not isinstance(inner, exp.Like | exp.ILike) or not isinstance(escape, exp.Literal) or len(escape.name) > 1:
+            raise refused(node)
+        return self._matched(like, isinstance(inner, exp.ILike), inner, scope, escape.name)
 
     def _operator(self, node: exp.Expr, scope: Scope) -> Compiled:
         symbol = str(node.args["operator"]).split(".")[-1].strip()

@@ -153,11 +153,11 @@ def _is_simple(pattern: str) -> bool:
     return not re.search(r"[*+?{}]", without)
 
 
-def like(value: Any, pattern: Any, ignore_case: bool) -> Any:
+def like(value: Any, pattern: Any, ignore_case: bool, escape: str = "\\") -> Any:
     """LIKE and ILIKE."""
     if value is None or pattern is None:
         return None
-    return like_pattern(str(pattern), ignore_case).fullmatch(_text(value)[:4000]) is not None
+    return like_pattern(str(pattern), ignore_case, escape).fullmatch(_text(value)[:4000]) is not None
 
 
 def matches(value: Any, pattern: Any, ignore_case: bool) -> Any:

@@ -31,6 +31,17 @@ from sfumato.server.wire.sqlstates import WireError
 
 _SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
 
+_KEYWORDS = ("analyse", "analyze", "asc", "deferrable", "desc", "do", "freeze", "ilike", "initially", "isnull", "limit")
+_KEYWORDS += ("notnull", "offset", "placing", "returning", "variadic", "verbose")
+_PAIR = ("option_name", "option_value")
+_LISTS: dict[str, tuple[tuple[str, ...], list[Row]]] = {
+    "pg_get_keywords": (("word", "catcode", "catdesc"), [(word, "R", "reserved") for word in _KEYWORDS]),
+    "pg_options_to_table": (_PAIR, []),
+    "pg_listening_channels": (("pg_listening_channels",), []),
+    "pg_get_publication_tables": (("relid",), []),
+}
+"""Functions that give rows which never differ."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -393,9 +404,11 @@ class Queries:
     def _function(self, node: exp.Expr, scope: Scope, alias: str, names: list[str], ordinal: bool) -> Source:
         call = node.expression if isinstance(node, exp.Dot) else node
         name = "unnest" if isinstance(call, exp.Unnest) else str(call.this).lower()
-        if name in ("pg_get_keywords", "pg_options_to_table", "pg_listening_channels", "pg_get_publication_tables"):
-            columns = {"pg_get_keywords": ("word", "catcode", "catdesc")}.get(name, ("option_name", "option_value"))
-            return _named(Source(tuple(Field(alias, one, oids.TEXT) for one in columns), lambda *_: []), alias, names)
+        if name in _LISTS:
+            columns, listed = _LISTS[name]
+            return _named(
+                Source(tuple(Field(alias, one, oids.TEXT) for one in columns), lambda *_: list(listed)), alias, names
+            )
         made = self._set(call, scope)
         if made is None:
             value = self.expressions.read(call, scope)

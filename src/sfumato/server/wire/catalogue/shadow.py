@@ -21,6 +21,8 @@ PG_CATALOG, PUBLIC, INFORMATION_SCHEMA = 11, 2200, 13000
 DATABASE, OWNER, USER = 16384, 10, 16385
 _FIRST_TABLE = 20_000
 _ROW_TYPES = 1_000_000
+_ARRAY_IN = 750
+"""The function by which clients tell arrays from other types."""
 _PUBLISHED = {
     Type.INTEGER: (oids.INT8, "bigint", 64, 0),
     Type.DECIMAL: (oids.FLOAT8, "double precision", 53, None),
@@ -134,6 +136,8 @@ class Shadow:
             return self._type(" ".join(name.lower().split()).removeprefix("pg_catalog."))
         if kind == oids.REGNAMESPACE:
             return {"public": PUBLIC, "pg_catalog": PG_CATALOG, "information_schema": INFORMATION_SCHEMA}.get(last)
+        if kind in (oids.REGPROC, oids.REGPROCEDURE):
+            return _ARRAY_IN if last == "array_in" else None
         return USER if kind == oids.REGROLE else None
 
     def is_visible(self, number: int) -> bool:
@@ -341,7 +345,11 @@ class _Contents:
     def _types(self) -> _Rows:
         fixed = {"typnamespace": PG_CATALOG, "typowner": OWNER, "typisdefined": True, "typtypmod": -1}
         fixed |= {"typinput": 1, "typoutput": 1, "typreceive": 1, "typsend": 1}
-        rows = [{**row, **fixed, "typcollation": _collation(int(row["oid"]))} for row in types()]
+        rows = []
+        for row in types():
+            array = str(row["typname"]).startswith("_")
+            more = {"typcollation": _collation(int(row["oid"]))} | ({"typinput": _ARRAY_IN} if array else {})
+            rows.append({**row, **fixed, **more})
         return rows + [
             {
                 **fixed,
