@@ -22,7 +22,6 @@ from sfumato.server.wire.statements import (
     ExecutePrepared,
     Explain,
     Nothing,
-    Prepare,
     Question,
     Show,
     Statement,
@@ -83,10 +82,8 @@ class Answering:
             case Show(name):
                 self._settings.get(name)
                 return Prepared(statement, (), (Column(name, oids.TEXT),))
-            case ExecutePrepared() | Prepare():
-                raise unsupported(
-                    "PREPARE and EXECUTE cannot themselves be prepared.", "Prepare the question by the protocol."
-                )
+            case ExecutePrepared():
+                raise unsupported("EXECUTE cannot itself be prepared.", "Bind the statement by the protocol.")
         return Prepared(statement)
 
     async def run(self, prepared: Prepared, values: Sequence[object]) -> Answer:

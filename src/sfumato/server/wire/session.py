@@ -182,6 +182,7 @@ class Session:
     # ── simple ──
 
     async def _simple(self, body: Body) -> None:
+        undo = self._settings.undo()  # one text is one transaction, unless it says otherwise
         try:
             text = body.text()
             body.end()
@@ -195,6 +196,8 @@ class Session:
                 await self._statement(offset, sql)
         except (Refusal, WireError) as error:
             self._fail(error)
+            if self._block.status == b"I":
+                undo()
         self._skipping = False
         self._portals.pop("", None)
         await self._ready()

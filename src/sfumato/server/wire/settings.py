@@ -148,6 +148,15 @@ class Settings:
         """Return every setting to the value that it began with."""
         self._values = _Values()
 
+    def undo(self) -> Callable[[], None]:
+        """Return what brings back every setting as it is now."""
+        values = self._values
+
+        def back() -> None:
+            self._values = values
+
+        return back
+
     def begin(self) -> None:
         """A transaction begins."""
         self._saved = [("", self._values)]
