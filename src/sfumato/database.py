@@ -1,6 +1,7 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -34,7 +35,10 @@ from sfumato.planning.quote import Quote, make_quote
 from sfumato.policy.canonical import policy_hash, words_about
 from sfumato.policy.policy import Policy, fold
 from sfumato.policy.reading import read_policy
+from sfumato.query.outline import Outline, outline
+from sfumato.query.parameters import bind, spelled_out
 from sfumato.query.parse import parse
+from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
@@ -130,14 +134,22 @@ class Database:
         return handle
 
     def ask(
-        self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None, key: str | None = None
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        delta: object = None,
+        key: str | None = None,
+        parameters: object = None,
     ) -> Release:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
         `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
         names this attempt, so that it can be taken up again after a crash without a second charge.
+        `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict.
         """
-        asked = self._prepare(sql, epsilon, within, delta)
+        asked = self._prepare(sql, epsilon, within, delta, parameters)
         if asked.plan.event is None:
             return self._free(asked)
         request = self._request(asked)
@@ -151,9 +163,28 @@ class Database:
             charge.settle(_stored(receipt, noisy, asked.wish))  # kept: asking again is free
         return release
 
-    def explain(self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None) -> Quote:
+    def explain(
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        delta: object = None,
+        parameters: object = None,
+    ) -> Quote:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
-        return make_quote(self._prepare(sql, epsilon, within, delta).plan)
+        return make_quote(self._prepare(sql, epsilon, within, delta, parameters).plan)
+
+    def outline(self, sql: str, types: Mapping[str, Type]) -> Outline:
+        """Return the columns and parameters of a question with their types, before it has values or a price."""
+        self._check_open()
+        return outline(sql, self._engine.catalog, types)
+
+    def columns(self) -> dict[str, dict[str, str]]:
+        """Return every table of the policy with its columns and their types, as questions may name them."""
+        self._check_open()
+        tables = self._engine.catalog.tables
+        return {name: dict(tables[name].columns) for name in sorted(tables) if self.policy.table(name) is not None}
 
     def reopen(self, receipt: str) -> Release:
         """Return an answer that this account was given before, by the id of its receipt. It is free."""
@@ -236,18 +267,21 @@ class Database:
     def __repr__(self) -> str:
         return f"Database({self.policy.name!r}{f', analyst={self.account!r}' if self.account else ''})"
 
-    def _prepare(self, sql: str, epsilon: object, within: object, delta: object) -> Prepared:
+    def _prepare(self, sql: str, epsilon: object, within: object, delta: object, parameters: object = None) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""
         self._check_open()
         engine = self._engine
-        query = parse(sql, engine.catalog)  # text -> our own algebra; nothing else goes further
+        bindings = bind(parameters)
+        query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         engine.check(private)
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
-        return Prepared(sql, plan, engine.prepare(plan), question(query, plan, words), engine, wish)
+        return Prepared(
+            spelled_out(sql, bindings), plan, engine.prepare(plan), question(query, plan, words), engine, wish
+        )
 
     def _cap(self) -> PrivacyLoss:
         analyst = self.policy.analyst(self.account) if self.account else None
