@@ -1,20 +1,19 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
-from sfumato.engines.connection import Limits
-from sfumato.engines.desk import evaluate
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.engine import Engine
-from sfumato.engines.registration import has_changed, snapshot, was_paid_for
+from sfumato.engines.after_noise import evaluate
+from sfumato.engines.engine import Engine, Job, Progress
+from sfumato.engines.opening import has_changed, open_engine, was_paid_for
 from sfumato.errors import (
     BadParameter,
     BadPolicy,
@@ -47,9 +46,6 @@ from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, exact_release, make_release
 
-Progress = Callable[[str, str], None]
-"""Is told the phase and the table while the bounded copy is built."""
-
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -57,7 +53,7 @@ class Prepared:
 
     sql: str
     plan: Plan
-    job: Any
+    job: Job
     """What the engine prepared, and runs after the charge."""
     question: str
     engine: Engine
@@ -65,20 +61,77 @@ class Prepared:
     wish: Wish
 
 
+class _Shared:
+    """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
+
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self.engine = engine
+        self.ledger = ledger
+        self._handles = 0
+        self._lock = Lock()
+
+    def take(self) -> None:
+        """Count one more handle."""
+        with self._lock:
+            self._handles += 1
+
+    def replace(self, engine: Engine) -> None:
+        """Answer from another snapshot from now on; questions that are under way keep theirs."""
+        with self._lock:
+            before, self.engine = self.engine, engine
+        before.retire()
+
+    def leave(self) -> None:
+        """Count one handle less."""
+        with self._lock:
+            self._handles -= 1
+            last = self._handles == 0
+        if last:
+            self.engine.close()
+            self.ledger.close()
+
+
 class Database:
     """A dataset under its policy, for one account. Threads may share it; close it, or use it as a context manager."""
 
     def __init__(
-        self, policy: Policy, account: str, engine: Engine, ledger: Ledger, source: Source, timing: str = TIMING
+        self,
+        policy: Policy,
+        account: str,
+        engine: Engine,
+        ledger: Ledger,
+        source: Source,
+        *,
+        shared: _Shared | None = None,
     ) -> None:
         self.policy = policy
         self.account = account
-        self._engine: Any = engine  # the audits look behind the protocol, at an engine that they know
+        self._shared = shared or _Shared(engine, ledger)
+        self._shared.take()
         self._ledger = ledger
         self._source = source
-        self._timing = timing
+        self.timing = TIMING
+        """What receipts say of how long answers take: a server that pads them says so."""
         self._policy_hash = policy_hash(policy)
         self._closed = False
+
+    @property
+    def _engine(self) -> Engine:
+        return self._shared.engine
+
+    def as_analyst(self, name: str) -> "Database":
+        """Return a handle for an analyst's account on the same snapshot and ledger; each handle is closed by itself."""
+        self._check_open()
+        if self.account:
+            raise BadParameter(
+                "An analyst cannot open another account.",
+                "An analyst spends from their own budget, and from no other's.",
+                "Open the database without `analyst`.",
+            )
+        account = account_of(self.policy, name)
+        handle = Database(self.policy, account, self._engine, self._ledger, self._source, shared=self._shared)
+        handle.timing = self.timing
+        return handle
 
     def ask(
         self,
@@ -155,16 +208,14 @@ class Database:
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
 
-        This handle answers from it at once, others when they are opened again.
+        This handle answers from it at once, and those made by `as_analyst`; others when they are opened again.
         Until it is complete, and if it cannot be taken, answers come from the one before. Questions that were answered
         about that one cost again.
         """
         self._require_owner("take a snapshot")
-        with snapshot(self.policy, progress or _silent, again=True) as taken:
-            registered = taken.keep(self._ledger.identity())
-        engine = DuckDB(self.policy, registered, Limits())
-        before, self._engine = self._engine, engine
-        before.retire()
+        with open_engine(self.policy, progress or _silent, again=True) as taken:
+            engine = taken.keep(self._ledger.identity())
+        self._shared.replace(engine)
         return engine.version
 
     def source_changed(self) -> bool:
@@ -186,15 +237,13 @@ class Database:
     def catalog(self) -> Catalog:
         """The tables that a question may name."""
         self._check_open()
-        catalog: Catalog = self._engine.catalog
-        return catalog
+        return self._engine.catalog
 
     @property
     def version(self) -> str:
         """The id of the snapshot that answers: random, and in every receipt."""
         self._check_open()
-        version: str = self._engine.version
-        return version
+        return self._engine.version
 
     def verify(self) -> Verified:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""
@@ -205,8 +254,7 @@ class Database:
         """Let go of the copy and the ledger. Closing twice is fine."""
         if not self._closed:
             self._closed = True
-            self._engine.close()
-            self._ledger.close()
+            self._shared.leave()
 
     def __enter__(self) -> Self:
         return self
@@ -222,7 +270,7 @@ class Database:
     def _prepare(self, sql: str, epsilon: object, within: object, delta: object, parameters: object = None) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""
         self._check_open()
-        engine: Engine = self._engine
+        engine = self._engine
         bindings = bind(parameters)
         query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
         with engine.public.one_question():  # what is free has limits
@@ -273,7 +321,7 @@ class Database:
             sequence,
             head,
             bits,
-            self._timing,
+            self.timing,
             self._source.name,
             declared_gamma(self._source),
             needed,
@@ -354,11 +402,10 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
             "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
         )
-    with snapshot(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
+    with open_engine(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
         ledger = open_ledger(policy, confirm, taken.ledger)
         try:
-            registered = taken.keep(ledger.identity())
-            engine = DuckDB(policy, registered, Limits())
+            engine = taken.keep(ledger.identity())
         except BaseException:
             ledger.close()
             raise

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.column_sql import Stored, column_sql
-from sfumato.engines.grid_sql import NotExact, Range, floating, unbounded, whole
+from sfumato.engines.duckdb.column import column_sql
+from sfumato.engines.duckdb.column import stored as as_stored
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.sql.grid import NotExact, Range, floating, unbounded, whole
 from sfumato.policy.policy import Bounds, Column, ColumnType
 from sfumato.sensitivity.clipping import Grid, to_grid
 
@@ -53,7 +55,7 @@ def test_floats_become_the_integers_of_the_grid(step: Fraction, width: int) -> N
     high = order.randint(low, width)
     values = HOSTILE + _near_ties(step, low, high, order)
     values += [struct.unpack("d", order.randbytes(8))[0] for _ in range(60)]
-    sql = floating("v", Range(step, low, high, clipped=True))
+    sql = floating("v", Range(step, low, high, clipped=True), DUCKDB)
     assert _computed(sql, pa.array(values, pa.float64())) == _expected(
         np.array(values), Grid(low * step, high * step, step)
     )
@@ -68,7 +70,7 @@ def test_decimals_become_the_integers_of_the_grid(scale: int, step: Fraction) ->
     digits = [max(min(number, 10**38 - 1), 1 - 10**38) for number in digits]
     values = [Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale)) for number in digits]
     column = Column("v", ColumnType.DECIMAL, Bounds(-300 * step, 1000 * step), step)
-    sql = column_sql(column, Stored("v", f"DECIMAL(38,{scale})"))
+    sql = column_sql(column, as_stored("v", f"DECIMAL(38,{scale})"))
     grid = column.grid
     assert grid is not None
     exact = [Fraction(number, 10**scale) for number in digits]
@@ -85,7 +87,7 @@ def test_integers_of_every_width_become_the_integers_of_the_grid(kind: str) -> N
         Column("v", ColumnType.INTEGER, Bounds(-3, 50), Fraction(1)),
         Column("v", ColumnType.DECIMAL, Bounds(Fraction(-4), Fraction(8)), Fraction(2)),
     ):
-        sql = column_sql(column, Stored("v", kind))
+        sql = column_sql(column, as_stored("v", kind))
         with duckdb.connect() as connection:
             rows = connection.execute(f"SELECT {sql} FROM (SELECT unnest([{listed}, NULL]) AS v)").fetchall()  # noqa: S608
         assert column.grid is not None
@@ -94,7 +96,7 @@ def test_integers_of_every_width_become_the_integers_of_the_grid(kind: str) -> N
 
 def test_without_bounds_what_does_not_fit_64_bits_is_absent() -> None:
     values = [2.0**63, -(2.0**63), 2.0**62, 1e300, 2.5, 3.5, math.nan]
-    assert _computed(floating("v", unbounded(Fraction(1))), pa.array(values)) == [
+    assert _computed(floating("v", unbounded(Fraction(1)), DUCKDB), pa.array(values)) == [
         None,
         -(2**63),
         2**62,
@@ -103,12 +105,12 @@ def test_without_bounds_what_does_not_fit_64_bits_is_absent() -> None:
         4,
         None,
     ]
-    sql = whole("v::HUGEINT", 0, 2**64, unbounded(Fraction(1)))
+    sql = whole("v::HUGEINT", 0, 2**64, unbounded(Fraction(1)), DUCKDB)
     assert _computed(sql, pa.array([2**63, 2**63 - 1, None], pa.uint64())) == [None, 2**63 - 1, None]
 
 
 def test_a_step_that_128_bits_cannot_apply_is_refused_before_any_value_is_seen() -> None:
     with pytest.raises(NotExact):
-        floating("v", unbounded(Fraction(1, 10**17)))
+        floating("v", unbounded(Fraction(1, 10**17)), DUCKDB)
     with pytest.raises(NotExact):
-        whole("v", 38, 10**38, unbounded(Fraction(1, 7 * 10**17)))
+        whole("v", 38, 10**38, unbounded(Fraction(1, 7 * 10**17)), DUCKDB)

@@ -10,18 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
-from sfumato.engines.registration import places_of
 from sfumato.errors import LedgerUnavailable
 from sfumato.policy.policy import Policy
+from sfumato.server.places import beside
 
 LARGEST = 64 << 20
 """A log of so many bytes is set aside as .1, in place of the one before it."""
 _LONGEST = 200
 
 
-def audit_path(policy: Policy) -> Path:
-    """Return where the log lies: beside the bounded copy."""
-    return places_of(policy).beside("audit")
+def audit_path(policy: Policy, file: Path | None = None) -> Path:
+    """Return where the log lies: beside the ledger, or beside the policy where the ledger is on a server."""
+    return beside(policy, "audit", file)
 
 
 class Audit:

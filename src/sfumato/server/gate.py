@@ -96,6 +96,7 @@ class Gate:
         self.grants = grants
         self.audit = audit
         self._owner = database
+        database.timing = self.timing
         self._watch = watch
         self._limits = limits or Limits()
         self._quantum = None if self.policy.padding is None else float(self.policy.padding)
@@ -159,8 +160,8 @@ class Gate:
     def _account_states(self) -> tuple["AccountState", ...]:
         found = []
         for analyst in self.policy.analysts:
-            seen = seen_by(self._owner, fold(analyst.name), self.timing)
-            found.append(AccountState(analyst.name, fold(analyst.name), seen.budget(), len(seen.history())))
+            with self._owner.as_analyst(analyst.name) as seen:
+                found.append(AccountState(analyst.name, fold(analyst.name), seen.budget(), len(seen.history())))
         return tuple(found)
 
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:
@@ -174,8 +175,10 @@ class Gate:
 
     def database(self, caller: Caller) -> Database:
         """Return the dataset as the caller's account sees it: one copy and one ledger for all."""
+        if not caller.account:
+            return self._owner
         if caller.account not in self._databases:
-            self._databases[caller.account] = seen_by(self._owner, caller.account, self.timing)
+            self._databases[caller.account] = self._owner.as_analyst(caller.account)
         return self._databases[caller.account]
 
     @property
@@ -198,7 +201,8 @@ class Gate:
         for pool in (self._questions, self._others):
             pool.shutdown(wait=False, cancel_futures=True)
         if not late:
-            self._owner.close()
+            for database in (*self._databases.values(), self._owner):
+                database.close()
             self.audit.close()
         return not late
 
@@ -286,11 +290,6 @@ class Gate:
             questions, others = max(1, self._limits.questions // 2), max(1, self._limits.others // 2)
             self._rooms[account] = _Room(asyncio.Semaphore(questions), asyncio.Semaphore(others), Pace())
         return self._rooms[account]
-
-
-def seen_by(owner: Database, account: str, timing: str) -> Database:
-    """Return a dataset as one account sees it, over the same copy and ledger."""
-    return Database(owner.policy, account, owner._engine, owner._ledger, owner._source, timing)
 
 
 def _busy() -> Busy:

@@ -1,7 +1,7 @@
 """Who may come in: one token and one password per account, kept as digests in a file that only its owner can read.
 
-The file lies beside the bounded copy: beside the ledger, or beside the data where the ledger is on a server. Servers on
-several machines over one PostgreSQL ledger have a file each, and a grant counts where it was given.
+The file lies beside the ledger, or beside the policy where the ledger is on a server. Servers on several machines over
+one PostgreSQL ledger have a file each, and a grant counts where it was given.
 
 A token is looked up by a digest under a secret of this file, so that nobody outside can aim at a digest; what is found
 is compared in constant time. An unknown user gets a salt that never changes, and a proof that never fits: nobody learns
@@ -19,12 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
-from sfumato.engines.private_file import write_whole
-from sfumato.engines.registration import places_of
 from sfumato.errors import GrantsDamaged, UnknownName, shown
-from sfumato.ledger.file_lock import FileLock
 from sfumato.policy.policy import Policy, fold
+from sfumato.private_files import FileLock, write_whole
 from sfumato.randomness.source import Source, read_exactly, system_source
+from sfumato.server.places import beside
 from sfumato.server.scram import ITERATIONS, SALT_BYTES, Verifier, make_verifier
 
 OWNER = ""
@@ -69,11 +68,10 @@ class _Kept:
 class Grants:
     """The grants of one policy. Threads and processes may share the file; what one writes the others see at once."""
 
-    def __init__(self, policy: Policy, source: Source | None = None) -> None:
+    def __init__(self, policy: Policy, file: Path | None = None, source: Source | None = None) -> None:
         self._policy = policy
         self._source = source or system_source()
-        places = places_of(policy)
-        self._path, self._lock_path = places.beside("grants"), places.beside("grants.lock")
+        self._path, self._lock_path = beside(policy, "grants", file), beside(policy, "grants.lock", file)
         self._reading = Lock()
         self._seen: tuple[int, ...] | None = None
         self._kept: _Kept | None = None

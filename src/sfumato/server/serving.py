@@ -4,13 +4,12 @@ import asyncio
 import logging
 import os
 import resource
+import shlex
 import signal
 import socket
-import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import uvicorn
@@ -28,14 +27,13 @@ from sfumato.server.origins import Origins
 from sfumato.server.protocol import Protocol
 from sfumato.server.tls import Tls, read_tls
 from sfumato.server.watch import PolicyWatch
+from sfumato.server.wire.serving import start
 
-_WIRE = "sfumato.server.wire.serving"
 _FILES = 65_536
 _CLOSING = 1
 """Seconds that connections have to end after the last answer has settled."""
 
 Say = Callable[[str], None]
-StartWire = Callable[[Gate, Grants, Policy, str, int, ssl.SSLContext | None], Awaitable[asyncio.Server]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def listening(place: Place) -> Iterator[Listener]:
 
 def serve(path: Path, database: Database, listener: Listener, say: Say) -> None:
     """Open a dataset to those who were granted access, until the process is told to stop."""
-    grants = Grants(database.policy)
+    grants = Grants(database.policy, path)
     grants.ready()
     with _silent():
         settled = asyncio.run(_run(path, database, grants, listener, say))
@@ -79,7 +77,7 @@ def serve(path: Path, database: Database, listener: Listener, say: Say) -> None:
 
 async def _run(path: Path, database: Database, grants: Grants, listener: Listener, say: Say) -> bool:
     policy, place, tls = database.policy, listener.place, listener.tls
-    gate = Gate(database, grants, Audit(audit_path(policy)), PolicyWatch(path, policy))
+    gate = Gate(database, grants, Audit(audit_path(policy, path)), PolicyWatch(path, policy))
     stop = asyncio.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(one, stop.set)
@@ -87,29 +85,18 @@ async def _run(path: Path, database: Database, grants: Grants, listener: Listene
     http = _http(gate, Origins("https" if tls else "http", _names(place, tls), ports[0]), tls)
     serving = asyncio.create_task(http.serve([listener.http]))
     listener.pg.close()  # its port is known to be free
-    wired = await _wire(gate, grants, policy, place.host, ports[1], tls.context if tls else None)
+    context, certificate = (tls.context, tls.certificate) if tls else (None, None)
+    wired = await start(gate, grants, policy, place.host, ports[1], context, certificate)
     while not http.started and not serving.done():
         await asyncio.sleep(0.01)
-    for line in lines(policy, place, ports if wired else (ports[0], 0), tls):
+    for line in lines(policy, place, ports, tls):
         say(line)
     await stop.wait()
     settled = await gate.stop()
-    if wired is not None:
-        wired.close()
+    wired.close()
     http.should_exit = True
     await serving
     return settled
-
-
-async def _wire(
-    gate: Gate, grants: Grants, policy: Policy, host: str, port: int, context: ssl.SSLContext | None
-) -> asyncio.Server | None:
-    """Start the PostgreSQL wire protocol."""
-    try:
-        start: StartWire = import_module(_WIRE).start
-    except ModuleNotFoundError:
-        return None
-    return await start(gate, grants, policy, host, port, context)
 
 
 class _Server(uvicorn.Server):
@@ -168,13 +155,11 @@ def lines(policy: Policy, place: Place, ports: tuple[int, int], tls: Tls | None)
         host = tls.names[0]
     page = url("https" if tls else "http", host, ports[0])
     user = policy.analysts[0].name if policy.analysts else "NAME"
-    said = [page]
-    if ports[1]:
-        address = url("postgresql", host, ports[1], user, policy.name)
-        said += [address, f"psql:    PGOPTIONS=\"-c sfumato.epsilon=0.1\" psql '{address}'"]
-    said.append(f"Python:  sfumato.connect({page!r}, token=TOKEN).ask(SQL, epsilon='0.1')")
+    address = url("postgresql", host, ports[1], user, policy.name)
+    psql = f"psql:    PGOPTIONS='-c sfumato.epsilon=0.1' psql {shlex.quote(address)}"
+    python = f"Python:  sfumato.connect({page!r}, token=TOKEN).ask(SQL, epsilon='0.1')"
     granted = f"sfumato grant POLICY {user}" if policy.analysts else "add [analysts.NAME] to the policy, then grant"
-    return [*said, f"access:  {granted}", "Stop it with Ctrl-C."]
+    return [page, address, psql, python, f"access:  {granted}", "Stop it with Ctrl-C."]
 
 
 @contextmanager

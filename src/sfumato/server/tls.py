@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from sfumato.errors import BadParameter, shown
 
@@ -17,16 +18,18 @@ class Tls:
     context: ssl.SSLContext = field(repr=False)
     names: tuple[str, ...]
     """The hosts that it is for, in lower case."""
+    certificate: bytes
+    """The server's own, in DER."""
 
 
 def read_tls(certificate: Path, key: Path) -> Tls:
     """Read a certificate chain and its private key, in PEM."""
-    names = _names(certificate)
+    found = _valid(certificate)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
-        return Tls(context, names)
+        return Tls(context, _hosts(found), found.public_bytes(Encoding.DER))
     except (OSError, ValueError):  # ssl.SSLError is an OSError
         pass
     raise BadParameter(
@@ -40,7 +43,7 @@ def _no_password() -> str:
     raise ValueError  # nobody is there to type one
 
 
-def _names(path: Path) -> tuple[str, ...]:
+def _valid(path: Path) -> x509.Certificate:
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError):
@@ -60,7 +63,7 @@ def _names(path: Path) -> tuple[str, ...]:
             "No client would trust it.",
             "Give one that is valid today.",
         )
-    return _hosts(certificate)
+    return certificate
 
 
 def _hosts(certificate: x509.Certificate) -> tuple[str, ...]:

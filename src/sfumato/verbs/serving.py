@@ -25,10 +25,10 @@ def grant(policy: Path, name: str | None, owner: bool) -> None:
     from sfumato.server.grants import Grants
 
     account = _account(name, owner)
-    secrets = Grants(read_policy(policy)).grant(account)
-    click.echo(f"token: {secrets.token}")
+    given = Grants(read_policy(policy), policy).grant(account)
+    click.echo(f"token: {given.token}")
     if account:
-        click.echo(f"password: {secrets.password}")
+        click.echo(f"password: {given.password}")
     click.echo("Shown once: keep them now. The token is for HTTP and the browser, the password for psql.", err=True)
 
 
@@ -42,7 +42,7 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
     from sfumato.server.grants import Grants
 
     account = _account(name, owner)
-    revoked = Grants(read_policy(policy)).revoke(account)
+    revoked = Grants(read_policy(policy), policy).revoke(account)
     who = account or "the owner"
     click.echo(f"Revoked what {who} had." if revoked else f"Nothing was granted to {who}.")
 

@@ -56,7 +56,7 @@ def owner_page(desk: OwnerDesk) -> Html:
     return page("Owner", body, desk.dataset)
 
 
-def _granted(name: str, secrets: Secrets) -> Html:
+def _granted(name: str, given: Secrets) -> Html:
     return tag(
         "section",
         tag("h2", f"New access for {name}"),
@@ -64,9 +64,9 @@ def _granted(name: str, secrets: Secrets) -> Html:
         tag(
             "dl",
             tag("dt", "token"),
-            tag("dd", tag("code", secrets.token)),
+            tag("dd", tag("code", given.token)),
             tag("dt", "password"),
-            tag("dd", tag("code", secrets.password)),
+            tag("dd", tag("code", given.password)),
         ),
         class_="card notice",
         role="status",

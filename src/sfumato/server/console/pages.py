@@ -164,9 +164,9 @@ async def owner_grant(request: Request) -> Response:
     name = (await _form(request)).get("name", "")
     if name == OWNER:
         raise BadParameter("Who is meant?", "The owner's own token is drawn on the machine.", "Choose an analyst.")
-    secrets: Secrets = await gate.work(caller, lambda: gate.grants.grant(name))
+    given: Secrets = await gate.work(caller, lambda: gate.grants.grant(name))
     desk = await _owner_desk(gate, caller)
-    return _html(owner_page(replace(desk, granted=(name, secrets))))
+    return _html(owner_page(replace(desk, granted=(name, given))))
 
 
 async def owner_revoke(request: Request) -> Response:
