@@ -125,7 +125,10 @@ class Catalogue:
 
     @staticmethod
     def _calls_set(sql: str) -> bool:
-        return re.search(r"\bfrom\s+(generate_series|unnest)\s*\(|\bvalues\b", sql, re.IGNORECASE) is not None
+        return (
+            re.search(r"\bfrom\s+(generate_series|unnest)\s*\(|\bvalues\b|\brecursive\b", sql, re.IGNORECASE)
+            is not None
+        )
 
     @staticmethod
     def _tables(tree: exp.Expr) -> tuple[bool, bool]:
@@ -144,7 +147,8 @@ class Catalogue:
         return own, others
 
     def _is_about_session(self, tree: exp.Expr) -> bool:
-        if isinstance(tree, exp.Values):
+        shared = tree.args.get("with_")
+        if isinstance(tree, exp.Values) or (shared is not None and shared.args.get("recursive")):
             return True
         for node in tree.walk():
             name = str(node.this).lower() if isinstance(node, exp.Anonymous) else BARE.get(type(node).__name__, "")
