@@ -17,6 +17,7 @@ from sfumato.analysis.scalar import columns as columns_read
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql
+from sfumato.policy.policy import fold
 from sfumato.query.expression import Position
 from sfumato.query.relation import (
     Aggregate,
@@ -133,7 +134,7 @@ def _owner_name(table: Table) -> str:
 
 def _check_unit(options: Options, table: Table, position: Position) -> None:
     wanted = options.privacy_unit_column
-    if wanted is not None and wanted != table.unit:
+    if wanted is not None and (table.unit is None or fold(wanted) != fold(table.unit)):
         raise LoosenedPolicy(
             f"{at(position)}the query names another privacy unit than the policy does for {table.name}.",
             "Whom a table protects is the owner's to say.",

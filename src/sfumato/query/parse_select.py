@@ -183,7 +183,8 @@ def _chosen(part: exp.Expr, items: list[Item], frame: Frame, where: Place, alias
     name = name_of(part.this)
     if not aliases_first and frame.scope.candidates(None, name):
         return None
-    named = [item for item in items if item.name == str(name)] or [i for i in items if name.matches(i.name)]
+    meant = name.chosen(item.name for item in items)
+    named = [item for item in items if item.name in meant]
     if aliases_first and not any(item.alias for item in named) and frame.scope.candidates(None, name):
         return None
     if len({item.value for item in named}) > 1:

@@ -42,6 +42,11 @@ class Reader:
     known: Mapping[str, Definition]
     read_query: Callable[[exp.Expr, Reading, Mapping[str, Definition]], Block]
 
+    def defined(self, name: Name) -> Definition | None:
+        """Return the WITH clause that a name means; a table that is spelled exactly so comes before another case."""
+        exact = self.known.get(str(name))
+        return exact if exact is not None or str(name) in self.reading.catalog.tables else lookup(name, self.known)
+
     def private_tables(self, node: exp.Expr) -> bool:
         """Whether a subquery reads a private table; a name that is unknown counts as one."""
         tables = self.reading.catalog.tables
@@ -150,7 +155,7 @@ def _table(node: exp.Expr, reader: Reader) -> Source:
         )
     name, (alias, columns) = name_of(node.this), _alias(node, reading)
     schema = node.args.get("db")
-    definition = reader.known.get(str(name)) if schema is None else None
+    definition = reader.defined(name) if schema is None else None
     if definition is not None:
         reading.used.add(id(definition.node))
         block = _unordered(reader.read_query(definition.node.this, reading, definition.known))
@@ -170,7 +175,7 @@ def _scan(name: Name, schema: exp.Expr | None, where: Place, reading: Reading) -
     table = lookup(name, tables)
     if table is None:
         raise where.unknown("table", str(name), sorted(tables), "The policy does not declare it.")
-    key = next(key for key, value in tables.items() if value is table and name.matches(key))
+    (key,) = name.chosen(tables)
     columns = tuple((column, Type(type)) for column, type in table.columns.items())
     scan = Scan(key, reading.label(key), columns, where.at)
     return Block(scan, (), tuple(Named(column.name, column) for column in scan.columns))
@@ -279,12 +284,11 @@ def _using(
     scope = _together(left.scope, right.scope, where)
     conditions: list[Expression] = []
     merged: list[Entry] = []
+    halves: list[Entry] = []
     for name in names:
         pair = [side.scope.find(None, name, where) for side in (left, right)]
+        halves += [entry for side in (left, right) for entry in side.scope.candidates(None, name)]
         conditions.append(compare(Function.EQUAL, pair[0], pair[1], where))
         merged.append(Entry(None, str(name), pair[1] if swapped else pair[0]))
-    hidden = tuple(
-        replace(entry, bare=entry.bare and not any(name.matches(entry.name) for name in names))
-        for entry in scope.entries
-    )
+    hidden = tuple(replace(entry, bare=entry.bare and entry not in halves) for entry in scope.entries)
     return tuple(conditions), replace(scope, entries=(*merged, *hidden))
