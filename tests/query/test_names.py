@@ -44,9 +44,10 @@ def test_names_of_the_answer_may_repeat_and_columns_of_the_relation_may_not() ->
 
 def test_names_match_whatever_their_case_quoted_or_not() -> None:
     for sql in ('SELECT "age" FROM "visits"', 'SELECT "Age" FROM "VISITS"', 'SELECT "Visits"."AGE" FROM visits'):
-        assert canonical(parse(sql, CLINIC)).split(" -> ")[0] == canonical(parse("SELECT AGE FROM Visits", CLINIC)).split(
-            " -> "
-        )[0]
+        assert (
+            canonical(parse(sql, CLINIC)).split(" -> ")[0]
+            == canonical(parse("SELECT AGE FROM Visits", CLINIC)).split(" -> ")[0]
+        )
     assert parse('SELECT "odd name" FROM visits', CLINIC).names == ("odd name",)
     with pytest.raises(UnknownName):
         parse("SELECT odd name FROM visits", CLINIC)
@@ -77,7 +78,9 @@ def test_what_is_spelled_exactly_so_comes_before_what_differs_in_case() -> None:
 
 
 def test_a_with_name_and_an_alias_match_whatever_their_case() -> None:
-    assert "scan staff" in str(parse('WITH "Depts" AS (SELECT dept FROM staff) SELECT d.Dept FROM depts AS "D"', CLINIC))
+    assert "scan staff" in str(
+        parse('WITH "Depts" AS (SELECT dept FROM staff) SELECT d.Dept FROM depts AS "D"', CLINIC)
+    )
 
 
 def test_a_column_declared_in_capitals_is_found_without_quotes_when_no_other_could_be_meant() -> None:

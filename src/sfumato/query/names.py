@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier. Unquoted it is called by its small letters, quoted as written; either is found whatever its case."""
+    """An identifier: called by its small letters, or in quotes as it is written. It is found whatever its case."""
 
     text: str
     quoted: bool = False

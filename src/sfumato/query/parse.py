@@ -1,5 +1,6 @@
 """SQL text becomes a Query of our own algebra; nothing of the text or of its parser goes further."""
 
+from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
 from sfumato.query.names import unique
 from sfumato.query.parse_reading import Reading
@@ -7,10 +8,19 @@ from sfumato.query.parse_select import read_query
 from sfumato.query.parse_tree import read_tree
 from sfumato.query.placement import filtered
 from sfumato.query.relation import Named, Project, Query
+from sfumato.query.reserved import unquoted
 
 
 def parse(sql: str, catalog: Catalog) -> Query:
     """Return the question that `sql` asks, or refuse it by name and place. Depends on the text and catalog alone."""
+    try:
+        return _parse(sql, catalog)
+    except (BadSql, UnknownName, UnsupportedSql) as refusal:
+        reason: Refusal = unquoted(sql, catalog, _parse) or refusal
+    raise reason
+
+
+def _parse(sql: str, catalog: Catalog) -> Query:
     tree, options = read_tree(sql)
     reading = Reading(sql, catalog)
     block = read_query(tree, reading, {})

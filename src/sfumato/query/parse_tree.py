@@ -13,6 +13,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from sfumato.errors import Refusal
 from sfumato.query.parse_options import cut_options
 from sfumato.query.position import place
 from sfumato.query.relation import Options
@@ -51,6 +52,8 @@ _FOREIGN = {
     TokenType.FARROW: "a named argument",
     TokenType.SESSION_PARAMETER: "a parameter",
 }
+
+_PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
 
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
@@ -119,6 +122,17 @@ def read_tree(text: str) -> tuple[exp.Query, Options]:
     _locate(tree)
     _check_depth(tree, text)
     return tree, options
+
+
+def keywords(text: str) -> list[tuple[int, int]]:
+    """Return where the words stand that SQL has a use of its own for; nothing where the text has no words."""
+    try:
+        tokens = _tokens(_without_comments(text))
+    except Refusal:
+        return []
+    return [
+        (token.start, token.end + 1) for token in tokens if token.token_type not in _PLAIN and token.text.isidentifier()
+    ]
 
 
 def span(node: exp.Expr) -> tuple[int, int]:

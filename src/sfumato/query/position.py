@@ -8,6 +8,8 @@ from sfumato.errors import BadSql, QueryTooLarge, Refusal, UnknownName, Unsuppor
 from sfumato.query.expression import Position
 
 LONGEST_QUOTE = 60
+LONGEST_EXAMPLE = 600
+"""A remedy may hold a whole question to be asked instead, up to so many characters."""
 
 R = TypeVar("R", bound=Refusal)
 
@@ -60,3 +62,13 @@ def quoted(fragment: str) -> str:
     head = " ".join(fragment[: 4 * LONGEST_QUOTE].split())
     clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in head)
     return f"`{clean}`" if len(clean) <= LONGEST_QUOTE else f"`{clean[: LONGEST_QUOTE - 1]}…`"
+
+
+def example(sql: str) -> str:
+    """Return a question as the end of a remedy, on one line; nothing where it is too long to be read there.
+
+    >>> example("SELECT 1")
+    ': `SELECT 1`'
+    """
+    line = " ".join(sql.split())
+    return f": `{line}`" if len(line) <= LONGEST_EXAMPLE and line.isprintable() and "`" not in line else ""
