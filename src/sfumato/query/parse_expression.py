@@ -7,6 +7,7 @@ from functools import partial
 from sqlglot import exp
 
 from sfumato.query.arithmetic import arithmetic, negate
+from sfumato.query.declared import check_compared
 from sfumato.query.expression import Call, Case, Expression, Literal
 from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
 from sfumato.query.literal import interval, number
@@ -17,6 +18,8 @@ from sfumato.query.parse_types import cast_to
 from sfumato.query.position import Place
 from sfumato.query.resolve import alike, call, case, compare, fit, truth
 from sfumato.query.types import Type
+
+_EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,15 @@ def _comparison(function: Function, node: exp.Expr, frame: Frame, swapped: bool 
     frame.reading.only(node, "this", "expression")
     left, right = _read(node.this, frame), _read(node.expression, frame)
     pair = (right, left) if swapped else (left, right)
+    if function in _EQUALITIES:
+        _check_equal(left, right, frame, _place(node, frame))
     return compare(function, *pair, _place(node, frame))
+
+
+def _check_equal(left: Expression, right: Expression, frame: Frame, where: Place) -> None:
+    """Refuse an equality that the policy alone decides."""
+    for column, other in ((left, right), (right, left)):
+        check_compared(column, other, frame.reading.declared(column), where)
 
 
 def _not_distinct(node: exp.Expr, frame: Frame) -> Expression:
@@ -214,7 +225,10 @@ def _in(node: exp.Expr, frame: Frame) -> Expression:
         )
     if not items:
         raise where.bad("the list is empty.", "IN needs at least one value.", "Write IN (value, …).")
-    arguments = alike([_read(node.this, frame), *(_read(item, frame) for item in items)], where)
+    tested, listed = _read(node.this, frame), [_read(item, frame) for item in items]
+    for item, part in zip(listed, items, strict=True):
+        check_compared(tested, item, frame.reading.declared(tested), _place(part, frame))
+    arguments = alike([tested, *listed], where)
     return Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
 
 
@@ -267,6 +281,7 @@ def _case(node: exp.Expr, frame: Frame) -> Expression:
     for branch in node.args["ifs"]:
         when = _read(branch.this, frame)
         if subject is not None:
+            _check_equal(subject, when, frame, _place(branch.this, frame))
             when = compare(Function.EQUAL, frame.reading.settle(subject, node), when, where)
         branches.append((when, _read(branch.args.get("true"), frame)))
     return case(branches, _read(node.args.get("default"), frame), where)

@@ -6,7 +6,8 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sfumato.query.catalog import Catalog
-from sfumato.query.expression import Expression, Position, walk
+from sfumato.query.declared import Declared
+from sfumato.query.expression import Column, Expression, Position, walk
 from sfumato.query.names import Name, free
 from sfumato.query.parse_tree import DEEPEST, span
 from sfumato.query.position import Place, place
@@ -25,6 +26,7 @@ class Reading:
         self.catalog = catalog
         self.used = set() if used is None else used  # the WITH definitions that have been read
         self._labels: set[str] = set()
+        self._declared: dict[tuple[str, str], Declared] = {}
         self._joins = 0
         self._nodes = 0
 
@@ -41,6 +43,15 @@ class Reading:
         label = free(name, self._labels)
         self._labels.add(label)
         return label
+
+    def declare(self, label: str, name: str, declared: Declared | None) -> None:
+        """Note what the policy says a column can hold."""
+        if declared is not None:
+            self._declared[label, name] = declared
+
+    def declared(self, expression: Expression) -> Declared | None:
+        """Return what the policy says an expression can hold; None where it is no column, or nothing is said."""
+        return self._declared.get((expression.of, expression.name)) if isinstance(expression, Column) else None
 
     def count_join(self, node: exp.Expr) -> None:
         """Count a join, those of inlined subqueries included."""

@@ -131,6 +131,8 @@ def _grouped(node: exp.Select, block: Block, items: list[Item], frame: Frame) ->
         order = [(replace(key, expression=group.over(key.expression, by)), by) for key, by in order]
         pending = () if condition is None else (group.over(condition, having),)
         named = tuple(Named(f"k{i}", key) for i, key in enumerate(keys, 1))
+        for key in named:
+            reading.declare(group.label, key.name, reading.declared(key.expression))
         source = filtered(block.relation, block.pending)
         relation = Aggregate(source, group.label, named, tuple(measures.found), reading.at(node))
         block = Block(relation, pending, ())
@@ -250,6 +252,8 @@ def _distinct(
                 "ORDER BY uses what SELECT DISTINCT does not show.", "It has many values.", "Select it, or drop it."
             )
     named = tuple(Named(columns[value].name, value) for value in values)
+    for group_key in named:
+        reading.declare(label, group_key.name, reading.declared(group_key.expression))
     relation = Aggregate(filtered(block.relation, block.pending), label, named, (), reading.at(node))
     return (
         Block(relation, (), ()),

@@ -178,6 +178,8 @@ def _scan(name: Name, schema: exp.Expr | None, where: Place, reading: Reading) -
     (key,) = name.chosen(tables)
     columns = tuple((column, Type(type)) for column, type in table.columns.items())
     scan = Scan(key, reading.label(key), columns, where.at)
+    for column in table.columns:
+        reading.declare(scan.label, column, table.declared(column))
     return Block(scan, (), tuple(Named(column.name, column) for column in scan.columns))
 
 
@@ -256,6 +258,8 @@ def _plain(source: Source, reading: Reading) -> Source:
     values = list(dict.fromkeys(entry.expression for entry in entries))
     items = tuple(Named(f"c{i}", fit_null(value, place(reading.text, 0, 0))) for i, value in enumerate(values, 1))
     project = Project(relation, reading.label("select"), items)
+    for item in items:
+        reading.declare(project.label, item.name, reading.declared(item.expression))
     columns = dict(zip(values, project.columns, strict=True))
     entries = tuple(replace(entry, expression=columns[entry.expression]) for entry in entries)
     return Source(project, (), replace(source.scope, entries=entries))
