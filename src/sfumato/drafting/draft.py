@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from sfumato.drafting.literals import number_text, value_text
 from sfumato.drafting.schema import Seen, SeenColumn, SeenTable
-from sfumato.errors import BadParameter, UnknownName, shown
-from sfumato.policy.entry import suggestion
+from sfumato.errors import BadParameter, UnknownName, shown, suggestion
 from sfumato.policy.policy import ColumnType, fold
 
 Wish = TypeVar("Wish")

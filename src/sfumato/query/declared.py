@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import date, datetime
-from difflib import get_close_matches
 from fractions import Fraction
 
-from sfumato.errors import BadSql
+from sfumato.errors import BadSql, nearest
 from sfumato.query.expression import Column, Expression, Literal, Value, identifier
 from sfumato.query.literal import convert
 from sfumato.query.position import Place
@@ -78,8 +77,7 @@ def _remedy(name: str, wrong: Literal, declared: Declared) -> str:
         return "Use another column."
     close: list[str] = []
     if isinstance(wrong.value, str):
-        texts = {value.lower(): value for value in declared.values if isinstance(value, str)}
-        close = [texts[text] for text in get_close_matches(wrong.value.lower(), texts, n=1)]
+        close = nearest(wrong.value, (value for value in declared.values if isinstance(value, str)))
     if close:
         return f"Did you mean {name} = {_written(close[0])}?"
     return f"Compare with one of them, for example {name} = {_written(declared.values[0])}."
