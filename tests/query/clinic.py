@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sfumato.query.declared import Declared
+from sfumato.query.declared import Admitted
 
 
 @dataclass(frozen=True)
@@ -13,9 +13,9 @@ class ClinicTable:
     columns: Mapping[str, str]
     public: bool = False
     unit: str | None = None
-    values: Mapping[str, Declared] = field(default_factory=dict)
+    values: Mapping[str, Admitted] = field(default_factory=dict)
 
-    def declared(self, column: str) -> Declared | None:
+    def declared(self, column: str) -> Admitted | None:
         """Return what a column can hold."""
         return self.values.get(column)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.query.clinic import Clinic, ClinicTable
 
 from sfumato.errors import BadSql
-from sfumato.query.declared import Bounded, Listed
+from sfumato.query.declared import DeclaredBounds, DeclaredValues
 from sfumato.query.parse import parse
 
 PANEL = Clinic(
@@ -29,14 +29,14 @@ PANEL = Clinic(
             },
             unit="id",
             values={
-                "race": Listed((0, 1)),
-                "code": Listed(("0", "1")),
-                "dept": Listed((*(f"d{i}" for i in range(20)), "Surgery")),
-                "age": Bounded(0, 110),
-                "cost": Bounded(Fraction(0), Fraction(5000)),
-                "day": Bounded(date(2024, 1, 1), date(2024, 12, 31)),
-                "seen": Bounded(datetime(2024, 1, 1), datetime(2024, 12, 31)),
-                "smokes": Listed((False, True)),
+                "race": DeclaredValues((0, 1)),
+                "code": DeclaredValues(("0", "1")),
+                "dept": DeclaredValues((*(f"d{i}" for i in range(20)), "Surgery")),
+                "age": DeclaredBounds(0, 110),
+                "cost": DeclaredBounds(Fraction(0), Fraction(5000)),
+                "day": DeclaredBounds(date(2024, 1, 1), date(2024, 12, 31)),
+                "seen": DeclaredBounds(datetime(2024, 1, 1), datetime(2024, 12, 31)),
+                "smokes": DeclaredValues((False, True)),
             },
         )
     }

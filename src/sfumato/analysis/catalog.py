@@ -10,7 +10,7 @@ from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Item
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import Scalar
-from sfumato.query.declared import Bounded, Declared, Listed
+from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
 from sfumato.query.expression import Value
 from sfumato.query.types import Type
 
@@ -56,18 +56,18 @@ class Table:
         """Every column with its type."""
         return {field.name: str(field.facts.type) for field in self.fields}
 
-    def declared(self, column: str) -> Declared | None:
+    def declared(self, column: str) -> Admitted | None:
         """Return what the policy says a private column can hold."""
         field = self.field(column)
         facts, cells = field.facts, field.cells
         if self.public or facts.kind in {Kind.UNIT, Kind.REAL}:
             return None
         if cells is not None and (len(cells) <= _FEW or len(cells) < facts.span):
-            return Listed(tuple(value_of(cell, facts) for cell in cells))
+            return DeclaredValues(tuple(value_of(cell, facts) for cell in cells))
         if not facts.bounded:
             return None
         low, high = value_of(facts.low, facts), value_of(facts.high, facts)
-        return Bounded(low, high)  # type: ignore[arg-type]
+        return DeclaredBounds(low, high)  # type: ignore[arg-type]
 
     def field(self, name: str) -> Field:
         """Return the column of this name."""

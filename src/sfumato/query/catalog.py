@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from sfumato.query.declared import Declared
+from sfumato.query.declared import Admitted
 
 
 class Table(Protocol):
@@ -21,7 +21,7 @@ class Table(Protocol):
     def unit(self) -> str | None:
         """The column that names the privacy unit; None in a public table, or where each row is its own person."""
 
-    def declared(self, column: str) -> Declared | None:
+    def declared(self, column: str) -> Admitted | None:
         """What the policy says a column of people can hold; None where it says nothing, or nobody is protected."""
 
 

@@ -14,7 +14,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class DeclaredValues:
     """A column with declared values: whatever else the data holds is absent."""
 
     values: tuple[Value, ...]
@@ -29,7 +29,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
+class DeclaredBounds:
     """A column with bounds: values beyond are moved to the nearer one."""
 
     low: int | Fraction | date
@@ -44,10 +44,10 @@ class Bounded:
         return f"The policy declares its bounds, {ends}; values beyond are moved to the nearer of the two."
 
 
-Declared = Listed | Bounded
+Admitted = DeclaredValues | DeclaredBounds
 
 
-def check_compared(column: Expression, other: Expression, declared: Declared | None, place: Place) -> None:
+def check_compared(column: Expression, other: Expression, declared: Admitted | None, place: Place) -> None:
     """Refuse to compare a column with a literal that it can never be equal to."""
     if declared is None or not isinstance(column, Column) or not isinstance(other, Literal) or other.value is None:
         return
@@ -70,8 +70,8 @@ def _as(literal: Literal, type: Type, place: Place) -> Literal | None:
         return None
 
 
-def _remedy(name: str, wrong: Literal, declared: Declared) -> str:
-    if isinstance(declared, Bounded):
+def _remedy(name: str, wrong: Literal, declared: Admitted) -> str:
+    if isinstance(declared, DeclaredBounds):
         return f"Compare with a value between them, for example {name} = {_written(declared.high)}."
     if not declared.values:
         return "Use another column."

@@ -1,5 +1,7 @@
 """SQL text becomes a Query of our own algebra; nothing of the text or of its parser goes further."""
 
+from collections.abc import Callable
+
 from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
 from sfumato.query.names import unique
@@ -14,15 +16,24 @@ from sfumato.query.reserved import unquoted
 def parse(sql: str, catalog: Catalog) -> Query:
     """Return the question that `sql` asks, or refuse it by name and place. Depends on the text and catalog alone."""
     try:
-        return _parse(sql, catalog)
+        return _parse(sql, catalog, lambda other: _accepts(other, catalog))
     except (BadSql, UnknownName, UnsupportedSql) as refusal:
-        reason: Refusal = unquoted(sql, catalog, _parse) or refusal
+        reason: Refusal = unquoted(sql, catalog, lambda other: _accepts(other, catalog)) or refusal
     raise reason
 
 
-def _parse(sql: str, catalog: Catalog) -> Query:
+def _accepts(sql: str, catalog: Catalog) -> bool:
+    """Whether a text that a remedy would show is a question. No remedy is looked for inside of another."""
+    try:
+        _parse(sql, catalog, lambda _: False)
+    except Refusal:
+        return False
+    return True
+
+
+def _parse(sql: str, catalog: Catalog, accepts: Callable[[str], bool]) -> Query:
     tree, options = read_tree(sql)
-    reading = Reading(sql, catalog)
+    reading = Reading(sql, catalog, accepts)
     block = read_query(tree, reading, {})
     names = tuple(output.name for output in block.outputs)
     items = (Named(name, output.expression) for name, output in zip(unique(names), block.outputs, strict=True))

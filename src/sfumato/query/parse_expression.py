@@ -17,6 +17,7 @@ from sfumato.query.parse_reading import MOST_ITEMS, Reading, name_of
 from sfumato.query.parse_types import cast_to
 from sfumato.query.position import Place
 from sfumato.query.resolve import alike, call, case, compare, fit, truth
+from sfumato.query.rewriting import first_asked, joined, listed
 from sfumato.query.types import Type
 
 _EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM})
@@ -376,17 +377,27 @@ def _where(frame: Frame, node: exp.Expr) -> Expression:
 
 
 def _subquery(node: exp.Expr, frame: Frame) -> Expression:
-    where = _place(node, frame)
+    where, reading = _place(node, frame), frame.reading
+    tested = isinstance(node, exp.In | exp.Exists)
+    join = joined(node, reading.catalog) if tested else None
+    if join is not None and reading.accepts(join):
+        raise where.unsupported(
+            "a subquery in a condition is not supported.",
+            "Subqueries stand in FROM or WITH.",
+            reading.shown("Join it instead.", join),
+        )
     if frame.private_tables(node):
         raise where.unsupported(
-            "a value or list that is itself read from private data cannot be used here.",
+            f"{'a list' if tested else 'a value'} that is itself read from people's rows cannot be used here.",
             "It would be used without noise.",
-            "Ask for it first, and write the answer as a number or a list of values.",
+            reading.shown("Ask for it first, and write its values into a list.", listed(node))
+            if tested
+            else reading.shown("Ask for it first, and write the answer as a number.", first_asked(node)),
         )
     raise where.unsupported(
         "a subquery in an expression is not supported.",
         "Subqueries stand in FROM or WITH.",
-        "Join the table instead, or ask for the value first and write it here.",
+        reading.shown("Ask for it first, which is free, and write the answer here.", first_asked(node)),
     )
 
 

@@ -84,7 +84,7 @@ def _check_unused(node: exp.Expr, reading: Reading, known: _Known) -> None:
     clause = node.args.get("with_")
     for definition in reversed(clause.expressions if clause is not None else []):
         if id(definition) not in reading.used:
-            apart = Reading(reading.text, reading.catalog, reading.used)
+            apart = Reading(reading.text, reading.catalog, reading.accepts, reading.used)
             read_query(definition.this, apart, known[str(name_of(definition.args["alias"].this))].known)
 
 

@@ -83,16 +83,19 @@ class _Parser(PostgresParser):
         return made
 
     def _parse_function_call(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        opening = self._curr
-        made = super()._parse_function_call(*args, **kwargs)
-        if isinstance(made, exp.Expr) and opening is not None and self._prev is not None:
-            made.meta["first"] = opening.start
-            made.meta["last"] = self._prev.end
-        return made
+        return self._placed(self._curr, super()._parse_function_call(*args, **kwargs))
 
     def _parse_select(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        opening = self._curr
-        made = super()._parse_select(*args, **kwargs)
+        return self._placed(self._curr, super()._parse_select(*args, **kwargs))
+
+    def _parse_grouping_sets(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        return self._placed(self._curr, super()._parse_grouping_sets(*args, **kwargs))
+
+    def _parse_cube_or_rollup(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        return self._placed(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
+
+    def _placed(self, opening: Token | None, made: Any) -> Any:
+        """Return what was made between this token and the one that was read last, with its place."""
         if isinstance(made, exp.Expr) and opening is not None and self._prev is not None:
             made.meta["first"] = opening.start
             made.meta["last"] = self._prev.end

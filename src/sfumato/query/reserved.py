@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
-from sfumato.errors import BadSql, Refusal
+from sfumato.errors import BadSql
 from sfumato.policy.policy import fold
 from sfumato.query.catalog import Catalog
 from sfumato.query.parse_tree import keywords
 from sfumato.query.position import example, place
-from sfumato.query.relation import Query
 
 _MOST = 8
 """So many places are tried one by one and in pairs; whoever needs more has other troubles."""
@@ -16,7 +15,7 @@ _MOST = 8
 Span = tuple[int, int]
 
 
-def unquoted(sql: str, catalog: Catalog, parse: Callable[[str, Catalog], Query]) -> BadSql | None:
+def unquoted(sql: str, catalog: Catalog, accepts: Callable[[str], bool]) -> BadSql | None:
     """Return the refusal that names the word to quote, or None where quotes around names do not help."""
     if not isinstance(sql, str):
         return None
@@ -24,9 +23,7 @@ def unquoted(sql: str, catalog: Catalog, parse: Callable[[str, Catalog], Query])
     spans = [span for span in keywords(sql) if fold(sql[slice(*span)]) in names]
     for chosen in filter(None, _ways(sql, spans)):
         written = _with_quotes(sql, chosen)
-        try:
-            parse(written, catalog)
-        except Refusal:
+        if not accepts(written):
             continue
         start, end = chosen[0]
         word = sql[start:end]
