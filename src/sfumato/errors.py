@@ -29,14 +29,14 @@ def excerpt(text: str) -> str:
     return f"`{clean}`" if len(clean) <= _LONGEST_EXCERPT else f"`{clean[: _LONGEST_EXCERPT - 1]}…`"
 
 
-def at(position: tuple[int, int], fragment: str = "") -> str:
+def at(position: tuple[int, int] | tuple[int, int, str]) -> str:
     """Return the beginning of a message about a place in a question: its line, its column and what stands there.
 
-    >>> at((1, 8)), at((1, 8), "cost"), at((0, 0))
+    >>> at((1, 8)), at((1, 8, "cost")), at((0, 0))
     ('At 1:8: ', 'At 1:8, `cost`: ', '')
     """
-    line, column = position
-    quoted = f", {excerpt(fragment)}" if fragment else ""
+    line, column, *words = position
+    quoted = "".join(f", {excerpt(fragment)}" for fragment in words if fragment)
     return f"At {line}:{column}{quoted}: " if line else ""
 
 

@@ -92,3 +92,20 @@ def test_words_are_left_where_no_other_question_is_known(database: sfumato.Datab
         f"SELECT COUNT(*) FROM visits WHERE patient_id IN ({CHRONIC}) AND patient_id IN ({CHRONIC})",
     ):
         assert "Join it" not in refused(database, sql).remedy
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT SUM(m) FROM (SELECT dept, COUNT(*) AS m FROM departments GROUP BY dept) d JOIN visits v USING (dept)",
+        f"SELECT COUNT(*) FROM visits LEFT JOIN ({CHRONIC} GROUP BY patient_id) s USING (patient_id) WHERE "
+        "s.patient_id IS NULL",
+        "SELECT AVG(a || 'x') FROM (SELECT patient_id, MIN(dept) AS a FROM visits GROUP BY patient_id) t",
+        "SELECT MAX(a) FROM (SELECT patient_id, COUNT(*) AS a FROM visits GROUP BY patient_id) t",
+        "SELECT width_bucket(a, a, 3, 4) FROM (SELECT patient_id, COUNT(*) AS a FROM visits GROUP BY patient_id) t",
+        "SELECT CAST(a - MIN(b) AS text) FROM (SELECT MIN(day) AS a, MAX(day) AS b FROM visits GROUP BY patient_id) t",
+    ],
+)
+def test_a_refusal_quotes_the_text_and_no_name_of_ours(database: sfumato.Database, sql: str) -> None:
+    told = str(refused(database, sql))
+    assert re.search(r"\b(group|select|values)(#\d)?\.|\b[mkc]\d\b", told) is None, told

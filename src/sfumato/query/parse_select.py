@@ -208,10 +208,12 @@ class _Group:
             if value == key and not isinstance(key, Literal):
                 return Column(self.label, f"k{i}", key.type, value.at)
         if isinstance(value, Column) and value.of != self.label:
+            entries = self.frame.scope.entries
+            name = next((entry.name for entry in entries if entry.expression == value), value.name)
             raise self.frame.reading.place(node).bad(
-                f"the column {value.name} is neither a group nor inside an aggregate.",
+                f"the column {name} is neither a group nor inside an aggregate.",
                 "A group of rows has many values of it.",
-                f"Add it to GROUP BY, or aggregate it, for example with AVG({value.name}).",
+                f"Add it to GROUP BY, or aggregate it, for example with COUNT({name}).",
             )
         parts = children(value)
         return rebuild(value, tuple(self.over(part, node) for part in parts)) if parts else value

@@ -9,6 +9,9 @@ from sfumato.query.expression import Position
 LONGEST_EXAMPLE = 600
 """A remedy may hold a whole question to be asked instead, up to so many characters."""
 
+_KEPT = 240
+"""So many characters of a place are kept; a message shows fewer."""
+
 R = TypeVar("R", bound=Refusal)
 
 
@@ -17,7 +20,11 @@ class Place:
     """A piece of the text and where it begins."""
 
     at: Position
-    fragment: str
+
+    @property
+    def fragment(self) -> str:
+        """The words that stand there, or the first of them."""
+        return self.at.fragment
 
     def bad(self, what: str, why: str, remedy: str) -> BadSql:
         """Refuse SQL that has no meaning."""
@@ -44,14 +51,14 @@ class Place:
         return self._refuse(UnknownName, f"there is no {kind} {excerpt(name)}.", why, remedy)
 
     def _refuse(self, kind: type[R], what: str, why: str, remedy: str) -> R:
-        return kind(f"{at(self.at, self.fragment)}{what}", why, remedy)
+        return kind(f"{at(self.at)}{what}", why, remedy)
 
 
 def place(text: str, start: int, end: int) -> Place:
     """Return the place of text[start:end]."""
     line = text.count("\n", 0, start) + 1
     column = start - (text.rfind("\n", 0, start) + 1) + 1
-    return Place((line, column), text[start:end])
+    return Place(Position(line, column, text[start : min(end, start + _KEPT)]))
 
 
 def example(sql: str) -> str:
