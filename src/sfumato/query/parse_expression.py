@@ -14,10 +14,10 @@ from sfumato.query.literal import interval, number
 from sfumato.query.names import Scope
 from sfumato.query.parse_aggregate import Measures, is_aggregate, refuse_function
 from sfumato.query.parse_reading import MOST_ITEMS, Reading, name_of
+from sfumato.query.parse_rewriting import first_asked, joined, listed
 from sfumato.query.parse_types import cast_to
 from sfumato.query.position import Place
 from sfumato.query.resolve import alike, call, case, compare, fit, truth
-from sfumato.query.rewriting import first_asked, joined, listed
 from sfumato.query.types import Type
 
 _EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM})

@@ -9,9 +9,9 @@ from sfumato.query.catalog import Catalog
 from sfumato.query.declared import Admitted
 from sfumato.query.expression import Column, Expression, Position, walk
 from sfumato.query.names import Name, free
+from sfumato.query.parse_rewriting import finest, grouped, parts
 from sfumato.query.parse_tree import DEEPEST, span
 from sfumato.query.position import Place, example, place
-from sfumato.query.rewriting import finest, grouped, parts
 
 MOST_JOINS = 64
 MOST_COLUMNS = 200
