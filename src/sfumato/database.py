@@ -1,26 +1,38 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sfumato.accounting.loss import PrivacyLoss
+from sfumato.accounting.loss import PrivacyLoss, round_down
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.connection import Limits
 from sfumato.engines.desk import evaluate
 from sfumato.engines.duckdb_engine import DuckDB
 from sfumato.engines.engine import Engine
 from sfumato.engines.registration import has_changed, snapshot, was_paid_for
-from sfumato.errors import BadParameter, BadPolicy, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
+from sfumato.errors import (
+    BadParameter,
+    BadPolicy,
+    BadSource,
+    BudgetExhausted,
+    EngineFailed,
+    NoSnapshot,
+    Setting,
+    UnknownName,
+    shown,
+)
 from sfumato.ledger.damage import damaged
-from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
+from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger
 from sfumato.ledger.request import Request
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import Wish, make_plan, read_wish
 from sfumato.planning.question import question, tables_of
 from sfumato.planning.quote import Quote, make_quote
 from sfumato.policy.canonical import policy_hash, words_about
@@ -34,6 +46,9 @@ from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, exact_release, make_release
 
+_SHARES = (Fraction(1), Fraction(4, 5), Fraction(1, 2), Fraction(1, 5), Fraction(1, 20))
+"""At which shares of what a pure release may still cost a question is tried, whose noise may be of another kind."""
+
 Progress = Callable[[str, str], None]
 """Is told the phase and the table while the bounded copy is built."""
 
@@ -43,6 +58,7 @@ class Prepared:
     """A question that could be asked: everything that is known before it is charged."""
 
     sql: str
+    wish: Wish
     plan: Plan
     job: Any
     """What the engine prepared, and runs after the charge."""
@@ -75,7 +91,7 @@ class Database:
         if asked.plan.event is None:
             return self._free(asked)
         request = self._request(asked)
-        with self._ledger.charge(request, key) as charge:  # durable before data is read, or Refusal
+        with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
                 return self._kept(asked.plan, charge.kept)
             aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
@@ -153,7 +169,33 @@ class Database:
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
-        return Prepared(sql, plan, engine.prepare(plan), question(query, plan, words), engine)
+        return Prepared(sql, wish, plan, engine.prepare(plan), question(query, plan, words), engine)
+
+    @contextmanager
+    def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
+        """Charge a question, or refuse with what the rest of the budget would buy of it."""
+        with ExitStack() as stack:
+            try:
+                charge = stack.enter_context(self._ledger.charge(request, key))
+            except BudgetExhausted as refusal:
+                failure = self._afforded(asked, refusal)
+            else:
+                yield charge
+                return
+        raise failure
+
+    def _afforded(self, asked: Prepared, refusal: BudgetExhausted) -> BudgetExhausted:
+        """Say at which price the same question would still be answered, and how exactly; from plan and ledger alone."""
+        for share in _SHARES:
+            price = round_down(self._ledger.affords(self.account) * share, 2)
+            if price == "0":
+                break
+            plan = make_plan(asked.plan.private, replace(asked.wish, epsilon=Fraction(price), within=()))
+            if plan.event is not None and self._ledger.fits(plan.event, self.account):
+                bought = make_quote(plan).bought()
+                said = ("What is left buys this question at ", Setting("epsilon", price), f"{bought}.")
+                return BudgetExhausted(refusal.what, refusal.why, (f"{refusal.remedy} ", *said))
+        return refusal
 
     def _cap(self) -> PrivacyLoss:
         analyst = self.policy.analyst(self.account) if self.account else None
@@ -218,7 +260,7 @@ class Database:
             raise BadParameter(
                 f"An analyst cannot {what}.",
                 "Whether and when the source changes may depend on the people in it, so it is for its owner to see.",
-                "Open the database without `analyst`.",
+                ("Open the database without ", Setting("analyst"), "."),
             )
 
     def _check_open(self) -> None:
@@ -246,7 +288,7 @@ def open(
     account = account_of(read, analyst)
     try:
         return _opened(read, account, progress or _silent, confirm)
-    except (BadSource, EngineFailed):
+    except (BadSource, BudgetExhausted, EngineFailed):
         pass  # whether the data can be read, and why not, is the owner's to see
     raise NoSnapshot()
 
@@ -293,7 +335,7 @@ def account_of(policy: Policy, analyst: object) -> str:
     raise UnknownName(
         f"There is no analyst {shown(analyst)} in this policy.",
         "An analyst spends from a budget that the owner wrote under [analysts].",
-        f"There are: {known}." if known else "The policy names none; open it without `analyst`.",
+        f"There are: {known}." if known else ("The policy names none; leave ", Setting("analyst"), " out."),
     )
 
 

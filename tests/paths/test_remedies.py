@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.made_up_clinic import fresh_clinic
 
 import sfumato
-from sfumato.errors import Refusal
+from sfumato.cli import main
+from sfumato.errors import BadParameter, BudgetExhausted, PolicyWeakened, Refusal, Speaker
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +111,65 @@ def test_words_are_left_where_no_other_question_is_known(database: sfumato.Datab
 def test_a_refusal_quotes_the_text_and_no_name_of_ours(database: sfumato.Database, sql: str) -> None:
     told = str(refused(database, sql))
     assert re.search(r"\b(group|select|values)(#\d)?\.|\b[mkc]\d\b", told) is None, told
+
+
+def _small_clinic(folder: Path) -> Path:
+    """Return the policy of a clinic whose research may spend ε = 0.5 and whose press has δ = 0."""
+    policy = fresh_clinic(folder)
+    text = policy.read_text().replace("[analysts.research]\nepsilon = 1", "[analysts.research]\nepsilon = 0.5")
+    policy.write_text(f"{text}\n[analysts.press]\nepsilon = 0.3\ndelta = 0\n")
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("analyst", "sql"),
+    [
+        ("research", "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"),
+        ("press", "SELECT AVG(cost) AS c, SUM(age) AS a FROM visits"),
+    ],
+)
+def test_an_exhausted_budget_says_what_it_still_buys_and_that_is_answered(
+    tmp_path: Path, analyst: str, sql: str
+) -> None:
+    with sfumato.open(_small_clinic(tmp_path), analyst=analyst) as database:
+        database.ask("SELECT COUNT(*) FROM patients", epsilon="0.2")
+        with pytest.raises(BudgetExhausted) as caught:
+            database.ask(sql, epsilon="3")
+        assert re.search(rf"costs ε = 3, .*{analyst} has ε = 0\.\d+ left of ε = ", caught.value.what)
+        assert "Rényi" not in str(caught.value)
+        price = re.search(r"What is left buys this question at epsilon='([0-9.]+)'(.*)\.$", caught.value.remedy)
+        assert price is not None
+        assert f"--epsilon {price[1]}" in caught.value.advice(Speaker.COMMAND)
+        release = database.ask(sql, epsilon=price[1])
+        for name, margin in re.findall(r"(\w+) ±([\d,.]+)", price[2]):
+            low, high = release.intervals()[0][name]
+            assert (high - low) / 2 <= float(margin.replace(",", "")) * 1.01
+        with pytest.raises(BudgetExhausted):
+            database.ask(f"{sql} LIMIT 1", epsilon=price[1])
+
+
+def test_a_question_without_a_price_says_how_to_name_one(database: sfumato.Database) -> None:
+    with pytest.raises(BadParameter) as caught:
+        database.explain("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept")
+    assert "epsilon='0.1'" in caught.value.remedy
+    assert "within={'n': 25}" in caught.value.remedy
+    assert "--epsilon 0.1" in caught.value.advice(Speaker.COMMAND)
+    assert "--within n=25" in caught.value.advice(Speaker.COMMAND)
+    database.explain("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept", within={"n": 25})
+    with pytest.raises(BadParameter) as caught:
+        database.explain("SELECT AVG(cost) FROM visits")
+    assert "within" not in caught.value.remedy
+
+
+def test_a_weakened_policy_is_confirmed_by_the_command_that_the_refusal_names(tmp_path: Path) -> None:
+    policy = fresh_clinic(tmp_path)
+    with sfumato.open(policy) as database:
+        database.ask("SELECT COUNT(*) FROM patients", epsilon="0.1")
+    policy.write_text(policy.read_text().replace("rows_per_unit = 20", "rows_per_unit = 30"))
+    with pytest.raises(PolicyWeakened) as caught:
+        sfumato.open(policy)
+    command = re.search(r"sfumato (check POLICY --confirm [0-9a-f]{64})", caught.value.remedy)
+    assert command is not None
+    words = [str(policy) if word == "POLICY" else word for word in command[1].split()]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    sfumato.open(policy).close()

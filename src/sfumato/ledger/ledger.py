@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
+from fractions import Fraction
 from threading import Event as Signal
 from threading import Lock
 from time import monotonic, sleep
@@ -158,6 +159,11 @@ class Ledger:
     def fits(self, event: Event, account: str = DATASET) -> int:
         """Return how many more releases with this event fit, under both caps."""
         return min(most_queries(cap, event) for cap in self._filters(account))
+
+    @_failing_closed()
+    def affords(self, account: str = DATASET) -> Fraction:
+        """Return the most that one more pure release may cost, under both caps, rounded down; 0 if nothing fits."""
+        return min(cap.affords for cap in self._filters(account))
 
     @_failing_closed()
     def history(self, account: str | None = None) -> tuple[Entry, ...]:

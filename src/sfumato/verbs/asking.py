@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.errors import BadParameter, Refusal
+from sfumato.errors import BadParameter, Refusal, Speaker
 from sfumato.verbs.opening import opened
 from sfumato.verbs.options import FORMATS, File, as_analyst, policy_file, priced, report_format
 from sfumato.verbs.refusing import REFUSED, print_refusal
@@ -132,7 +132,9 @@ def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
 
     with opened(policy, analyst) as database:
         asked: dict[str, object] = {} if epsilon is None else {"epsilon": epsilon}
-        session = Session(database, screen(), screen(stderr=True), print_refusal, asked)
+        session = Session(
+            database, screen(), screen(stderr=True), lambda refusal: print_refusal(refusal, Speaker.PROMPT), asked
+        )
         if not sys.stdin.isatty():
             session.run(_next_line)
             sys.exit(REFUSED if session.refused else 0)
