@@ -11,15 +11,14 @@ from fractions import Fraction
 from math import ceil, floor
 from pathlib import Path
 
-import duckdb
-
 from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, decimal_text
 from sfumato.drafting.literals import quoted_text
 from sfumato.drafting.schema import connected
-from sfumato.engines.column_sql import Stored
-from sfumato.engines.connection import STAGE, execute, quoted
-from sfumato.engines.loading import Loading, load_csv
-from sfumato.engines.source import SourceTable
+from sfumato.engines.duckdb.connection import STAGE, Connection, execute
+from sfumato.engines.duckdb.loading import Loading, load_csv
+from sfumato.engines.duckdb.source import SourceTable
+from sfumato.engines.sql.column import Stored
+from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import ColumnType
 
 WARNING = (
@@ -42,7 +41,7 @@ _READ_AS = {
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    connection: duckdb.DuckDBPyConnection
+    connection: Connection
     source: SourceTable
     unit: str | None
     """SQL of what names the person, or None where each row is one."""
@@ -61,7 +60,7 @@ def look(draft: Draft, path: Path) -> Draft:
         return replace(draft, tables=tuple(_table(table, connection, sources[table.name]) for table in draft.tables))
 
 
-def _table(table: DraftTable, connection: duckdb.DuckDBPyConnection, source: SourceTable) -> DraftTable:
+def _table(table: DraftTable, connection: Connection, source: SourceTable) -> DraftTable:
     if not table.private:
         return table
     unit = None if table.unit in (None, "rows") else quoted(table.unit or "")
@@ -82,7 +81,7 @@ def _rows(seen: _Look) -> int:
     return int(unit * ceil((most or 1) / unit))
 
 
-def _load(connection: duckdb.DuckDBPyConnection, name: str, source: SourceTable) -> None:
+def _load(connection: Connection, name: str, source: SourceTable) -> None:
     if source.files is not None:
         wanted: dict[str, int | None] = dict.fromkeys((known for known, _ in source.columns), None)
         load_csv(connection, source.relation, Loading(name, source.files, wanted))
