@@ -63,10 +63,10 @@ class Table:
         if self.public or facts.kind in {Kind.UNIT, Kind.REAL}:
             return None
         if cells is not None and (len(cells) <= _FEW or len(cells) < facts.span):
-            return DeclaredValues(tuple(value_of(cell, facts) for cell in cells))
+            return DeclaredValues(tuple(spelled_value(cell, facts) for cell in cells))
         if not facts.bounded:
             return None
-        low, high = value_of(facts.low, facts), value_of(facts.high, facts)
+        low, high = spelled_value(facts.low, facts), spelled_value(facts.high, facts)
         return DeclaredBounds(low, high)  # type: ignore[arg-type]
 
     def field(self, name: str) -> Field:
@@ -74,10 +74,10 @@ class Table:
         return next(field for field in self.fields if field.name == name)
 
 
-def value_of(cell: Cell, facts: Facts) -> Value:
+def spelled_value(cell: Cell, facts: Facts) -> Value:
     """Return a public value as a question spells it.
 
-    >>> value_of(19_000, Facts(Type.DATE, Kind.INTEGER))
+    >>> spelled_value(19_000, Facts(Type.DATE, Kind.INTEGER))
     datetime.date(2022, 1, 8)
     """
     match facts.type:

@@ -1,6 +1,7 @@
 """Answers as Arrow tables and as charts. pandas, polars and Altair are asked for only where they are used."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from math import isfinite
 from typing import Any
@@ -49,6 +50,14 @@ def arrow_column(values: Sequence[Value], facts: Facts) -> Any:
     if largest < _WIDE:
         return pa.array(values, type=pa.decimal128(38, 0))
     return pa.array([float(value) if isinstance(value, int) else None for value in values], type=pa.float64())
+
+
+def arrow_ends(ends: Sequence[Value], facts: Facts) -> Any:
+    """Return the ends of a column's intervals, which are numbers also where the column shows them as text."""
+    if facts.type is Type.TEXT:
+        whole = all(isinstance(end, int) for end in ends if end is not None)
+        facts = replace(facts, type=Type.INTEGER if whole else Type.DECIMAL)
+    return arrow_column(ends, facts)
 
 
 def chart(keys: Sequence[str], number: str, rows: Sequence[dict[str, Value]]) -> Any:

@@ -18,7 +18,7 @@ from sfumato.planning.truncation import bounding_notes
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
 from sfumato.release.decode import EngineValue, Value, decode
-from sfumato.release.export import arrow_column, chart, optional
+from sfumato.release.export import arrow_column, arrow_ends, chart, optional
 from sfumato.release.harmless import for_html, visible
 from sfumato.release.intervals import Answered, Bar, answer, bars
 from sfumato.release.noisy import Noisy
@@ -80,26 +80,26 @@ class Release:
         )
         return replace(self, values=values, ranges=self._clamped_ranges, _known={})
 
-    def to_arrow(self, with_intervals: bool = False, level: object = LEVEL) -> Any:
+    def to_arrow(self, intervals: bool = False, level: object = LEVEL, *, with_intervals: bool = False) -> Any:
         """Return an Arrow table with the receipt as metadata; intervals come as columns n_low and n_high."""
         names, arrays = list(self.columns), [arrow_column(*pair) for pair in zip(self.values, self.facts, strict=True)]
-        if with_intervals:
+        if intervals or with_intervals:
             for name, facts, ends in zip(self.columns, self.facts, self._ranges(level), strict=True):
                 if ends is not None:
                     names += [f"{name}_low", f"{name}_high"]
-                    arrays += [arrow_column([end[side] if end else None for end in ends], facts) for side in (0, 1)]
+                    arrays += [arrow_ends([end and end[side] for end in ends], facts) for side in (0, 1)]
         table = pa.table(arrays, names=list(unique_names(names)))
         described = {"loss": str(self.loss), "receipt": receipt_to_json(self.receipt), "notes": json.dumps(self.notes)}
         return table.replace_schema_metadata({f"sfumato.{key}": text for key, text in described.items()})
 
-    def to_pandas(self) -> Any:
-        """Return a pandas data frame (`pip install 'sfumato[pandas]'`)."""
+    def to_pandas(self, intervals: bool = False, level: object = LEVEL) -> Any:
+        """Return a pandas data frame (`pip install 'sfumato[pandas]'`); intervals come as columns n_low and n_high."""
         optional("pandas", "pandas")
-        return self.to_arrow().to_pandas()
+        return self.to_arrow(intervals, level).to_pandas()
 
-    def to_polars(self) -> Any:
-        """Return a polars data frame (`pip install 'sfumato[polars]'`)."""
-        return optional("polars", "polars").from_arrow(self.to_arrow())
+    def to_polars(self, intervals: bool = False, level: object = LEVEL) -> Any:
+        """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high."""
+        return optional("polars", "polars").from_arrow(self.to_arrow(intervals, level))
 
     def plot(self, column: str | None = None) -> Any:
         """Return an Altair chart of one number by the first keys (`pip install 'sfumato[plot]'`)."""
@@ -189,7 +189,8 @@ def make_release(plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate)
     )
     notes = plan.private.notes + bounding_notes(plan) + notes_of(plan, noisy, answered)
     names = unique_names(plan.private.names)
-    return Release(names, facts, values, _decoded(answered, facts), _possible(answered), receipt, plan.event, notes)
+    ranges = _decoded(answered, tuple(map(answered.bar_facts, range(len(facts)))))
+    return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes)
 
 
 def exact_release(
