@@ -43,7 +43,7 @@ from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
-from sfumato.release.release import Release, exact_release, make_release
+from sfumato.release.release import Release, as_shown, exact_release, make_release
 
 _SHARES = (Fraction(1), Fraction(4, 5), Fraction(1, 2), Fraction(1, 5), Fraction(1, 20))
 """At which shares of what a pure release may still cost a question is tried, whose noise may be of another kind."""
@@ -299,8 +299,7 @@ class Database:
         receipt, plan = self._receipt(asked, fresh_id(self._source)), asked.plan
         if plan.groups:
             return make_release(plan, publish(plan, asked.engine.run(asked.job), self._source), receipt, evaluate)
-        facts = [item.scalar.facts for item in plan.private.outcome.items]
-        columns = asked.engine.exact(plan.private.outcome)
+        facts, columns = as_shown(plan.private, asked.engine.exact(plan.private.outcome))
         return exact_release(plan.private.names, facts, columns, receipt, plan.private.notes)
 
     def _require_owner(self, what: str) -> None:

@@ -15,6 +15,7 @@ from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.analysis.scalar import Operator, column
 from sfumato.analysis.scalar import columns as columns_read
 from sfumato.analysis.used import Used, used_columns
+from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
 from sfumato.policy.policy import fold
@@ -57,7 +58,8 @@ def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     if below.state is Visibility.PRIVATE:
         raise _shows_people(query.relation, outcome)
     notes = tuple(dict.fromkeys(reading.notes))
-    return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes)
+    days = whole_days(query.relation)
+    return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)
 
 
 def _items(project: Project, below: Analysed) -> tuple[Item, ...]:

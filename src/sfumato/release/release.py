@@ -10,13 +10,15 @@ import pyarrow as pa
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.calendar import DAY
 from sfumato.analysis.facts import Facts
+from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import UnknownName, shown
 from sfumato.exact import decimal_rational, probability
 from sfumato.planning.plan import Plan
 from sfumato.planning.truncation import bounding_notes
 from sfumato.query.functions import Aggregation
-from sfumato.query.types import NUMBERS
+from sfumato.query.types import NUMBERS, Type
 from sfumato.release.decode import EngineValue, Value, decode
 from sfumato.release.export import arrow_column, arrow_ends, chart, optional
 from sfumato.release.harmless import for_html, visible
@@ -183,10 +185,8 @@ class Release:
 def make_release(plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate) -> Release:
     """Return the release of a plan's noisy measurements; `evaluate` runs the outcome (`engines.after_noise`)."""
     answered = answer(plan, noisy, evaluate)
-    facts = tuple(item.scalar.facts for item in plan.private.outcome.items)
-    values = tuple(
-        tuple(decode(value, known) for value in column) for column, known in zip(answered.columns, facts, strict=True)
-    )
+    facts, columns = as_shown(plan.private, answered.columns)
+    values = _decoded_columns(columns, facts)
     notes = plan.private.notes + bounding_notes(plan) + notes_of(plan, noisy, answered)
     names = unique_names(plan.private.names)
     ranges = _decoded(answered, tuple(map(answered.bar_facts, range(len(facts)))))
@@ -201,13 +201,28 @@ def exact_release(
     notes: tuple[str, ...] = (),
 ) -> Release:
     """Return the release of a question that read public tables alone: exact and free."""
-    values = tuple(
-        tuple(decode(value, known) for value in column) for column, known in zip(columns, facts, strict=True)
-    )
+    values = _decoded_columns(columns, facts)
     nothing = ((None, None),) * len(values)
     return Release(
         unique_names(names), tuple(facts), values, lambda _: [None] * len(values), nothing, receipt, None, notes
     )
+
+
+def as_shown(
+    private: PrivateQuery, columns: Sequence[Sequence[EngineValue]]
+) -> tuple[tuple[Facts, ...], tuple[Sequence[EngineValue], ...]]:
+    """Return the columns of an answer and what is known of them, as people see them: the start of a month is a date."""
+    facts = [item.scalar.facts for item in private.outcome.items]
+    shown = list(columns)
+    for place in private.days:
+        facts[place] = replace(facts[place], type=Type.DATE)
+        shown[place] = [None if moment is None else int(moment) // DAY for moment in columns[place]]
+    return tuple(facts), tuple(shown)
+
+
+def _decoded_columns(columns: Sequence[Sequence[EngineValue]], facts: Sequence[Facts]) -> tuple[tuple[Value, ...], ...]:
+    pairs = zip(columns, facts, strict=True)
+    return tuple(tuple(decode(value, known) for value in column) for column, known in pairs)
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
