@@ -127,7 +127,8 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     # where each row is a person, the number of a row tells rows apart, so that nobody can have two
     most = table.rows_per_unit if table.identity else None
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
-    return Analysed(Read(scan.table, scan.label, columns, most, once), scope, Visibility.PRIVATE, owned, cells)
+    sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
+    return Analysed(Read(scan.table, scan.label, columns, most, once, sole), scope, Visibility.PRIVATE, owned, cells)
 
 
 def _owner_name(table: Table) -> str:
