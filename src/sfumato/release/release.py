@@ -19,8 +19,9 @@ from sfumato.planning.plan import Plan
 from sfumato.planning.truncation import bounding_notes
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS, Type
+from sfumato.release.chart import Panel, chart
 from sfumato.release.decode import EngineValue, Value, decode
-from sfumato.release.export import arrow_column, arrow_ends, chart, optional
+from sfumato.release.export import arrow_column, arrow_ends, optional
 from sfumato.release.harmless import for_html, visible
 from sfumato.release.intervals import Answered, Bar, answer, bars
 from sfumato.release.noisy import Noisy
@@ -104,26 +105,24 @@ class Release:
         return optional("polars", "polars").from_arrow(self.to_arrow(intervals, level))
 
     def plot(self, column: str | None = None) -> Any:
-        """Return an Altair chart of one number by the first keys (`pip install 'sfumato[plot]'`)."""
-        ranges = self._ranges(LEVEL)
-        numbers = [name for name, facts in zip(self.columns, self.facts, strict=True) if facts.type in NUMBERS]
-        noisy = [name for name, ends in zip(self.columns, ranges, strict=True) if ends is not None and name in numbers]
-        number = column or next(iter([*noisy, *numbers]), None)
-        if number is None or number not in numbers:
+        """Return an Altair chart of every number, or of one, by the keys (`pip install 'sfumato[plot]'`)."""
+        ranges = dict(zip(self.columns, self._ranges(LEVEL), strict=True))
+        types = dict(zip(self.columns, self.facts, strict=True))
+        numbers = [name for name in self.columns if types[name].type in NUMBERS]
+        noisy = [name for name in numbers if ranges[name] is not None]
+        # an exact answer has no noise to tell its numbers from its keys: the first column is a key if others are left
+        measures = [column] if column else noisy or [name for name in numbers if name != self.columns[0]] or numbers
+        if not set(measures) <= set(numbers) or not measures:
             raise UnknownName(
                 f"There is no number {shown(column)} to plot." if column else "There is no number to plot.",
-                "A chart shows one number by the keys of its rows.",
+                "A chart shows numbers by the keys of their rows.",
                 f"Name one of the numbers of the answer: {', '.join(numbers) or 'it has none'}.",
             )
-        place = self.columns.index(number)
-        keys = [name for name, ends in zip(self.columns, ranges, strict=True) if ends is None and name != number]
-        first = [self.values[self.columns.index(name)] for name in keys[:2]]
-        rows: list[dict[str, Value]] = []
-        for at, value in enumerate(self.values[place]):
-            ends = (ranges[place] or [None] * len(self))[at] or (value, value)
-            named = dict(zip(("key", "second"), (str(key[at]) for key in first), strict=False))
-            rows.append({"key": number, **named, "value": value, "low": ends[0], "high": ends[1]})
-        return chart(keys, number, rows)
+        values = dict(zip(self.columns, self.values, strict=True))
+        keys = [(name, values[name]) for name in self.columns if ranges[name] is None and name not in measures]
+        panels = [Panel(name, values[name], ranges[name] or [None] * len(self)) for name in measures]
+        price = f"{self.loss}; error bars at {float(100 * LEVEL):g} %" if self.event is not None else "exact and free"
+        return chart(keys, panels, price)
 
     def __len__(self) -> int:
         return len(self.values[0]) if self.values else 0
