@@ -132,21 +132,34 @@ class Database:
         return Database(self.policy, account, self._engine, self._ledger, self._source, shared=self._shared)
 
     def ask(
-        self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None, key: str | None = None
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        delta: object = None,
+        key: str | None = None,
+        progress: Progress | None = None,
     ) -> Release:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
         `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
-        names this attempt, so that it can be taken up again after a crash without a second charge.
+        names this attempt, so that it can be taken up again after a crash without a second charge. `progress` is told
+        the phases of a long answer.
         """
+        tell = progress or _silent
+        tell("plan", "")
         asked = self._prepare(sql, epsilon, within, delta)
         if asked.plan.event is None:
             return self._free(asked)
         request = self._request(asked)
+        tell("charge", "")
         with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
                 return self._kept(asked.plan, charge.kept)
+            tell("run", "")
             aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
+            tell("noise", "")
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
             release = make_release(asked.plan, noisy, receipt, evaluate)
