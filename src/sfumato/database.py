@@ -1,14 +1,16 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Self
 
-from sfumato.accounting.loss import PrivacyLoss
+from sfumato.accounting.loss import PrivacyLoss, round_down
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
 from sfumato.engines.after_noise import evaluate
@@ -18,14 +20,16 @@ from sfumato.errors import (
     BadParameter,
     BadPolicy,
     BadSource,
+    BudgetExhausted,
     EngineFailed,
     NoSnapshot,
     PolicyChanged,
+    Setting,
     UnknownName,
     shown,
 )
 from sfumato.ledger.damage import damaged
-from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
+from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger
 from sfumato.ledger.request import Request
 from sfumato.planning.plan import Plan
@@ -44,7 +48,10 @@ from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
-from sfumato.release.release import Release, exact_release, make_release
+from sfumato.release.release import Release, as_shown, exact_release, make_release
+
+_SHARES = (Fraction(1), Fraction(4, 5), Fraction(1, 2), Fraction(1, 5), Fraction(1, 20))
+"""At which shares of what a pure release may still cost a question is tried, whose noise may be of another kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +59,13 @@ class Prepared:
     """A question that could be asked: everything that is known before it is charged."""
 
     sql: str
+    wish: Wish
     plan: Plan
     job: Job
     """What the engine prepared, and runs after the charge."""
     question: str
     engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
-    wish: Wish
 
 
 class _Shared:
@@ -142,21 +149,27 @@ class Database:
         delta: object = None,
         key: str | None = None,
         parameters: object = None,
+        progress: Progress | None = None,
     ) -> Release:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
         `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
-        names this attempt, so that it can be taken up again after a crash without a second charge.
-        `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict.
+        names this attempt, so that it can be taken up again after a crash without a second charge. `progress` is told
+        the phases of a long answer. `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict.
         """
+        tell = progress or _silent
+        tell("plan", "")
         asked = self._prepare(sql, epsilon, within, delta, parameters)
         if asked.plan.event is None:
             return self._free(asked)
         request = self._request(asked)
-        with self._ledger.charge(request, key) as charge:  # durable before data is read, or Refusal
+        tell("charge", "")
+        with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
                 return self._kept(asked.plan, charge.kept)
+            tell("run", "")
             aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
+            tell("noise", "")
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
             release = make_release(asked.plan, noisy, receipt, evaluate)
@@ -279,9 +292,34 @@ class Database:
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
-        return Prepared(
-            spelled_out(sql, bindings), plan, engine.prepare(plan), question(query, plan, words), engine, wish
-        )
+        job, written = engine.prepare(plan), spelled_out(sql, bindings)
+        return Prepared(written, wish, plan, job, question(query, plan, words), engine)
+
+    @contextmanager
+    def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
+        """Charge a question, or refuse with what the rest of the budget would buy of it."""
+        with ExitStack() as stack:
+            try:
+                charge = stack.enter_context(self._ledger.charge(request, key))
+            except BudgetExhausted as refusal:
+                failure = self._afforded(asked, refusal)
+            else:
+                yield charge
+                return
+        raise failure
+
+    def _afforded(self, asked: Prepared, refusal: BudgetExhausted) -> BudgetExhausted:
+        """Say at which price the same question would still be answered, and how exactly; from plan and ledger alone."""
+        for share in _SHARES:
+            price = round_down(self._ledger.affords(self.account) * share, 2)
+            if price == "0":
+                break
+            plan = make_plan(asked.plan.private, replace(asked.wish, epsilon=Fraction(price), within=()))
+            if plan.event is not None and self._ledger.fits(plan.event, self.account):
+                bought = make_quote(plan).bought()
+                said = ("What is left buys this question at ", Setting("epsilon", price), f"{bought}.")
+                return BudgetExhausted(refusal.what, refusal.why, (f"{refusal.remedy} ", *said))
+        return refusal
 
     def _cap(self) -> PrivacyLoss:
         analyst = self.policy.analyst(self.account) if self.account else None
@@ -337,8 +375,7 @@ class Database:
         receipt, plan = self._receipt(asked, fresh_id(self._source)), asked.plan
         if plan.groups:
             return make_release(plan, publish(plan, asked.engine.run(asked.job), self._source), receipt, evaluate)
-        facts = [item.scalar.facts for item in plan.private.outcome.items]
-        columns = asked.engine.exact(plan.private.outcome)
+        facts, columns = as_shown(plan.private, asked.engine.exact(plan.private.outcome))
         return exact_release(plan.private.names, facts, columns, receipt, plan.private.notes)
 
     def _require_owner(self, what: str) -> None:
@@ -347,7 +384,7 @@ class Database:
             raise BadParameter(
                 f"An analyst cannot {what}.",
                 "Whether and when the source changes may depend on the people in it, so it is for its owner to see.",
-                "Open the database without `analyst`.",
+                ("Open the database without ", Setting("analyst"), "."),
             )
 
     def _check_open(self) -> None:
@@ -375,7 +412,7 @@ def open(
     account = account_of(read, analyst)
     try:
         return _opened(read, account, progress or _silent, confirm)
-    except (BadSource, EngineFailed):
+    except (BadSource, BudgetExhausted, EngineFailed):
         pass  # whether the data can be read, and why not, is the owner's to see
     raise NoSnapshot()
 
@@ -421,7 +458,7 @@ def account_of(policy: Policy, analyst: object) -> str:
     raise UnknownName(
         f"There is no analyst {shown(analyst)} in this policy.",
         "An analyst spends from a budget that the owner wrote under [analysts].",
-        f"There are: {known}." if known else "The policy names none; open it without `analyst`.",
+        f"There are: {known}." if known else ("The policy names none; leave ", Setting("analyst"), " out."),
     )
 
 

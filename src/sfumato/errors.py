@@ -5,7 +5,9 @@ written before any data is read, or is the same sentence whatever the data holds
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar
 
@@ -29,14 +31,14 @@ def excerpt(text: str) -> str:
     return f"`{clean}`" if len(clean) <= _LONGEST_EXCERPT else f"`{clean[: _LONGEST_EXCERPT - 1]}…`"
 
 
-def at(position: tuple[int, int], fragment: str = "") -> str:
+def at(position: tuple[int, int] | tuple[int, int, str]) -> str:
     """Return the beginning of a message about a place in a question: its line, its column and what stands there.
 
-    >>> at((1, 8)), at((1, 8), "cost"), at((0, 0))
+    >>> at((1, 8)), at((1, 8, "cost")), at((0, 0))
     ('At 1:8: ', 'At 1:8, `cost`: ', '')
     """
-    line, column = position
-    quoted = f", {excerpt(fragment)}" if fragment else ""
+    line, column, *words = position
+    quoted = "".join(f", {excerpt(fragment)}" for fragment in words if fragment)
     return f"At {line}:{column}{quoted}: " if line else ""
 
 
@@ -57,16 +59,71 @@ def suggestion(word: object, known: Iterable[str]) -> str:
     return "".join(f"Did you mean {name}? " for name in nearest(word, known))
 
 
+class Speaker(StrEnum):
+    """The way in by which somebody asks: each spells what a question is asked with in its own words."""
+
+    PYTHON = "python"
+    COMMAND = "command"
+    PROMPT = "prompt"
+    HTTP = "http"
+    SQL = "sql"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a question is asked with (epsilon, delta, within, analyst), as a remedy names it; without a value, the name.
+
+    >>> [Setting("epsilon", "0.1").spelled(speaker) for speaker in (Speaker.PYTHON, Speaker.COMMAND, Speaker.SQL)]
+    ["epsilon='0.1'", '--epsilon 0.1', "SET sfumato.epsilon = '0.1'"]
+    >>> Setting("within", "n=25").spelled(Speaker.PYTHON), Setting("analyst").spelled(Speaker.COMMAND)
+    ("within={'n': 25}", '--analyst')
+    """
+
+    name: str
+    value: str = ""
+
+    def spelled(self, speaker: Speaker) -> str:
+        """Return it as this speaker writes it."""
+        if not self.value:
+            return f"--{self.name}" if speaker is Speaker.COMMAND else f"`{self.name}`"
+        column, equals, margin = self.value.rpartition("=")
+        match speaker:
+            case Speaker.PYTHON:
+                return f"{self.name}={{{column!r}: {margin}}}" if equals else f"{self.name}={self.value!r}"
+            case Speaker.COMMAND:
+                return f"--{self.name} {self.value}"
+            case Speaker.PROMPT:
+                return f"\\{self.name} {self.value}"
+            case Speaker.HTTP:
+                return f'"{self.name}": {{"{column}": {margin}}}' if equals else f'"{self.name}": "{self.value}"'
+            case Speaker.SQL:
+                return f"SET sfumato.{self.name} = '{self.value}'"
+
+
+Remedy = str | tuple[str | Setting, ...]
+"""What to do next: a sentence, or its pieces where a setting is part of it."""
+
+
 class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the system working)
     """Something sfumato will not do. `code` is stable; the message says what, why and what next."""
 
     code: ClassVar[str] = "refused"
 
-    def __init__(self, what: str, why: str, remedy: str) -> None:
+    def __init__(self, what: str, why: str, remedy: Remedy) -> None:
         super().__init__(what, why, remedy)
         self.what = what
         self.why = why
-        self.remedy = remedy
+        self._remedy: Remedy = remedy
+
+    @property
+    def remedy(self) -> str:
+        """What to do next, in Python's words."""
+        return self.advice(Speaker.PYTHON)
+
+    def advice(self, speaker: Speaker) -> str:
+        """Return what to do next in the words of whoever asked."""
+        pieces = (self._remedy,) if isinstance(self._remedy, str) else self._remedy
+        return "".join(piece if isinstance(piece, str) else piece.spelled(speaker) for piece in pieces)
 
     def __str__(self) -> str:
         return f"{self.what} {self.why} {self.remedy}"

@@ -14,8 +14,12 @@ LAB, LOCAL, STREAMS = "sfumato.lab.commands", "sfumato.local.commands", "sfumato
 SYNTHESIS = "sfumato.synthesis.commands"
 
 
+def _attacks(_ctx: click.Context, _parameter: click.Parameter, start: str) -> list[str]:
+    return [name for name in import_module(LAB).ATTACKS if name.startswith(start)]
+
+
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_attacks)
 @click.option("--seed", type=int, default=1, show_default=True, help="Which made-up data.")
 @click.option("--plot", type=File, metavar="FILE", help="Draw what was found into this file.")
 def attack(name: str | None, seed: int, plot: Path | None) -> None:
