@@ -13,9 +13,10 @@ from pathlib import Path
 
 import duckdb
 
-from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, decimal_text
-from sfumato.drafting.literals import quoted_text
+from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, default_step
+from sfumato.drafting.literals import decimal_text, quoted_text
 from sfumato.drafting.schema import connected
+from sfumato.drafting.units import ROWS, Unit
 from sfumato.engines.column_sql import Stored
 from sfumato.engines.connection import STAGE, execute, quoted
 from sfumato.engines.loading import Loading, load_csv
@@ -29,7 +30,6 @@ WARNING = (
 MOST_KEYS = 50
 FEWEST_PEOPLE = 20
 """A key that fewer people (or rows, where nobody is named) have is left out."""
-_STEP = "0.01"
 _READ_AS = {
     ColumnType.BOOLEAN: "BOOLEAN",
     ColumnType.INTEGER: "BIGINT",
@@ -61,17 +61,41 @@ def look(draft: Draft, path: Path) -> Draft:
         return replace(draft, tables=tuple(_table(table, connection, sources[table.name]) for table in draft.tables))
 
 
+def with_public_types(draft: Draft, path: Path) -> Draft:
+    """Return the draft with the types of public CSV tables, which say none: their values are nobody's."""
+    if draft.scheme != "csv" or not any(table.public for table in draft.tables):
+        return draft
+    with connected(path) as (_, connection, sources):
+        execute(connection, f"ATTACH ':memory:' AS {STAGE}")
+        return replace(draft, tables=tuple(_typed(table, connection, sources[table.name]) for table in draft.tables))
+
+
+def _typed(table: DraftTable, connection: duckdb.DuckDBPyConnection, source: SourceTable) -> DraftTable:
+    if not table.public:
+        return table
+    _load(connection, table.name, source)
+    seen = _Look(connection, source, None)
+    columns = []
+    for column in table.columns:
+        stored = source.column(column.name)
+        kind = column.type if stored is None else _type(stored, seen)
+        columns.append(replace(column, type=kind, untyped=False, looked=True))
+    return replace(table, columns=tuple(columns))
+
+
 def _table(table: DraftTable, connection: duckdb.DuckDBPyConnection, source: SourceTable) -> DraftTable:
     if not table.private:
         return table
-    unit = None if table.unit in (None, "rows") else quoted(table.unit or "")
+    whole = table.unit == ROWS or Unit(table.unit or "").path  # whose row it is, another table says
+    unit = None if whole else quoted(table.unit or "")
     seen = _Look(connection, source, unit)
     columns = tuple(
-        column if column.name == table.unit else _column(column, source.column(column.name), seen)
+        column if column.name == table.unit or column.personal else _column(column, source.column(column.name), seen)
         for column in table.columns
     )
     table = replace(table, columns=columns)
-    return replace(table, rows_per_unit=_rows(seen), looked=True) if table.needs_rows else table
+    counted = table.needs_rows and unit is not None
+    return replace(table, rows_per_unit=_rows(seen), looked=True) if counted else table
 
 
 def _rows(seen: _Look) -> int:
@@ -89,7 +113,7 @@ def _load(connection: duckdb.DuckDBPyConnection, name: str, source: SourceTable)
 
 
 def _column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftColumn:
-    if stored is None or column.bounds is not None or column.values is not None:
+    if stored is None or column.bounds is not None or column.keyed:
         return column
     if column.untyped:
         column = replace(column, type=_type(stored, seen), untyped=False, looked=True)
@@ -104,8 +128,10 @@ def _column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftCol
     )
     if low is None or high is None:
         return column
-    step = (column.step or _STEP) if column.type is ColumnType.DECIMAL else column.step
-    return replace(column, bounds=_ends(low, high), step=step, looked=True)
+    ends = _ends(low, high)
+    if column.type is ColumnType.DECIMAL and column.step is None:
+        return replace(column, bounds=ends, step=default_step(ends), default_step=True, looked=True)
+    return replace(column, bounds=ends, looked=True)
 
 
 def _type(stored: Stored, seen: _Look) -> ColumnType:

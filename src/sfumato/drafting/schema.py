@@ -41,6 +41,8 @@ class SeenTable:
 
     name: str
     columns: tuple[SeenColumn, ...]
+    key: str | None = None
+    """The column that the source declares to be the primary key, where it does."""
 
     def column(self, name: str) -> SeenColumn | None:
         """Return the column of this name in any case, or None."""
@@ -84,7 +86,10 @@ def connected(path: Path) -> Iterator[tuple[Seen, duckdb.DuckDBPyConnection, dic
             execute(connection, f"DETACH {SOURCE}")
             attach_source(connection, policy.source)
         found = read_schema(connection, policy)
-        tables = tuple(SeenTable(name, tuple(map(_column, table.columns))) for name, table in found.items())
+        keys = _primary_keys(connection) if scheme == "duckdb" else {}
+        tables = tuple(
+            SeenTable(name, tuple(map(_column, table.columns)), keys.get(name)) for name, table in found.items()
+        )
         yield Seen(scheme, place, tables), connection, found
     finally:
         connection.close()
@@ -163,6 +168,17 @@ def _database_tables(connection: duckdb.DuckDBPyConnection, place: Path) -> list
         [SOURCE],
     )
     return [name for (name,) in rows]
+
+
+def _primary_keys(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Return the primary keys of one column, by table: a declaration, not a value."""
+    rows = execute(
+        connection,
+        "SELECT table_name, constraint_column_names FROM duckdb_constraints() "
+        "WHERE database_name = $1 AND schema_name = 'main' AND constraint_type = 'PRIMARY KEY'",
+        [SOURCE],
+    )
+    return {name: columns[0] for name, columns in rows if len(columns) == 1}
 
 
 def _nothing(typed: Path) -> BadSource:
