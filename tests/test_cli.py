@@ -20,10 +20,13 @@ from click.testing import CliRunner, Result
 from tests.made_up_clinic import fresh_clinic
 
 from sfumato import __version__
-from sfumato.cli import FORMATS, LAB, main
+from sfumato.cli import main
 from sfumato.errors import REFUSALS, BadParameter
 from sfumato.policy.reading import read_policy
+from sfumato.release.encoding import FORMATS
 from sfumato.terminal import exports
+from sfumato.verbs import options
+from sfumato.verbs.workshops import LAB
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 COUNTS = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
@@ -135,7 +138,7 @@ def test_the_page_names_every_format_and_ending() -> None:
     text = PAGE.read_text(encoding="utf-8")
     named = (*FORMATS, *exports.ENDINGS, *exports.PICTURES)
     assert [name for name in named if f"`{name}`" not in text] == []
-    assert FORMATS == exports.FORMATS
+    assert FORMATS == options.FORMATS
 
 
 def test_the_page_lists_the_exit_statuses() -> None:

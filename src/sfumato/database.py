@@ -14,7 +14,6 @@ from sfumato.engines.desk import evaluate
 from sfumato.engines.duckdb_engine import DuckDB
 from sfumato.engines.engine import Engine
 from sfumato.engines.registration import has_changed, snapshot, was_paid_for
-from sfumato.engines.versions import fresh_id
 from sfumato.errors import BadParameter, BadPolicy, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
@@ -28,6 +27,7 @@ from sfumato.policy.canonical import policy_hash, words_about
 from sfumato.policy.policy import Policy, fold
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
+from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish

@@ -4,8 +4,13 @@ A refusal is an answer, not an accident. Its text may quote what the asker typed
 written before any data is read, or is the same sentence whatever the data holds.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import ClassVar
+
+_LONGEST_EXCERPT = 60
+_LONGEST_WORD = 126
 
 
 def shown(value: object, longest: int = 60) -> str:
@@ -15,6 +20,41 @@ def shown(value: object, longest: int = 60) -> str:
     except ValueError:  # Python refuses to write an integer of more than 4300 digits
         return "a number of thousands of digits"
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def excerpt(text: str) -> str:
+    """Quote a piece of a question on one line, printable, and cut to sixty characters."""
+    head = " ".join(text[: 4 * _LONGEST_EXCERPT].split())
+    clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in head)
+    return f"`{clean}`" if len(clean) <= _LONGEST_EXCERPT else f"`{clean[: _LONGEST_EXCERPT - 1]}…`"
+
+
+def at(position: tuple[int, int], fragment: str = "") -> str:
+    """Return the beginning of a message about a place in a question: its line, its column and what stands there.
+
+    >>> at((1, 8)), at((1, 8), "cost"), at((0, 0))
+    ('At 1:8: ', 'At 1:8, `cost`: ', '')
+    """
+    line, column = position
+    quoted = f", {excerpt(fragment)}" if fragment else ""
+    return f"At {line}:{column}{quoted}: " if line else ""
+
+
+def nearest(word: object, known: Iterable[str], most: int = 1) -> list[str]:
+    """Return those of the known words that somebody who wrote `word` may have meant, the nearest first."""
+    if not isinstance(word, str) or len(word) > _LONGEST_WORD:
+        return []
+    folded = {name.lower(): name for name in known}
+    return [folded[close] for close in get_close_matches(word.lower(), list(folded), n=most)]
+
+
+def suggestion(word: object, known: Iterable[str]) -> str:
+    """Return "Did you mean …? " if one of the known words is close, else nothing.
+
+    >>> suggestion("epsilom", ["epsilon", "delta"]), suggestion("x", ["epsilon"])
+    ('Did you mean epsilon? ', '')
+    """
+    return "".join(f"Did you mean {name}? " for name in nearest(word, known))
 
 
 class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the system working)

@@ -18,9 +18,10 @@ from pyarrow import parquet
 import sfumato
 from sfumato.cli import main
 from sfumato.errors import BadParameter
+from sfumato.release.encoding import _ENCODERS, FORMATS, encoded
 from sfumato.release.harmless import for_csv, for_html, for_markdown, labels, to_json, visible
 from sfumato.release.release import Release
-from sfumato.terminal import exports
+from sfumato.terminal.exports import PICTURES, write_plot
 
 KEYS = (
     "</script><script>alert(1)</script>",
@@ -80,14 +81,14 @@ def release(policy: Path) -> Iterator[Release]:
 
 
 def test_json_reads_back_exactly_and_holds_nothing_that_a_page_or_terminal_obeys(release: Release) -> None:
-    written = exports.encoded(release, "json").decode()
+    written = encoded(release, "json").decode()
     assert [row["key"] for row in json.loads(written)["rows"]] == [row["key"] for row in release.rows()]
     assert not INVISIBLE.search(written.replace("\n", ""))
     assert "<" not in written
 
 
 def test_csv_is_read_by_every_reader_and_computed_by_none(release: Release) -> None:
-    written = exports.encoded(release, "csv").decode()
+    written = encoded(release, "csv").decode()
     rows = list(csv.DictReader(io.StringIO(written, newline="")))
     assert len(rows) == len(KEYS) == len(written.splitlines()) - 1
     for row, kept in zip(rows, release.rows(), strict=True):
@@ -100,12 +101,12 @@ def test_csv_is_read_by_every_reader_and_computed_by_none(release: Release) -> N
 
 
 def test_arrow_keeps_the_keys_as_they_are(release: Release) -> None:
-    table = pa.ipc.open_file(exports.encoded(release, "arrow")).read_all()
+    table = pa.ipc.open_file(encoded(release, "arrow")).read_all()
     assert table["key"].to_pylist() == [row["key"] for row in release.rows()]
 
 
 def test_a_markdown_table_has_its_cells_and_no_link_code_or_tag(release: Release) -> None:
-    lines = exports.encoded(release, "markdown").decode().splitlines()[2 : 2 + len(KEYS)]
+    lines = encoded(release, "markdown").decode().splitlines()[2 : 2 + len(KEYS)]
     for line in lines:
         assert line.count("|") == 4
         assert not re.search(r"[<>`\[\]*\\]", line)
@@ -121,10 +122,10 @@ def test_the_notebook_and_the_text_view_hold_no_tag_and_no_escape(release: Relea
         assert not INVISIBLE.search(text.replace("\n", ""))
 
 
-@pytest.mark.parametrize("ending", exports.PICTURES)
+@pytest.mark.parametrize("ending", PICTURES)
 def test_every_kind_of_picture_is_drawn_and_harmless(release: Release, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"answer{ending}"
-    exports.write_plot(release, path)
+    write_plot(release, path)
     drawn = path.read_bytes()
     assert drawn
     if ending in (".html", ".svg", ".json"):
@@ -160,7 +161,7 @@ def test_an_answer_that_cannot_be_drawn_or_written_was_shown_before(
     def fail(_: Release) -> bytes:
         raise ValueError
 
-    monkeypatch.setitem(exports._ENCODERS, "csv", fail)
+    monkeypatch.setitem(_ENCODERS, "csv", fail)
     for more in (["--format", "csv"], ["--output", str(tmp_path / "a.csv")]):
         written = CliRunner().invoke(main, [*asked, "3", *more])
         assert (written.exit_code, "± " in written.stdout) == (2, True)
@@ -170,10 +171,10 @@ def test_numbers_beyond_every_renderer_are_drawn_and_written(policy: Path, tmp_p
     with sfumato.open(policy) as database:
         release = database.ask("SELECT key, COUNT(*) AS n FROM people GROUP BY key", epsilon="1e-40")
     assert max(high for _, high in (row["n"] for row in release.intervals())) > 10**38
-    for form in exports.FORMATS:
-        assert exports.encoded(release, form)
-    for ending in exports.PICTURES:
-        exports.write_plot(release, tmp_path / f"answer{ending}")
+    for form in FORMATS:
+        assert encoded(release, form)
+    for ending in PICTURES:
+        write_plot(release, tmp_path / f"answer{ending}")
     assert len(release.to_pandas()) == len(release.to_polars()) == len(KEYS)
 
 
@@ -190,4 +191,4 @@ def test_whatever_the_text_no_format_obeys_it(text: str) -> None:
 
 def test_the_picture_that_was_asked_for_is_named_in_the_refusal(release: Release, tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match="cannot be written"):
-        exports.write_plot(release, tmp_path / "nowhere" / "a.json")
+        write_plot(release, tmp_path / "nowhere" / "a.json")

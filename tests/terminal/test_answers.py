@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from tests.made_up_clinic import console, text
 
-from sfumato.accounting.loss import PrivacyLoss
+from sfumato.accounting.loss import PrivacyLoss, round_down
 from sfumato.database import Database, open
 from sfumato.ledger.ledger import Budget
+from sfumato.planning.within import read_margins
+from sfumato.release.encoding import FORMATS, encoded
 from sfumato.release.harmless import visible
 from sfumato.release.release import Release
 from sfumato.terminal.answers import draw_gauge, draw_release, print_release
-from sfumato.terminal.exports import FORMATS, encoded
-from sfumato.terminal.plain import round_down
-from sfumato.terminal.reports import read_margins
 from sfumato.terminal.screen import phases
 
 NASTY = "a|b\x1b[2J\n"

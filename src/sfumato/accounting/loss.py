@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from math import inf
 
@@ -56,6 +56,17 @@ def round_up(value: Fraction, digits: int = _SHOWN) -> str:
     if -7 < rounded.adjusted() < 12:
         return f"{rounded:f}"
     return str(rounded).replace("E+", "e").replace("E", "e")
+
+
+def round_down(value: Fraction) -> str:
+    """Write what is left with four digits, never above its value.
+
+    >>> round_down(Fraction(2, 3)), round_down(Fraction(3))
+    ('0.6666', '3')
+    """
+    down = Context(prec=_SHOWN, rounding=ROUND_FLOOR)
+    rounded = down.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(down)
+    return f"{rounded:f}" if not rounded or -7 < rounded.adjusted() < 12 else str(rounded).lower().replace("e+", "e")
 
 
 def not_negative(value: Fraction, name: str) -> Fraction:

@@ -9,14 +9,14 @@ from sfumato.analysis.flow import Fold, Given, Item, Keep, Order, Read, Show, Ta
 from sfumato.analysis.groups import Limits, measure_parts, owned_fold, release_point
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, shape
-from sfumato.analysis.lineage import Analysed, Owned, State, at, is_owner
+from sfumato.analysis.lineage import Analysed, Owned, State, is_owner
 from sfumato.analysis.lowering import lower, narrowed
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.analysis.scalar import Operator, column
 from sfumato.analysis.scalar import columns as columns_read
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.written import folded, literal_rows
-from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql
+from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
 from sfumato.query.expression import Position
 from sfumato.query.relation import (
     Aggregate,

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 
 from sfumato.analysis.facts import Kind
 from sfumato.analysis.flow import Flow, Pair, below
-from sfumato.analysis.lineage import at
 from sfumato.analysis.scalar import Operator, Scalar, walk
-from sfumato.errors import QueryTooLarge
+from sfumato.errors import QueryTooLarge, at
 from sfumato.query.expression import NOWHERE, Position
 
 MOST_CHARACTERS = 10_000_000

@@ -10,12 +10,12 @@ from sfumato.analysis.characters import check_characters
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Kept, Pair, Read, below, outputs
 from sfumato.analysis.keys import MOST_CELLS, Cells, shape
-from sfumato.analysis.lineage import Analysed, Owned, State, at
+from sfumato.analysis.lineage import Analysed, Owned, State
 from sfumato.analysis.lowering import Scope, lower, narrowed
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
 from sfumato.analysis.used import Used
 from sfumato.analysis.written import is_exact
-from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql
+from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, at
 from sfumato.query.expression import Call, Column, Expression, Position, conjuncts
 from sfumato.query.functions import Function
 from sfumato.query.relation import Join, JoinKind

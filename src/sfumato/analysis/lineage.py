@@ -14,7 +14,6 @@ from sfumato.analysis.flow import Flow
 from sfumato.analysis.keys import Cells
 from sfumato.analysis.lowering import Scope
 from sfumato.analysis.scalar import Scalar
-from sfumato.query.expression import Position
 
 
 class State(Enum):
@@ -60,15 +59,6 @@ class Analysed:
     def with_flow(self, flow: Flow, scope: Scope, cells: Cells | None = None) -> "Analysed":
         """Return the same lineage over another flow of the same rows, or of some of them."""
         return replace(self, flow=flow, scope=scope, cells=self.cells if cells is None else cells)
-
-
-def at(position: Position) -> str:
-    """Return the beginning of a message about a place in the text.
-
-    >>> at((1, 8)), at((0, 0))
-    ('At 1:8: ', '')
-    """
-    return f"At {position[0]}:{position[1]}: " if position[0] else ""
 
 
 def is_owner(scalar: Scalar) -> bool:

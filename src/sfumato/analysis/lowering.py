@@ -16,10 +16,9 @@ from sfumato.analysis.lower_times import TIMES
 from sfumato.analysis.narrowing import Limits, both, limits_if_not_true, limits_if_true, within
 from sfumato.analysis.numbers import constant, rescaled, whole
 from sfumato.analysis.scalar import Scalar
-from sfumato.errors import UnitRevealed
+from sfumato.errors import UnitRevealed, at
 from sfumato.query.expression import Call, Case, Cast, Column, Expression, Literal
 from sfumato.query.functions import Function
-from sfumato.query.position import quoted
 from sfumato.query.types import Type
 
 Scope = Mapping[tuple[str, str], Scalar]
@@ -95,9 +94,8 @@ def _lower_within(value: Expression, scope: Scope, limits: Limits) -> Scalar:
 
 
 def _revealed(expression: Expression) -> UnitRevealed:
-    line, column = expression.at
     return UnitRevealed(
-        f"At {line}:{column}, {quoted(str(expression))}: this computes with the column that names people.",
+        f"{at(expression.at, str(expression))}this computes with the column that names people.",
         "What is computed from a name can show whose row it is.",
         "Join by it, group by it in a subquery or count it with COUNT(DISTINCT …); compute with other columns.",
     )

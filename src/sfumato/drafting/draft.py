@@ -11,9 +11,9 @@ from sfumato.drafting.literals import decimal_text, number_text, quoted_text, va
 from sfumato.drafting.naming import own_key, personal
 from sfumato.drafting.schema import Seen, SeenColumn, SeenTable
 from sfumato.drafting.units import ROWS, Unit, path_of, proposals, said_units, with_proposals
-from sfumato.errors import BadParameter, UnknownName, shown
+from sfumato.errors import BadParameter, UnknownName, shown, suggestion
 from sfumato.policy.columns import read_column
-from sfumato.policy.entry import Entry, suggestion
+from sfumato.policy.entry import Entry
 from sfumato.policy.policy import ColumnType, fold
 
 Wish = TypeVar("Wish")

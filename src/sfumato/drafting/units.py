@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from sfumato.drafting.naming import is_bare_key, links, own_key
 from sfumato.drafting.schema import Seen, SeenTable
-from sfumato.errors import BadParameter, UnknownName, shown
-from sfumato.policy.entry import suggestion
+from sfumato.errors import BadParameter, UnknownName, shown, suggestion
 from sfumato.policy.policy import fold
 
 ROWS = "rows"

@@ -14,8 +14,8 @@ import duckdb
 from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
 from sfumato.engines.connection import Limits, execute, execute_in_parts, open_copy
 from sfumato.engines.registration import Registered
-from sfumato.engines.versions import fresh_id
 from sfumato.errors import EngineFailed
+from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 
 _SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]{32}$")

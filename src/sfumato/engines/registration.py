@@ -17,7 +17,6 @@ from sfumato.engines.versions import (
     FORMAT,
     Manifest,
     Use,
-    fresh_id,
     locked,
     place_of,
     read_manifest,
@@ -29,6 +28,7 @@ from sfumato.engines.versions import (
 from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.canonical import tables_hash
 from sfumato.policy.policy import Policy, Refresh
+from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 
 _ATTEMPTS = 3

@@ -15,11 +15,9 @@ from pathlib import Path
 
 from sfumato.engines.private_file import write_whole
 from sfumato.policy.policy import Location
-from sfumato.randomness.source import Source, read_exactly
 
 FORMAT = 3
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
-_ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +37,6 @@ class Manifest:
     """The name of the copy's file."""
     ledger: str
     """The ledger that pays for answers about it; empty where none was open."""
-
-
-def fresh_id(source: Source) -> str:
-    """Return a new random id."""
-    return read_exactly(source, _ID_BYTES).hex()
 
 
 def stamp_of(root: Path, files: Sequence[Path], salt: bytes) -> str:

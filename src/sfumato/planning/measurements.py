@@ -13,10 +13,9 @@ from sfumato.analysis.flow import Flow, Read, below
 from sfumato.analysis.numbers import shifted, squared
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.errors import QueryTooLarge, UnboundedSum, UnsupportedSql
+from sfumato.errors import QueryTooLarge, UnboundedSum, UnsupportedSql, at
 from sfumato.planning.plan import Derived
 from sfumato.planning.sensitivities import of_distinct_values, of_people, of_rows, of_sum
-from sfumato.query.expression import NOWHERE
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -247,4 +246,4 @@ def _column(argument: Scalar | None) -> str:
 def _place(asked: Asked) -> str:
     """Return the aggregate as a refusal names it, with its place in the text."""
     text = f"{asked.aggregation.upper()}({'DISTINCT ' * asked.distinct}{_column(asked.argument)})"
-    return text if asked.at == NOWHERE else f"At {asked.at[0]}:{asked.at[1]}, {text}"
+    return f"{at(asked.at)}{text}"

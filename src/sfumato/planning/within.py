@@ -3,14 +3,15 @@
 Only Laplace noise is used: what each named column needs is then a number of its own, found exactly.
 """
 
+from collections.abc import Iterable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import exp, floor, log, log1p
 
-from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.errors import UnknownName, UnreachableMargin, shown
+from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, shown
 from sfumato.planning.measurements import Needs
 from sfumato.planning.origins import Source, origins, shown_unchanged
 from sfumato.planning.plan import Derived
@@ -24,6 +25,23 @@ Target = tuple[str, Fraction]
 
 _SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FAR = 10**300
+
+
+def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
+    """Read margins as they are typed, n=25; None where there are none.
+
+    >>> read_margins(["n=25"])
+    {'n': '25'}
+    """
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.rpartition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise BadParameter(
+                f"{shown(pair)} is no margin.", "A margin is asked for by column.", "Write COLUMN=MARGIN, such as n=25."
+            )
+        found[name.strip()] = value.strip()
+    return found or None
 
 
 def epsilons_within(
@@ -46,7 +64,7 @@ def epsilons_within(
         share = cap.epsilon / total
         raise UnreachableMargin(
             f"{_listed(targets)} costs ε = {round_up(total)}.",
-            f"At most ε = {_down(cap.epsilon)} can be spent on it.",
+            f"At most ε = {round_down(cap.epsilon)} can be spent on it.",
             _nearest(
                 needs, targets, reaches, {source: epsilon * share / moved[source] for source, epsilon in least.items()}
             ),
@@ -141,7 +159,3 @@ def _nearest(
 
 def _listed(targets: tuple[Target, ...]) -> str:
     return "within " + ", ".join(f"{name} ±{round_up(margin, 6)}" for name, margin in targets)
-
-
-def _down(value: Fraction) -> str:
-    return f"{floor(value * 10**6) / 10**6:g}"

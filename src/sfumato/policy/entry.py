@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, time
 from decimal import Decimal
-from difflib import get_close_matches
 from fractions import Fraction
 from numbers import Rational
 
-from sfumato.errors import BadParameter, BadPolicy
+from sfumato.errors import BadParameter, BadPolicy, suggestion
 from sfumato.exact import decimal_rational, integer
 from sfumato.policy.lines import KeyPath
 from sfumato.policy.policy import fold
@@ -188,15 +187,6 @@ def items(entry: Entry, most: int) -> list[Entry]:
     if len(value) > most:
         raise refuse(entry, f"has {len(value)} elements.", f"The limit is {most}.", "Shorten the list.")
     return [entry.below(place, element) for place, element in enumerate(value)]
-
-
-def suggestion(word: object, known: Iterable[str]) -> str:
-    """Return "Did you mean …? " if one of the known words is close, else nothing."""
-    if not isinstance(word, str) or len(word) > 2 * LONGEST_NAME:
-        return ""
-    folded = {fold(name): name for name in known}
-    close = get_close_matches(fold(word), list(folded), n=1)
-    return f"Did you mean {folded[close[0]]}? " if close else ""
 
 
 def shown(value: object) -> str:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from sfumato.policy.entry import Entry, refuse, suggestion, text
+from sfumato.errors import suggestion
+from sfumato.policy.entry import Entry, refuse, text
 from sfumato.policy.policy import Location
 
 FILES = ("parquet", "csv", "duckdb")

@@ -5,7 +5,8 @@ from dataclasses import replace
 from math import prod
 from pathlib import Path
 
-from sfumato.policy.entry import Entry, count, items, missing, number, refuse, section, shown, suggestion, text
+from sfumato.errors import suggestion
+from sfumato.policy.entry import Entry, count, items, missing, number, refuse, section, shown, text
 from sfumato.policy.locations import read_location
 from sfumato.policy.policy import Column, ColumnType, Location, SealedTable, Sealing, Table, UnitColumn, UnitPath, fold
 

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from sfumato.errors import suggestion
 from sfumato.policy.columns import read_column
-from sfumato.policy.entry import Entry, count, flag, missing, named, refuse, section, shown, suggestion, text
+from sfumato.policy.entry import Entry, count, flag, missing, named, refuse, section, shown, text
 from sfumato.policy.policy import (
     Column,
     ColumnType,

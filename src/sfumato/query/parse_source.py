@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from sfumato.errors import excerpt
 from sfumato.query.expression import Column, Expression, Literal, conjunction
 from sfumato.query.functions import Function
 from sfumato.query.names import Entry, Name, Scope, lookup
 from sfumato.query.parse_expression import Frame, fit_null, read_condition, read_expression
 from sfumato.query.parse_reading import MOST_COLUMNS, MOST_ITEMS, Reading, name_of
 from sfumato.query.placement import filtered
-from sfumato.query.position import Place, place, quoted
+from sfumato.query.position import Place, place
 from sfumato.query.relation import Join, JoinKind, Named, Project, Relation, Scan, Sort, Values
 from sfumato.query.resolve import alike, compare
 from sfumato.query.types import Type
@@ -260,7 +261,7 @@ def _together(left: Scope, right: Scope, where: Place) -> Scope:
     twice = left.tables & right.tables
     if twice:
         raise where.bad(
-            f"the name {quoted(min(twice))} is used for two tables.",
+            f"the name {excerpt(min(twice))} is used for two tables.",
             "Their columns could not be told apart.",
             "Give one of them an alias.",
         )

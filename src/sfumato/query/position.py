@@ -1,13 +1,10 @@
 """Places in the text: every refusal of a query says where, and quotes what stands there."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TypeVar
 
-from sfumato.errors import BadSql, QueryTooLarge, Refusal, UnknownName, UnsupportedSql
+from sfumato.errors import BadSql, QueryTooLarge, Refusal, UnknownName, UnsupportedSql, at, excerpt, nearest
 from sfumato.query.expression import Position
-
-LONGEST_QUOTE = 60
 
 R = TypeVar("R", bound=Refusal)
 
@@ -33,19 +30,18 @@ class Place:
 
     def unknown(self, kind: str, name: str, known: list[str], why: str) -> UnknownName:
         """Refuse a name, with the closest names that exist."""
-        close = get_close_matches(name.lower(), known, n=3)
+        close = nearest(name, known, 3)
         if close:
-            remedy = f"Did you mean {' or '.join(quoted(word) for word in close)}?"
+            remedy = f"Did you mean {' or '.join(excerpt(word) for word in close)}?"
         elif known:
-            shown = ", ".join(quoted(word) for word in sorted(known)[:12])
+            shown = ", ".join(excerpt(word) for word in sorted(known)[:12])
             remedy = f"There {'is' if len(known) == 1 else 'are'} {shown}{', …' if len(known) > 12 else ''}."
         else:
             remedy = "There is none here."
-        return self._refuse(UnknownName, f"there is no {kind} {quoted(name)}.", why, remedy)
+        return self._refuse(UnknownName, f"there is no {kind} {excerpt(name)}.", why, remedy)
 
     def _refuse(self, kind: type[R], what: str, why: str, remedy: str) -> R:
-        line, column = self.at
-        return kind(f"At {line}:{column}, {quoted(self.fragment)}: {what}", why, remedy)
+        return kind(f"{at(self.at, self.fragment)}{what}", why, remedy)
 
 
 def place(text: str, start: int, end: int) -> Place:
@@ -53,10 +49,3 @@ def place(text: str, start: int, end: int) -> Place:
     line = text.count("\n", 0, start) + 1
     column = start - (text.rfind("\n", 0, start) + 1) + 1
     return Place((line, column), text[start:end])
-
-
-def quoted(fragment: str) -> str:
-    """Return a fragment on one line, printable, and cut to sixty characters."""
-    head = " ".join(fragment[: 4 * LONGEST_QUOTE].split())
-    clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in head)
-    return f"`{clean}`" if len(clean) <= LONGEST_QUOTE else f"`{clean[: LONGEST_QUOTE - 1]}…`"

@@ -1,9 +1,10 @@
 """Types are settled here: a function and its arguments become a Call that has what it takes, or a refusal."""
 
+from sfumato.errors import excerpt
 from sfumato.query.expression import Call, Case, Cast, Column, Expression, Literal
 from sfumato.query.functions import CLOCK_PARTS, LARGEST_POWER, LARGEST_SCALE, PARTS, UNITS, Form, Function, Takes
 from sfumato.query.literal import convert
-from sfumato.query.position import Place, quoted
+from sfumato.query.position import Place
 from sfumato.query.types import CASTS, NUMBERS, TIMES, Type
 
 _FIXED = {Takes.INTEGER: Type.INTEGER, Takes.TEXT: Type.TEXT, Takes.BOOLEAN: Type.BOOLEAN}
@@ -236,4 +237,4 @@ def named(type: Type) -> str:
 
 
 def _title(argument: Expression) -> str:
-    return quoted(argument.name) if isinstance(argument, Column) else "this"
+    return excerpt(argument.name) if isinstance(argument, Column) else "this"

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.engines.versions import fresh_id
 from sfumato.errors import BadSource, shown
 from sfumato.ledger.request import Request
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import fold
+from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.sealed.intake import UNIT_BYTES, Intake, Integers, Truths, take_in
 from sfumato.sealed.layout import ROWS, SQUARES, Layout, SealedColumn

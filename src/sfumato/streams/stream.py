@@ -14,11 +14,11 @@ from typing import Self
 import numpy as np
 
 from sfumato.accounting.event import LaplaceNoise
-from sfumato.engines.versions import fresh_id
 from sfumato.errors import BadParameter, Refusal, shown
 from sfumato.exact import integer
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.answers import integer_answers
+from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, system_source
 from sfumato.streams.charging import require_known, stream_request
 from sfumato.streams.plans import (

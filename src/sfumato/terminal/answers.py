@@ -12,8 +12,8 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.ledger.ledger import Budget
 from sfumato.release.harmless import visible
 from sfumato.release.release import Release
+from sfumato.release.reports import footer_text, left_text, spending_text
 from sfumato.release.table import shown_value
-from sfumato.terminal.reports import footer_text, left_text, spending_text
 from sfumato.terminal.screen import draws, grid, say, show
 
 BAR = 34

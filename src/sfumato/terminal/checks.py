@@ -16,8 +16,8 @@ from sfumato.engines.connection import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
 from sfumato.release.harmless import visible
+from sfumato.release.reports import CHANGED
 from sfumato.release.table import text_table
-from sfumato.terminal.reports import CHANGED
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MOST_SUMS = 3

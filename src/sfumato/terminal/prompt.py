@@ -15,17 +15,17 @@ from types import ModuleType
 from rich.console import Console
 from rich.text import Text
 
+from sfumato.accounting.loss import round_down
 from sfumato.database import Database
 from sfumato.engines.connection import quoted
-from sfumato.errors import Refusal, UnknownName, shown
+from sfumato.errors import Refusal, UnknownName, shown, suggestion
 from sfumato.exact import positive, typed_rational
-from sfumato.policy.entry import suggestion
+from sfumato.planning.within import read_margins
 from sfumato.policy.policy import Table, fold
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
 from sfumato.release.harmless import visible
+from sfumato.release.reports import history_text
 from sfumato.terminal.answers import draw_gauge, print_release
-from sfumato.terminal.plain import round_down
-from sfumato.terminal.reports import history_text, read_margins
 from sfumato.terminal.screen import grid, say, show
 
 HELP = r"""SELECT …;           ask; a question may have several lines and ends with ; or an empty line

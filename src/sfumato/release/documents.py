@@ -1,0 +1,90 @@
+"""Releases, quotes, budgets and what the ledger holds, as what JSON knows: exact numbers are text.
+
+A server and a command line give the same documents; `harmless.to_json` writes them.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import date, datetime
+
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.ledger.ledger import Budget, Entry, Verified
+from sfumato.planning.quote import Quote
+from sfumato.release.receipt import receipt_to_json
+from sfumato.release.release import Release
+
+LEVEL = 0.95
+
+Document = dict[str, object]
+
+
+def release_document(release: Release, level: float = LEVEL) -> Document:
+    """Return an answer with its intervals at this level."""
+    return {
+        "columns": list(release.columns),
+        "rows": [_row(row) for row in release.rows()],
+        "level": level,
+        "intervals": [_row(row) for row in release.intervals(level)],
+        "loss": loss_document(release.loss),
+        "notes": list(release.notes),
+        "receipt": json.loads(receipt_to_json(release.receipt)),
+    }
+
+
+def quote_document(quote: Quote) -> Document:
+    """Return a price, the margins that it buys and the mechanisms."""
+    return {
+        "loss": loss_document(quote.loss),
+        "level": LEVEL,
+        "margins": dict(quote.margins),
+        "mechanisms": dict(quote.mechanisms),
+        "notes": list(quote.notes),
+    }
+
+
+def budget_document(budget: Budget, changed: bool | None = None) -> Document:
+    """Return a budget. Only the owner is told whether the source has changed."""
+    losses = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
+    parts: Document = {name: loss_document(loss) for name, loss in losses.items()}
+    return parts if changed is None else {**parts, "source_changed": changed}
+
+
+def entry_document(entry: Entry) -> Document:
+    """Return one charge; the release itself is had by asking again, which is free."""
+    return {
+        "sequence": entry.sequence,
+        "time": entry.time.isoformat(),
+        "account": entry.account,
+        "sql": entry.sql,
+        **loss_document(entry.loss),
+        "state": entry.state,
+        "receipt": entry.receipt,
+        "policy": entry.policy,
+        "version": entry.version,
+        "head": entry.head,
+    }
+
+
+def verified_document(verified: Verified) -> Document:
+    """Return what was checked of a ledger."""
+    return {"entries": verified.entries, "head": verified.head, "spent": loss_document(verified.spent)}
+
+
+def loss_document(loss: PrivacyLoss) -> Document:
+    """Return a loss as exact text: a binary float would not be the number that was promised."""
+    return {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
+
+
+def _row(row: Mapping[str, object]) -> Document:
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(end) for end in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value.isoformat() if isinstance(value, date | datetime) else str(value)

@@ -1,0 +1,72 @@
+"""Prices, budgets, history and what was verified, in plain text."""
+
+from collections.abc import Sequence
+
+from sfumato.accounting.loss import round_down, round_up
+from sfumato.ledger.ledger import Budget, Entry, Verified
+from sfumato.release.release import Release
+from sfumato.release.table import text_table
+
+CHANGED = (
+    "The source has changed since its snapshot was taken (by the names, sizes or times of its files), and answers "
+    "still come from that snapshot. Take another one: sfumato refresh POLICY"
+)
+"""What the owner is told, and nobody else."""
+_LONGEST = 70
+
+
+def spending_text(release: Release, before: Budget, after: Budget) -> str:
+    """Say what an answer took from the budget: nothing, if it was given before or nobody is in it."""
+    if release.event is None:
+        return "exact and free: nobody is in it"
+    if _is_repeated(release, before, after):
+        return f"asked before, so free now (then {release.loss})"
+    return f"cost {release.loss}"
+
+
+def footer_text(release: Release, before: Budget, after: Budget) -> str:
+    """Return the line below an answer in plain text, which states its price already."""
+    again = "asked before, so free now; " if _is_repeated(release, before, after) else ""
+    return f"{again}{left_text(after)}"
+
+
+def _is_repeated(release: Release, before: Budget, after: Budget) -> bool:
+    return release.event is not None and release.loss.epsilon > 0 and after.spent == before.spent
+
+
+def left_text(budget: Budget) -> str:
+    """Return what is left, never more than there is."""
+    return f"ε = {round_down(budget.remaining.epsilon)} of {round_up(budget.total.epsilon)} left"
+
+
+def budget_text(budget: Budget) -> str:
+    """Return the three lines of a budget."""
+    left = f"ε = {round_down(budget.remaining.epsilon)}, δ = {round_down(budget.remaining.delta)}"
+    return f"total      {budget.total}\nspent      {budget.spent}\nremaining  {left}"
+
+
+def history_text(entries: Sequence[Entry]) -> str:
+    """Return the charges as a table, oldest first."""
+    if not entries:
+        return "Nothing was asked yet."
+    columns = [
+        [str(entry.sequence) for entry in entries],
+        [f"{entry.time:%Y-%m-%d %H:%M}" for entry in entries],
+        [round_up(entry.loss.epsilon) for entry in entries],
+        [entry.state for entry in entries],
+        [_one_line(entry.sql) for entry in entries],
+    ]
+    return text_table(["#", "time (UTC)", "ε", "state", "question"], columns, [True, False, True, False, False])
+
+
+def verified_text(verified: Verified) -> str:
+    """Say what was checked."""
+    return (
+        f"The ledger holds: {verified.entries:,} entries, every hash and every sum computed again.\n"
+        f"spent  {verified.spent}\nhead   {verified.head}"
+    )
+
+
+def _one_line(sql: str) -> str:
+    line = " ".join(sql.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,0 +1,151 @@
+"""Questions: `ask`, `explain`, and `sql`, the prompt."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sfumato.errors import BadParameter, Refusal
+from sfumato.verbs.opening import opened
+from sfumato.verbs.options import FORMATS, File, as_analyst, policy_file, priced, report_format
+from sfumato.verbs.refusing import REFUSED, print_refusal
+
+if TYPE_CHECKING:
+    from sfumato.database import Database
+    from sfumato.ledger.ledger import Budget
+    from sfumato.release.release import Release
+
+
+@click.command()
+@policy_file
+@click.argument("sql")
+@priced
+@as_analyst
+@click.option("--format", "form", type=click.Choice(FORMATS), help="How it is written; by default a table.")
+@click.option("--output", "-o", type=File, help="Write the answer into this file; its ending says the format.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw the answer into this file: .svg, .png, .pdf, .html.")
+def ask(
+    policy: Path,
+    sql: str,
+    epsilon: str | None,
+    within: tuple[str, ...],
+    delta: str | None,
+    analyst: str | None,
+    form: str | None,
+    output: Path | None,
+    plot: Path | None,
+) -> None:
+    """Ask a question and charge its answer.
+
+    SQL is the question, or - to read it from stdin. The same question again is free.
+    """
+    from sfumato.planning.within import read_margins
+    from sfumato.release.encoding import encoded
+    from sfumato.terminal import exports
+
+    kind = exports.format_of(output, form)
+    if output is not None:
+        exports.check_writable(output)
+    if plot is not None:
+        exports.check_plot(plot)
+    if kind == "arrow" and output is None and sys.stdout.isatty():
+        raise BadParameter("Arrow is not for a terminal.", "It is bytes.", "Add --output FILE, or a pipe.")
+    with opened(policy, analyst) as database:
+        for path in filter(None, (output, plot)):
+            exports.check_apart(path, database.policy)
+        before = database.budget()
+        release = database.ask(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
+        try:
+            if output is not None:
+                exports.write_file(encoded(release, kind), output)
+                click.echo(f"Wrote {output}.", err=True)
+            elif kind == "table":
+                _print_table(database, release, before)
+            else:
+                sys.stdout.buffer.write(encoded(release, kind))
+        except Refusal:
+            _print_table(database, release, before)  # it was charged: it is shown in any case
+            raise
+        sys.stdout.flush()  # before a picture is drawn by a program that is not ours
+        if plot is not None:
+            exports.write_plot(release, plot)
+            click.echo(f"Drew {plot}.", err=True)
+
+
+def _question(sql: str) -> str:
+    return sys.stdin.read() if sql == "-" else sql
+
+
+def _print_table(database: "Database", release: "Release", before: "Budget") -> None:
+    from sfumato.release.reports import footer_text
+
+    after = database.budget()
+    if not sys.stdout.isatty():
+        click.echo(f"{release}\n{footer_text(release, before, after)}")
+        return
+    from sfumato.terminal.answers import print_release
+    from sfumato.terminal.screen import screen
+
+    print_release(screen(), release, before, after)
+
+
+@click.command()
+@policy_file
+@click.argument("sql")
+@priced
+@as_analyst
+@report_format
+def explain(
+    policy: Path,
+    sql: str,
+    epsilon: str | None,
+    within: tuple[str, ...],
+    delta: str | None,
+    analyst: str | None,
+    form: str,
+) -> None:
+    """Say what a question would cost, and how exact.
+
+    It is free, and reads no private data.
+    """
+    from sfumato.planning.within import read_margins
+    from sfumato.release.documents import quote_document
+    from sfumato.release.harmless import to_json
+
+    with opened(policy, analyst) as database:
+        quote = database.explain(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
+        click.echo(to_json(quote_document(quote)) if form == "json" else str(quote))
+
+
+@click.command()
+@policy_file
+@as_analyst
+@click.option("--epsilon", help="What a question may cost, until changed at the prompt.")
+def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
+    r"""Ask at a prompt; the budget is in it.
+
+    Questions end with a semicolon; EXPLAIN SELECT … says a price; \? lists what else there is, \q leaves.
+    """
+    from sfumato.terminal.prompt import Session, save_history, with_readline
+    from sfumato.terminal.screen import screen
+
+    with opened(policy, analyst) as database:
+        asked: dict[str, object] = {} if epsilon is None else {"epsilon": epsilon}
+        session = Session(database, screen(), screen(stderr=True), print_refusal, asked)
+        if not sys.stdin.isatty():
+            session.run(_next_line)
+            sys.exit(REFUSED if session.refused else 0)
+        click.echo(r"A question ends with ; \epsilon 0.1 says what it may cost, \? helps, \q leaves.")
+        readline = with_readline(database)
+        try:
+            session.run(input)
+        finally:
+            save_history(readline)
+
+
+def _next_line(_prompt: str) -> str:
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\n")

@@ -1,0 +1,81 @@
+"""`sfumato init`: a first policy."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from sfumato.verbs.options import File
+
+
+@click.command()
+@click.argument("data", type=File)
+@click.option("--unit", multiple=True, metavar="[TABLE.]COLUMN", help='Who is protected: a column, "rows", a path.')
+@click.option("--rows-per-unit", multiple=True, metavar="[TABLE=]N", help="How many rows of one person count.")
+@click.option("--bounds", multiple=True, metavar="COLUMN=LOW:HIGH", help="The range of values that count.")
+@click.option("--step", multiple=True, metavar="COLUMN=STEP", help="The precision of a decimal.")
+@click.option("--values", multiple=True, metavar="COLUMN=A,B,C", help="The public keys of a column.")
+@click.option("--type", "types", multiple=True, metavar="COLUMN=TYPE", help="The type of a column (CSV has none).")
+@click.option("--unique", multiple=True, metavar="COLUMN", help="A key: of a person's rows with one value one counts.")
+@click.option("--public", multiple=True, metavar="TABLE", help="A table that is about nobody.")
+@click.option("--epsilon", help="What all answers together may cost.")
+@click.option("--delta", help="The delta of the budget, far below one in the number of people.")
+@click.option("--smartnoise", type=File, metavar="FILE", help="Take units and bounds from SmartNoise's YAML.")
+@click.option("--look", is_flag=True, help="Take what is missing from the data itself: NOT private, your risk.")
+@click.option("--output", "-o", type=File, help="The policy file; by default the data's name, ending in .toml.")
+def init(
+    data: Path,
+    unit: tuple[str, ...],
+    rows_per_unit: tuple[str, ...],
+    bounds: tuple[str, ...],
+    step: tuple[str, ...],
+    values: tuple[str, ...],
+    types: tuple[str, ...],
+    unique: tuple[str, ...],
+    public: tuple[str, ...],
+    epsilon: str | None,
+    delta: str | None,
+    smartnoise: Path | None,
+    look: bool,
+    output: Path | None,
+) -> None:
+    """Draft a policy from names and types alone.
+
+    DATA is a Parquet, CSV or DuckDB file, or a folder of files.
+
+    A column is named COLUMN or TABLE.COLUMN; options may be repeated: --unit patients.id --unit visits.patient_id.
+    Where another table names the person: --unit "lineitem=orders.o_custkey via l_orderkey = o_orderkey". Keys can be
+    those of a public table: --values carrier=airlines.carrier.
+
+    At a terminal, what is missing is asked for; elsewhere it is left in the file, commented out, to be filled in.
+    """
+    from dataclasses import replace
+
+    from sfumato.drafting import options
+    from sfumato.drafting.command import Stopped, Terminal, draft_policy
+
+    said = replace(
+        options.column_wishes(types, bounds, step, values),
+        units=unit,
+        rows_per_unit=options.rows_per_unit(rows_per_unit),
+        unique=unique,
+        public=public,
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+    def ask(question: str) -> str:
+        try:
+            return str(click.prompt(question, "", show_default=False)).strip()
+        except click.Abort:
+            click.echo()
+            raise Stopped from None
+
+    def warn(words: str) -> None:
+        click.echo(f"{click.style('--look:', fg='yellow', bold=True)} {words}", err=True)
+
+    watched = sys.stdin.isatty() and sys.stdout.isatty()
+    try:
+        draft_policy(data, said, smartnoise, look, output, Terminal(ask if watched else None, click.echo, warn))
+    except Stopped:
+        raise click.Abort from None

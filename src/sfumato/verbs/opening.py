@@ -1,0 +1,33 @@
+"""Opening the database of a policy; where somebody watches, with the phase in which its copy is."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sfumato.database import Database, Progress
+
+
+@contextmanager
+def opened(policy: Path, analyst: str | None = None, confirm: str | None = None) -> "Iterator[Database]":
+    """Open a database; where somebody watches, show in which phase the bounded copy is."""
+    from sfumato.database import open
+
+    with watched(lambda progress: open(policy, analyst=analyst, progress=progress, confirm=confirm)) as database:
+        yield database
+
+
+@contextmanager
+def watched(opening: "Callable[[Progress | None], Database]") -> "Iterator[Database]":
+    """Run what opens a database, with its phases on the screen of whoever watches; close the database in the end."""
+    if sys.stderr.isatty():
+        from sfumato.terminal.screen import phases, screen
+
+        with phases(screen(stderr=True)) as progress:
+            database = opening(progress)
+    else:
+        database = opening(None)
+    with database:
+        yield database

@@ -1,0 +1,40 @@
+"""What several verbs take: the policy, what a question may cost, whose question it is, and how it is printed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+FORMATS = ("table", "json", "csv", "arrow", "markdown")
+REPORTS = ("table", "json")
+
+Verb = TypeVar("Verb", bound=Callable[..., object])
+File = click.Path(path_type=Path)
+
+
+def policy_file(verb: Verb) -> Verb:
+    """Take a policy."""
+    return click.argument("policy", type=File)(verb)
+
+
+def priced(verb: Verb) -> Verb:
+    """Take what a question may cost, or the margins that are needed."""
+    for option in (
+        click.option("--delta", help="The delta of Gaussian noise and of keys chosen privately; the policy has one."),
+        click.option("--within", multiple=True, metavar="COLUMN=MARGIN", help="The 95 % margin that you need instead."),
+        click.option("--epsilon", help="The most that the whole question may cost."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def as_analyst(verb: Verb) -> Verb:
+    """Take the name of an analyst."""
+    return click.option("--analyst", metavar="NAME", help="Ask as this analyst of the policy.")(verb)
+
+
+def report_format(verb: Verb) -> Verb:
+    """Take the format of a report."""
+    option = click.option("--format", "form", type=click.Choice(REPORTS), default="table", help="How it is printed.")
+    return option(verb)

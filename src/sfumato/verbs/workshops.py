@@ -1,0 +1,76 @@
+"""Verbs of the workshops, which the house does not depend on: each is found by name when somebody wants it."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from sfumato.errors import UnknownName, shown, suggestion
+from sfumato.verbs.options import File, policy_file
+
+LAB, LOCAL, STREAMS = "sfumato.lab.commands", "sfumato.local.commands", "sfumato.streams.commands"
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--seed", type=int, default=1, show_default=True, help="Which made-up data.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw what was found into this file.")
+def attack(name: str | None, seed: int, plot: Path | None) -> None:
+    """Watch an attack on answers without such noise.
+
+    Without a NAME, the attacks are listed. Each runs on made-up data, in seconds.
+    """
+    attacks: dict[str, Callable[[int, Path | None], str]] = import_module(LAB).ATTACKS
+    if name is None:
+        listing = click.HelpFormatter(width=80)
+        listing.write_dl([(known, " ".join((run.__doc__ or "").split())) for known, run in attacks.items()])
+        click.echo(listing.getvalue(), nl=False)
+    elif name in attacks:
+        click.echo(attacks[name](seed, plot))
+    else:
+        raise UnknownName(
+            f"There is no attack {shown(name)}.",
+            "Each has its name.",
+            f"{suggestion(name, attacks)}There are: {', '.join(attacks)}.",
+        )
+
+
+@click.command()
+@policy_file
+@click.option("--seconds", type=click.FloatRange(min=1), default=60, show_default=True, help="How long to look.")
+def audit(policy: Path, seconds: float) -> None:
+    """Search for a breach of a policy's promises.
+
+    Random questions are asked about made-up people under POLICY, and about the same people without one of them. Its
+    data and its ledger are not touched.
+    """
+    run: Callable[[Path, float], str] = import_module(LAB).AUDIT
+    click.echo(run(policy, seconds))
+
+
+@click.command()
+@click.option("--days", type=int, default=365, show_default=True, help="How many days are counted up.")
+@click.option("--epsilon", default="1", show_default=True, help="What all days together may cost.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Which made-up visits; the noise has no seed.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw it into this file.")
+def stream(days: int, epsilon: str, seed: int, plot: Path | None) -> None:
+    """Watch counts that are released every day.
+
+    The visits are made up; the noise, its price and the file that survives a restart are real.
+    """
+    show: Callable[[int, str, int, Path | None], str] = import_module(STREAMS).SHOW
+    click.echo(show(days, epsilon, seed, plot))
+
+
+@click.command()
+@click.option("--people", type=int, default=100_000, show_default=True, help="How many are made up.")
+@click.option("--epsilon", default="1", show_default=True, help="What one report costs the person who gives it.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw shares and error bars into this file.")
+def survey(people: int, epsilon: str, plot: Path | None) -> None:
+    """Ask made-up people whose own devices add the noise.
+
+    Shares of emoji, a mean and the most common names, each beside the truth; and what it costs.
+    """
+    run: Callable[[int, str, Path | None], str] = import_module(LOCAL).survey
+    click.echo(run(people, epsilon, plot))
