@@ -308,8 +308,8 @@ def test_a_table_that_names_nobody_is_asked_about(visits: Path, tmp_path: Path) 
     visits.rename(data / "visits.parquet")
     parquet.write_table(pa.table({"wing": ["north"]}), data / "wings.parquet")
     text, asked, said = _interview(data, WHOLE, ["maybe", "y", "yes", "p", "public", *[""] * 6])
-    assert asked[:5] == ["Unit of wings; Enter: it is left out"] * 5
-    assert "wings (wing): whom does it protect?" in said
+    assert asked[:5] == ["Unit of wings (Enter leaves the table out)"] * 5
+    assert "wings (wing)" in said
     assert "public = true" in text
 
 

@@ -261,14 +261,20 @@ def test_an_interview_asks_who_is_protected_first_and_offers_what_names_propose(
     draft, asked, said = _interview(CLINIC, budget, [*who, *[""] * 5])
     assert asked[0].startswith("Column (")
     assert asked[3:6] == [
-        "Unit of visits; Enter: patient_id",
-        "Unit of notes; Enter: visits.patient_id via visit_id = id",
-        "Unit of notes; Enter: visits.patient_id via visit_id = id",
+        "Unit of visits (Enter: patient_id)",
+        "Unit of notes (Enter: visits.patient_id via visit_id = id)",
+        "Unit of notes (Enter: visits.patient_id via visit_id = id)",
     ]
     assert _units(draft)["notes"] == "visits.patient_id via visit_id = id"
     assert not any(table.proposed for table in draft.tables)  # whoever presses Enter has said it
     assert any("leads to nobody" in line for line in said)
     assert any("Left out, because they look like names, addresses or free text: name" in line for line in said)
+
+
+def test_a_table_that_others_lead_to_is_asked_about_before_them() -> None:
+    draft, asked, _ = _interview(SHOP, Wishes(epsilon="1", delta="0"), ["c_custkey", "public", *[""] * 5])
+    assert [question.split()[2] for question in asked[1:6]] == ["orders", "lineitem", "part", "nation", "supplier"]
+    assert _units(draft)["lineitem"] is None  # nobody is named in a public table
 
 
 def test_a_wrong_answer_is_asked_again_at_once() -> None:

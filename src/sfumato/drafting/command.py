@@ -43,7 +43,8 @@ def draft_policy(
         if draft == before and terminal.ask is None:
             raise no_look()
     draft = _asked(draft, seen, terminal)
-    file.write_policy(looking.with_public_types(draft, data), data, place)
+    draft = looking.with_public_types(draft, data)
+    file.write_policy(draft, data, place, keep=terminal.ask is not None)
     terminal.say(f"Wrote {place}.")
     for line in notices(draft):
         terminal.say(f"  {line}")

@@ -55,13 +55,31 @@ def _units(tables: tuple[DraftTable, ...], seen: Seen, ask: Ask, say: Say) -> tu
         question = f"Column ({', '.join(_names(seen))})"
         first = _answer(question, ask, say, lambda typed: said_units(seen, [typed], hidden)) or {}
         tables = _with(tables, seen, with_proposals(seen, first, hidden) if first else {})
-    decided: list[DraftTable] = []
-    for table in tables:
-        if table.public or (table.private and not table.proposed):
-            decided.append(table)
-        else:
-            decided.append(_unit(table, _seen(seen, table), [*decided, *tables[len(decided) + 1 :]], seen, ask, say))
-    return tuple(decided)
+    return _others(tables, seen, ask, say)
+
+
+def _others(tables: tuple[DraftTable, ...], seen: Seen, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
+    """Ask about each table of which nobody said whom it protects; those that others lead to come first."""
+    decided = {table.name: table for table in tables if table.public or (table.private and not table.proposed)}
+    waiting = [table for table in tables if table.name not in decided]
+    if waiting:
+        say("")
+        say(
+            "Whom do the other tables protect? Answer with a column, with rows if each row is a person, or with a path:"
+        )
+        say(f'TABLE.COLUMN via HERE = THERE. Type the whole word "{PUBLIC}" if a table is about nobody.')
+    while waiting:
+        units = {name: Unit(table.unit) for name, table in decided.items() if table.unit is not None}
+        choices = {table.name: proposals(seen, units, _seen(seen, table)) for table in waiting}
+        table = min(waiting, key=lambda one: _turn(choices[one.name]))
+        waiting.remove(table)
+        decided[table.name] = _unit(table, choices[table.name], units, seen, ask, say)
+    return tuple(decided[table.name] for table in tables)
+
+
+def _turn(choices: list[str]) -> int:
+    """Return whose turn it is: who names the person, who leads to them, who has nothing to do with them."""
+    return 2 if not choices else int(any(Unit(choice).path for choice in choices))
 
 
 def _names(seen: Seen) -> list[str]:
@@ -77,23 +95,21 @@ def _with(tables: tuple[DraftTable, ...], seen: Seen, units: dict[str, Unit]) ->
     )
 
 
-def _unit(table: DraftTable, known: SeenTable, others: list[DraftTable], seen: Seen, ask: Ask, say: Say) -> DraftTable:
-    """Ask whom a table protects of which nobody said so; what names propose is taken by Enter, `public` is typed."""
-    units = {other.name: Unit(other.unit) for other in others if other.unit is not None}
-    choices = [table.unit] if table.unit is not None else proposals(seen, units, known)
+def _unit(table: DraftTable, choices: list[str], units: dict[str, Unit], seen: Seen, ask: Ask, say: Say) -> DraftTable:
+    """Ask whom a table protects; what names propose is taken by Enter, and `public` is typed."""
+    known = _seen(seen, table)
     names = ", ".join(column.name for column in table.columns[:8])
     say("")
-    say(f"{table.name} ({names}{', …' if len(table.columns) > 8 else ''}): whom does it protect?")
-    say(f'  A column, a path "TABLE.COLUMN via HERE = THERE", or rows; the word {PUBLIC} if it is about nobody.')
+    say(f"{table.name} ({names}{', …' if len(table.columns) > 8 else ''})")
     proposed = choices[0] if len(choices) == 1 else None
     if len(choices) > 1:
         say(f"  By their names these could be meant: {'; '.join(choices)}.")
-    question = f"Unit of {table.name}; Enter: {proposed or 'it is left out'}"
-    open_again = replace(table, unit=None, proposed=False)
-    answer = _answer(question, ask, say, lambda typed: _whom(open_again, known, seen, units, typed))
+    question = f"Unit of {table.name} ({f'Enter: {proposed}' if proposed else 'Enter leaves the table out'})"
+    undecided = replace(table, unit=None, proposed=False)
+    answer = _answer(question, ask, say, lambda typed: _whom(undecided, known, seen, units, typed))
     if answer is not None:
         return answer
-    return with_unit(open_again, known, Unit(proposed)) if proposed else open_again
+    return with_unit(undecided, known, Unit(proposed)) if proposed else undecided
 
 
 def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit], typed: str) -> DraftTable:
@@ -103,7 +119,7 @@ def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit
         raise BadParameter(
             f"{shown(typed)} is no unit.",
             "What is public is exact and free for everybody.",
-            f"Write the whole word {PUBLIC} if the table is about nobody; Enter alone goes on.",
+            f"Write the whole word {PUBLIC} if the table is about nobody; Enter alone takes what is in brackets.",
         )
     unit = read_unit(known, typed)
     if unit.path:
