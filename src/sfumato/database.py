@@ -15,6 +15,7 @@ from sfumato.engines.duckdb_engine import DuckDB
 from sfumato.engines.engine import Engine
 from sfumato.engines.registration import has_changed, snapshot, was_paid_for
 from sfumato.errors import BadParameter, BadPolicy, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
+from sfumato.ledger.accounts import Accounts, open_accounts
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger
@@ -24,7 +25,7 @@ from sfumato.planning.planner import make_plan, read_wish
 from sfumato.planning.question import question, tables_of
 from sfumato.planning.quote import Quote, make_quote
 from sfumato.policy.canonical import policy_hash, words_about
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.policy import Policy, Sharing, fold
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
 from sfumato.randomness.identity import fresh_id
@@ -174,6 +175,7 @@ class Database:
             policy=self._policy_hash,
             version=asked.engine.version,
             receipt=fresh_id(self._source),
+            shared=self.policy.answers is Sharing.SHARED,
         )
 
     def _receipt(
@@ -265,14 +267,7 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             "Its rows are ciphertexts, and there is no source to read.",
             "Open it with sfumato.sealed.database.open_sealed.",
         )
-    place = policy.ledger.path
-    # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
-    if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
-        raise damaged(
-            "Its file is gone, and the snapshot of the data that it paid for is still there.",
-            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
-            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
-        )
+    _require_ledger(policy)
     with snapshot(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
         ledger = open_ledger(policy, confirm, taken.ledger)
         try:
@@ -282,6 +277,26 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             ledger.close()
             raise
     return Database(policy, account, engine, ledger, system_source())
+
+
+def accounts(policy: str | Path | dict[str, object]) -> Accounts:
+    """Open the accounts of a policy, which lie in its ledger: the data may be away, and nothing is recorded."""
+    read = read_policy(policy)
+    if read.sealed is None:
+        _require_ledger(read)
+    return open_accounts(read)
+
+
+def _require_ledger(policy: Policy) -> None:
+    """Refuse to begin anew where a snapshot says that there was a ledger."""
+    place = policy.ledger.path
+    # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
+    if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
+        raise damaged(
+            "Its file is gone, and the snapshot of the data that it paid for is still there.",
+            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
+            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
+        )
 
 
 def account_of(policy: Policy, analyst: object) -> str:

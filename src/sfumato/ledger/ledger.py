@@ -5,7 +5,7 @@ All tasks that wait are done in their order in one transaction, with one synchro
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
@@ -153,6 +153,19 @@ class Ledger:
         """
         tightest = min(self._filters(account), key=lambda cap: (cap.remaining.epsilon, cap.remaining.delta))
         return Budget(tightest.total, tightest.spent, tightest.remaining)
+
+    @_failing_closed()
+    def budgets(
+        self, opened: Callable[[Mapping[str, Filter]], Mapping[str, Filter]] | None = None
+    ) -> dict[str, Budget]:
+        """Return every account that was ever named, at its own cap; the dataset's under the empty name.
+
+        `opened` says what the accounts would be under another policy.
+        """
+        with self._writing:
+            self._state = caught_up(self._opened(), self._state)
+        accounts = self._state.accounts if opened is None else opened(self._state.accounts)
+        return {name: Budget(cap.total, cap.spent, cap.remaining) for name, cap in accounts.items()}
 
     @_failing_closed()
     def fits(self, event: Event, account: str = DATASET) -> int:

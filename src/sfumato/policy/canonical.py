@@ -23,6 +23,7 @@ from sfumato.policy.policy import (
     PrivacyUnit,
     Reference,
     SealedTable,
+    Sharing,
     Table,
     UnitColumn,
     UnitPath,
@@ -41,6 +42,7 @@ def canonical_text(policy: Policy) -> str:
             _FORM,
             f"name = {_quoted(policy.name)}",
             f"neighbours = {_quoted(policy.neighbours)}",
+            *_sharing(policy),
             "[budget]",
             f"epsilon = {_value(policy.budget.epsilon)}",
             f"delta = {_value(policy.budget.delta)}",
@@ -108,6 +110,11 @@ def _analyst(analyst: Analyst) -> list[str]:
         f"epsilon = {_value(analyst.epsilon)}",
         f"delta = {_value(analyst.delta)}",
     ]
+
+
+def _sharing(policy: Policy) -> list[str]:
+    """Form 1 is older than the key: there, silence means that each account has its own answers."""
+    return [] if policy.answers is Sharing.SEPARATE else [f"answers = {_quoted(policy.answers)}"]
 
 
 def _sealing(policy: Policy) -> list[str]:

@@ -224,6 +224,15 @@ class Refresh(StrEnum):
     ON_CHANGE = "on-change"
 
 
+class Sharing(StrEnum):
+    """Who gets a kept answer at no cost when the same is asked again."""
+
+    SEPARATE = "separate"
+    """Whoever asks under the same account."""
+    SHARED = "shared"
+    """Every account of the dataset."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Everything the owner promised, in one immutable value."""
@@ -238,6 +247,7 @@ class Policy:
     refresh: Refresh = Refresh.MANUAL
     sealed: Sealing | None = None
     """The sealed store, which then is the source, too."""
+    answers: Sharing = Sharing.SEPARATE
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name in any case, or None."""

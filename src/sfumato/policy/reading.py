@@ -15,7 +15,7 @@ from sfumato.policy.columns import COLUMN_KEYS
 from sfumato.policy.entry import Entry, check_name, choice, missing, named, number, refuse, section, shown, text
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_location
-from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing
+from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing, Sharing
 from sfumato.policy.sealing import SEALED_KEYS, read_sealing
 from sfumato.policy.tables import TABLE_KEYS, read_tables
 
@@ -23,7 +23,7 @@ LARGEST_FILE = 2**20
 MOST_ANALYSTS = 10_000
 NAMELESS = "dataset"
 """The name of a dict without one; a file without one is called after itself."""
-TOP_KEYS = ("name", "source", "sealed", "ledger", "refresh", "neighbours", "budget", "tables", "analysts")
+TOP_KEYS = ("name", "source", "sealed", "ledger", "refresh", "neighbours", "answers", "budget", "tables", "analysts")
 BUDGET_KEYS = ("epsilon", "delta", "query_delta")
 ANALYST_KEYS = ("epsilon", "delta")
 KEYS = (
@@ -48,6 +48,7 @@ _REFRESHING = {
     "auto": "on-change",
     "change": "on-change",
 }
+_SHARING = {"common": "shared", "public": "shared", "own": "separate", "private": "separate", "per-account": "separate"}
 _DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
 """tomllib takes time in the square of a key's depth: minutes for one line of a megabyte."""
 _QUERIES = 1000
@@ -151,7 +152,8 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     tables = read_tables(keys["tables"], sealed is not None)
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
     refresh = Refresh(choice(keys["refresh"], Refresh, _REFRESHING)) if "refresh" in keys else Refresh.MANUAL
-    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed)
+    answers = Sharing(choice(keys["answers"], Sharing, _SHARING)) if "answers" in keys else Sharing.SEPARATE
+    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed, answers)
 
 
 def _name(entry: Entry | None, root: Entry, file: Path | None) -> str:

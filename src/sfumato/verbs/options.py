@@ -34,6 +34,11 @@ def as_analyst(verb: Verb) -> Verb:
     return click.option("--analyst", metavar="NAME", help="Ask as this analyst of the policy.")(verb)
 
 
+def every_account(verb: Verb) -> Verb:
+    """Take the owner's wish to see every account."""
+    return click.option("--all", "every", is_flag=True, help="Every account: the dataset's and each analyst's.")(verb)
+
+
 def report_format(verb: Verb) -> Verb:
     """Take the format of a report."""
     option = click.option("--format", "form", type=click.Choice(REPORTS), default="table", help="How it is printed.")
