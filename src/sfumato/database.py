@@ -312,6 +312,19 @@ def account_of(policy: Policy, analyst: object) -> str:
     )
 
 
+def rehearse(database: Database, sql: str, epsilon: object) -> Release:
+    """Return an answer that is not charged and must not leave: the owner, who may read the data, sees how exact it is.
+
+    `sfumato check` judges typical questions by it. No way in for analysts calls it, and their handles are refused.
+    """
+    database._require_owner("rehearse an answer")
+    asked = database._prepare(sql, epsilon, None, None)
+    if asked.plan.event is None:
+        return database._free(asked)
+    noisy = publish(asked.plan, asked.engine.run(asked.job), database._source)
+    return make_release(asked.plan, noisy, database._receipt(asked, "rehearsal"), evaluate)
+
+
 def _stored(receipt: Receipt, noisy: Noisy) -> str:
     return json.dumps({"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy)})
 

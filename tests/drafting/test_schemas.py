@@ -120,7 +120,7 @@ def test_other_columns_stay(name: str) -> None:
 
 def test_a_key_of_another_table_is_no_key_of_this_one() -> None:
     tables = {table.name: table for table in (*SHOP.tables, *CLINIC.tables)}
-    assert {name: own_key(table) for name, table in tables.items()} == {
+    assert {name: own_key(table.names) for name, table in tables.items()} == {
         "customer": "c_custkey",
         "orders": "o_orderkey",
         "lineitem": None,  # its first column is the key of orders: one row each would lose the others
@@ -131,14 +131,14 @@ def test_a_key_of_another_table_is_no_key_of_this_one() -> None:
         "visits": "id",
         "notes": "id",
     }
-    assert not links(tables["visits"], "id", tables["patients"], "id")
+    assert not links(tables["visits"].names, "id", tables["patients"].names, "id")
 
 
 def test_a_primary_key_of_the_source_is_a_key_whatever_its_name(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
         connection.execute("CREATE TABLE stays (begun DATE, chart INTEGER PRIMARY KEY, who INTEGER)")
         connection.execute("CREATE TABLE beds (bed INTEGER, night DATE, PRIMARY KEY (bed, night))")
-    keys = {table.name: own_key(table) for table in see(tmp_path / "a.duckdb").tables}
+    keys = {table.name: own_key(table.names) for table in see(tmp_path / "a.duckdb").tables}
     assert keys == {"stays": "chart", "beds": None}
 
 

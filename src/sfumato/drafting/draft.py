@@ -140,7 +140,7 @@ def with_unit(table: DraftTable, seen: SeenTable, unit: Unit | None) -> DraftTab
     """Return the table under this unit, with what its names propose: its key, and columns that are left out."""
     if unit is None:
         return table
-    own = own_key(seen)
+    own = own_key(seen.names)
     columns = tuple(_proposed(column, own, unit, table.rows_per_unit) for column in table.columns)
     return replace(table, unit=unit.words, proposed=unit.proposed, choices=(), columns=columns)
 

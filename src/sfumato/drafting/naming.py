@@ -4,9 +4,9 @@ A name proves nothing. What is suggested here is written down as a proposal, sai
 """
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 
-from sfumato.drafting.schema import SeenTable
 from sfumato.policy.policy import fold
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -25,6 +25,15 @@ _PERSONAL = {
 _SHORTEST_SUBJECT = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a table and its columns are called, and which of them the source declares to be the primary key."""
+
+    table: str
+    columns: tuple[str, ...]
+    key: str | None = None
+
+
 def personal(name: str) -> str | None:
     """Return what a column of text looks like that had better be left out, or None.
 
@@ -39,7 +48,7 @@ def is_bare_key(name: str) -> bool:
     return fold(name) in _BARE_KEYS
 
 
-def own_key(table: SeenTable) -> str | None:
+def own_key(table: Names) -> str | None:
     """Return the column that looks like the key of the table's own rows, or None.
 
     It is the primary key, if the source declares one column as such; otherwise a first column that is called `id`, or
@@ -49,11 +58,11 @@ def own_key(table: SeenTable) -> str | None:
         return table.key
     if not table.columns:
         return None
-    first = table.columns[0].name
+    first = table.columns[0]
     return first if fold(first) in {"id", "key", "pk", "uuid"} or _owns(table, first) else None
 
 
-def links(here: SeenTable, column: str, there: SeenTable, key: str) -> bool:
+def links(here: Names, column: str, there: Names, key: str) -> bool:
     """Tell whether a column of one table looks like it holds the key of another.
 
     Both are called alike, without the short prefix that all columns of a table may share (`l_orderkey`, `o_orderkey`);
@@ -66,13 +75,13 @@ def links(here: SeenTable, column: str, there: SeenTable, key: str) -> bool:
     return stem == _stem(there, key) and not is_bare_key(stem)
 
 
-def _owns(table: SeenTable, column: str) -> bool:
+def _owns(table: Names, column: str) -> bool:
     subject, word = _subject(_stem(table, column))
-    return bool(word) and len(subject) >= _SHORTEST_SUBJECT and fold(table.name).startswith(subject)
+    return bool(word) and len(subject) >= _SHORTEST_SUBJECT and fold(table.table).startswith(subject)
 
 
-def _is_called(table: SeenTable, subject: str) -> bool:
-    name = fold(table.name).replace("_", "")
+def _is_called(table: Names, subject: str) -> bool:
+    name = fold(table.table).replace("_", "")
     singular = {
         name,
         name.removesuffix("s"),
@@ -89,11 +98,11 @@ def _subject(stem: str) -> tuple[str, str]:
     return (stem.removesuffix(word), word) if word else ("", "")
 
 
-def _stem(table: SeenTable, column: str) -> str:
+def _stem(table: Names, column: str) -> str:
     """Return a column's name in lower case, without underscores and without the prefix that all of the table share."""
     name = fold(column)
     prefix = re.match(r"[a-z]{1,3}_", name)
-    if prefix and len(table.columns) > 1 and all(fold(one.name).startswith(prefix[0]) for one in table.columns):
+    if prefix and len(table.columns) > 1 and all(fold(one).startswith(prefix[0]) for one in table.columns):
         name = name.removeprefix(prefix[0])
     return name.replace("_", "")
 

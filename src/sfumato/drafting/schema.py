@@ -9,6 +9,7 @@ from pathlib import Path
 
 import duckdb
 
+from sfumato.drafting.naming import Names
 from sfumato.engines.column_sql import TYPES, Kind, Stored
 from sfumato.engines.connection import Limits, closed_connection, execute
 from sfumato.engines.source import ENDINGS, SOURCE, SourceTable, attach_source, read_schema
@@ -43,6 +44,11 @@ class SeenTable:
     columns: tuple[SeenColumn, ...]
     key: str | None = None
     """The column that the source declares to be the primary key, where it does."""
+
+    @property
+    def names(self) -> Names:
+        """What the table and its columns are called."""
+        return Names(self.name, tuple(column.name for column in self.columns), self.key)
 
     def column(self, name: str) -> SeenColumn | None:
         """Return the column of this name in any case, or None."""

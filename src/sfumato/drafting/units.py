@@ -70,17 +70,19 @@ def proposals(seen: Seen, units: Mapping[str, Unit], table: SeenTable) -> list[s
     """Return the units that names propose for a table: a column that names the same person, else a path to one."""
     named = [(other, units[other.name].words) for other in seen.tables if _names_people(units.get(other.name))]
     direct = [
-        column.name for column in table.columns if any(links(table, column.name, other, unit) for other, unit in named)
+        column.name
+        for column in table.columns
+        if any(links(table.names, column.name, other.names, unit) for other, unit in named)
     ]
     if direct:
         return direct
     return [
         f"{other.name}.{unit} via {column.name} = {key}"
         for other, unit in named
-        for key in filter(None, [own_key(other)])
+        for key in filter(None, [own_key(other.names)])
         if key != unit
         for column in table.columns
-        if links(table, column.name, other, key)
+        if links(table.names, column.name, other.names, key)
     ]
 
 

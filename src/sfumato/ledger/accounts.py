@@ -1,12 +1,15 @@
 """The accounts of a dataset, read from its ledger alone: the data may be away, and nothing is recorded."""
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from sfumato.errors import PolicyWeakened
+from sfumato.errors import BadParameter, PolicyWeakened, shown
+from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
 from sfumato.ledger.opening import existing_ledger, pending
 from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, recorded, with_caps
+from sfumato.ledger.state import is_digest
 from sfumato.policy.policy import Policy
 
 
@@ -40,6 +43,20 @@ class Accounts:
     def verify(self) -> Verified | None:
         """Have the second reader compute every hash and every sum again; None where there is no ledger yet."""
         return None if self._ledger is None else self._ledger.verify()
+
+    def require(self, receipts: Iterable[str]) -> None:
+        """Refuse a ledger that does not hold these receipts, each written SEQUENCE:HEAD."""
+        for receipt in receipts:
+            sequence, _, head = receipt.partition(":")
+            if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 18 and is_digest(head)):
+                raise BadParameter(
+                    f"{shown(receipt)} is no receipt.",
+                    "Of a receipt, the place in the ledger and its head are compared.",
+                    "Write SEQUENCE:HEAD, as the receipt has them: the head has 64 digits.",
+                )
+            if self._ledger is None:
+                raise damaged("There is none, and a receipt says that there was one.")
+            self._ledger.require(int(sequence), head)
 
     def close(self) -> None:
         """Let go of the ledger."""

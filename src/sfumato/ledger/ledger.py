@@ -183,6 +183,18 @@ class Ledger:
         """Have the second reader compute every hash and every sum again; what does not hold is refused."""
         return self._reading().verify()
 
+    @_failing_closed()
+    def require(self, sequence: int, head: str) -> None:
+        """Refuse a ledger that does not hold the entry of a receipt: an older copy of it was put back."""
+        row = self._reading().row(sequence)
+        if row is None or row.head != head:
+            raise damaged(
+                f"It does not hold entry {sequence} with the head that a receipt says: an older copy was put back, "
+                "together with its anchor, or it is another ledger.",
+                "Answers were given that this ledger does not count. Restore a ledger that holds the receipt, with its "
+                "anchor; until then let nobody ask.",
+            )
+
     def close(self) -> None:
         """Let go of the ledger. Closing twice is fine; a charge that is open then stays charged."""
         with self._writing:

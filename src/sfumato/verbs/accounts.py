@@ -101,7 +101,8 @@ def history(policy: Path, analyst: str | None, every: bool, form: str) -> None:
 @policy_file
 @report_format
 @click.option("--accept-clock", is_flag=True, help="Go on although the clock is behind the last entry: on record.")
-def verify(policy: Path, form: str, accept_clock: bool) -> None:
+@click.option("--receipt", multiple=True, metavar="SEQUENCE:HEAD", help="A receipt that the ledger must hold.")
+def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]) -> None:
     """Check the ledger with a second reader.
 
     Every hash and every sum is computed again. The data may be away.
@@ -119,6 +120,7 @@ def verify(policy: Path, form: str, accept_clock: bool) -> None:
         said = f"It is on record that the clock is right, {behind} behind the last entry." if behind else ""
         click.echo(said or "The clock is not behind the last entry: nothing was recorded.", err=True)
     with accounts(policy) as opened:
+        opened.require(receipt)
         verified = opened.verify()
         if verified is None:
             click.echo("null" if form == "json" else "There is no ledger yet: nothing was asked.")
