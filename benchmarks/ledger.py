@@ -17,11 +17,11 @@ from pathlib import Path
 
 from sfumato.accounting.event import LaplaceNoise, Neighbours, to_json
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.ledger.chain import STATE_EVERY, Kind, Row, linked, same_question
+from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, linked, same_question
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import open_ledger
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import State, to_content
+from sfumato.ledger.state import State, sums_text
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
@@ -120,8 +120,8 @@ def grown(state: State, count: int) -> list[Row]:
         if sequence % STATE_EVERY == 0:
             sums = replace(once, pure=charged * Fraction(once.pure or 0), renyi=charged * once.renyi)
             unanswered = {charge.same: charge.sequence} if charge else {}
-            content = to_content(replace(state, accounts={"": sums}, unanswered=unanswered))
-            row = Row(sequence, Kind.STATE.value, state.time, content=content)
+            content = sums_text(replace(state, accounts={"": sums}, unanswered=unanswered))
+            row = Row(sequence, RowKind.STATE.value, state.time, content=content)
         elif charge is not None:
             row = Row(sequence, "settled", state.time, same=charge.same, about=charge.sequence, content=RELEASE)
             charge = None

@@ -94,8 +94,8 @@ def main() -> None:
         def uncut(sql: str) -> Callable[[], object]:
             def run() -> None:
                 with (
-                    patch("sfumato.engines.duckdb_flow._where", lambda tests: ""),
-                    patch("sfumato.engines.duckdb_group.clipped", lambda name, facts: name),
+                    patch("sfumato.engines.sql.flow._where", lambda tests: ""),
+                    patch("sfumato.engines.sql.group.clipped", lambda name, facts, dialect: name),
                 ):
                     ask(private, sql)()
 

@@ -17,7 +17,7 @@ import numpy as np
 import psycopg
 import pyarrow as pa
 
-from sfumato.engines.connection import Limits
+from sfumato.engines.engine import Limits
 from sfumato.policy.reading import read_policy
 from sfumato.sealed.cells import cell_sums, decrypted
 from sfumato.sealed.database import seal

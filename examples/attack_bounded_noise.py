@@ -3,11 +3,11 @@
 from fractions import Fraction
 
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.lab.bounds import recovered_share
-from sfumato.lab.historical import BoundedNoise, share_equal
-from sfumato.lab.least_squares import LeastSquares, ask
-from sfumato.lab.protected import Protected
-from sfumato.lab.seeded import Seeded, coins, subsets
+from sfumato.lab.attacks.bounds import recovered_share
+from sfumato.lab.attacks.historical import BoundedNoise, share_equal
+from sfumato.lab.attacks.least_squares import LeastSquares, ask
+from sfumato.lab.attacks.protected import Protected
+from sfumato.lab.people.seeded import Seeded, coins, subsets
 from sfumato.randomness.source import system_source
 
 people = 400

@@ -10,8 +10,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "sfumato"
 
-MATHEMATICS = ("errors", "exact", "randomness", "accounting", "sensitivity", "mechanisms")
-PATH = ("policy", "query", "analysis", "planning", "engines", "ledger", "release", "database")
+MATHEMATICS = ("errors", "exact", "certified", "randomness", "accounting", "sensitivity", "mechanisms")
+PATH = ("private_files", "policy", "query", "analysis", "planning", "engines", "ledger", "release", "database")
 WAYS_IN = ("server", "drafting", "terminal", "demo", "verbs", "cli")
 WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")

@@ -186,14 +186,10 @@ def proofs_are_whole(root: Path) -> list[str]:
     broken = []
     for page in sorted((root / "proofs").rglob("*.md")):
         text = page.read_text(encoding="utf-8")
-        places = [re.search(rf"(?m)^(#+ |\*\*){section}\b", text) for section in SECTIONS]
-        broken += [
-            f"{page.name}: has no section “{section}”"
-            for section, place in zip(SECTIONS, places, strict=True)
-            if not place
-        ]
-        if places[-1]:
-            broken += [f"{page.name}: {found}" for found in _unlicensed(root, text[places[-1].start() :])]
+        sections = re.findall(r"(?m)^##+ (.+)$", text)
+        if not text.startswith("# ") or sections != list(SECTIONS):
+            broken.append(f"{page.name}: its sections are not {', '.join(SECTIONS)}, in this order")
+        broken += [f"{page.name}: {found}" for found in _unlicensed(root, text.rpartition(f"## {SECTIONS[-1]}")[2])]
     return broken
 
 
@@ -268,7 +264,7 @@ LAWS: tuple[Law, ...] = (
     refusals_are_documented,
 )
 
-_PROOF = "# A\n\n**Claim.** c\n\n**Assumes.** a\n\n**Proof.** p\n\n**Code it licenses.** `exact.py`\n"
+_PROOF = "# A\n\n## Claim\n\nc\n\n## Assumes\n\na\n\n## Proof\n\np\n\n## Code it licenses\n\n`exact.py`\n"
 _MECHANISM = "@dataclass(frozen=True, slots=True)\nclass Loud:\n    def release(self) -> None: ...\n"
 PLANTED: tuple[tuple[Law, str, str], ...] = (
     (python_blocks_run, "README.md", "```python\nraise ValueError\n```\n"),
@@ -283,6 +279,8 @@ PLANTED: tuple[tuple[Law, str, str], ...] = (
     (files_named_in_prose_exist, "SECURITY.md", "held by `tests/test_missing.py`\n"),
     (proofs_named_in_the_source_exist, "src/sfumato/exact.py", "# proofs/missing.md\n"),
     (proofs_are_whole, "proofs/a.md", _PROOF.replace("Assumes", "Hopes")),
+    (proofs_are_whole, "proofs/a.md", _PROOF.replace("## Claim\n\nc", "**Claim.** c")),
+    (proofs_are_whole, "proofs/a.md", _PROOF + "\n## Remarks\n"),
     (proofs_are_whole, "proofs/a.md", _PROOF.replace("exact.py", "missing.py")),
     (proofs_are_whole, "proofs/a.md", _PROOF.replace("exact.py", "exact")),
     (a_proof_relies_on_tests_that_exist, "proofs/a.md", _PROOF + "tests/test_missing.py\n"),

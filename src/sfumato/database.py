@@ -1,19 +1,17 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.connection import Limits
-from sfumato.engines.desk import evaluate
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.engine import Engine
-from sfumato.engines.registration import has_changed, snapshot, was_paid_for
+from sfumato.engines.after_noise import evaluate
+from sfumato.engines.engine import Engine, Job, Progress
+from sfumato.engines.opening import has_changed, open_engine, was_paid_for
 from sfumato.errors import BadParameter, BadPolicy, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
 from sfumato.ledger.accounts import Accounts, open_accounts
 from sfumato.ledger.damage import damaged
@@ -35,9 +33,6 @@ from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, exact_release, make_release
 
-Progress = Callable[[str, str], None]
-"""Is told the phase and the table while the bounded copy is built."""
-
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -45,24 +40,80 @@ class Prepared:
 
     sql: str
     plan: Plan
-    job: Any
+    job: Job
     """What the engine prepared, and runs after the charge."""
     question: str
     engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
 
 
+class _Shared:
+    """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
+
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self.engine = engine
+        self.ledger = ledger
+        self._handles = 0
+        self._lock = Lock()
+
+    def take(self) -> None:
+        """Count one more handle."""
+        with self._lock:
+            self._handles += 1
+
+    def replace(self, engine: Engine) -> None:
+        """Answer from another snapshot from now on; questions that are under way keep theirs."""
+        with self._lock:
+            before, self.engine = self.engine, engine
+        before.retire()
+
+    def leave(self) -> None:
+        """Count one handle less."""
+        with self._lock:
+            self._handles -= 1
+            last = self._handles == 0
+        if last:
+            self.engine.close()
+            self.ledger.close()
+
+
 class Database:
     """A dataset under its policy, for one account. Threads may share it; close it, or use it as a context manager."""
 
-    def __init__(self, policy: Policy, account: str, engine: Engine, ledger: Ledger, source: Source) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        account: str,
+        engine: Engine,
+        ledger: Ledger,
+        source: Source,
+        *,
+        shared: _Shared | None = None,
+    ) -> None:
         self.policy = policy
         self.account = account
-        self._engine: Any = engine  # the audits look behind the protocol, at an engine that they know
+        self._shared = shared or _Shared(engine, ledger)
+        self._shared.take()
         self._ledger = ledger
         self._source = source
         self._policy_hash = policy_hash(policy)
         self._closed = False
+
+    @property
+    def _engine(self) -> Engine:
+        return self._shared.engine
+
+    def as_analyst(self, name: str) -> "Database":
+        """Return a handle for an analyst's account on the same snapshot and ledger; each handle is closed by itself."""
+        self._check_open()
+        if self.account:
+            raise BadParameter(
+                "An analyst cannot open another account.",
+                "An analyst spends from their own budget, and from no other's.",
+                "Open the database without `analyst`.",
+            )
+        account = account_of(self.policy, name)
+        return Database(self.policy, account, self._engine, self._ledger, self._source, shared=self._shared)
 
     def ask(
         self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None, key: str | None = None
@@ -93,16 +144,14 @@ class Database:
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
 
-        This handle answers from it at once, others when they are opened again.
+        This handle answers from it at once, and those made by `as_analyst`; others when they are opened again.
         Until it is complete, and if it cannot be taken, answers come from the one before. Questions that were answered
         about that one cost again.
         """
         self._require_owner("take a snapshot")
-        with snapshot(self.policy, progress or _silent, again=True) as taken:
-            registered = taken.keep(self._ledger.identity())
-        engine = DuckDB(self.policy, registered, Limits())
-        before, self._engine = self._engine, engine
-        before.retire()
+        with open_engine(self.policy, progress or _silent, again=True) as taken:
+            engine = taken.keep(self._ledger.identity())
+        self._shared.replace(engine)
         return engine.version
 
     def source_changed(self) -> bool:
@@ -129,8 +178,7 @@ class Database:
         """Let go of the copy and the ledger. Closing twice is fine."""
         if not self._closed:
             self._closed = True
-            self._engine.close()
-            self._ledger.close()
+            self._shared.leave()
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +194,7 @@ class Database:
     def _prepare(self, sql: str, epsilon: object, within: object, delta: object) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""
         self._check_open()
-        engine: Engine = self._engine
+        engine = self._engine
         query = parse(sql, engine.catalog)  # text -> our own algebra; nothing else goes further
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
@@ -268,11 +316,10 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             "Open it with sfumato.sealed.database.open_sealed.",
         )
     _require_ledger(policy)
-    with snapshot(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
+    with open_engine(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
         ledger = open_ledger(policy, confirm, taken.ledger)
         try:
-            registered = taken.keep(ledger.identity())
-            engine = DuckDB(policy, registered, Limits())
+            engine = taken.keep(ledger.identity())
         except BaseException:
             ledger.close()
             raise

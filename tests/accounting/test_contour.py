@@ -11,7 +11,7 @@ from tests.accounting import loss_oracle as oracle
 from sfumato.accounting.distribution import contour
 from sfumato.accounting.distribution.contour import Mixture
 from sfumato.accounting.distribution.decay import GROWTH, log_envelope, swept
-from sfumato.accounting.distribution.lattice import convolved
+from sfumato.accounting.distribution.lattice import exact_lattice
 from sfumato.accounting.distribution.mixture import mixture
 from sfumato.accounting.distribution.moments import (
     Binary,
@@ -153,7 +153,7 @@ MANY: dict[Event, int] = {
 @pytest.mark.parametrize("epsilon", [0.5, 7.0])
 def test_the_contour_and_the_lattice_tell_the_same_truth(epsilon: float) -> None:
     losses = mixture(MANY)
-    exact = convolved(MANY, 1e-6, epsilon)
+    exact = exact_lattice(MANY, 1e-6, epsilon)
     assert losses is not None
     assert exact is not None
     low, high = exact.delta(epsilon)
@@ -170,7 +170,7 @@ def test_a_grown_table_still_brackets_the_lattice() -> None:
     assert start is not None
     assert step is not None
     table = contour.for_delta(start, 1e-8).plus(step)
-    whole = convolved({event: times + half[event] for event, times in MANY.items()}, 1e-8)
+    whole = exact_lattice({event: times + half[event] for event, times in MANY.items()}, 1e-8)
     assert whole is not None
     for epsilon in (6.0, 8.0, 10.0):
         lower, upper = table.delta(epsilon)

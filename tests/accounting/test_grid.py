@@ -11,8 +11,8 @@ from scipy import special
 
 from sfumato.accounting.distribution.curves import (
     SPECIAL,
-    Curve,
     Mixed,
+    PairCurve,
     bounded_range,
     concentrated,
     gaussian,
@@ -21,7 +21,7 @@ from sfumato.accounting.distribution.curves import (
     real_laplace,
 )
 from sfumato.accounting.distribution.discretise import Cut, law_above, law_below
-from sfumato.accounting.distribution.grid import Parts, delta_bounds, prepare
+from sfumato.accounting.distribution.grid import Parts, grid_delta_bounds, prepared_grid
 from sfumato.accounting.event import (
     Approximate,
     BoundedRange,
@@ -51,7 +51,7 @@ def gauss(sigma: str) -> RealGaussianNoise:
 
 def epsilon_bounds(parts: Parts, delta: float) -> tuple[float, float]:
     """Bisect both sides of one prepared composition."""
-    prepared = prepare(parts, delta)
+    prepared = prepared_grid(parts, delta)
 
     def least(side: int) -> float:
         low, high = 0.0, 1e-6
@@ -105,7 +105,7 @@ def test_one_sampled_gaussian_step_brackets_the_integral_of_its_densities(rate: 
     with mpmath.workdps(DIGITS):
         truth = sampled_gaussian_delta(rate, sigma, epsilon)
     event = PoissonSampled(Fraction(rate), gauss(sigma))
-    low, high = delta_bounds(((event, 1),), float(epsilon), float(truth))
+    low, high = grid_delta_bounds(((event, 1),), float(epsilon), float(truth))
     assert low <= truth <= high
     assert high <= low * (1 + 1e-4)
 
@@ -114,7 +114,7 @@ def test_the_known_training_run_is_bracketed_within_one_part_in_ten_thousand() -
     parts = ((PoissonSampled(Fraction(256, 60000), gauss("1.1")), 14062),)
     low, high = epsilon_bounds(parts, 1e-5)
     assert low <= 2.38159692142 <= high <= low * (1 + 1e-4)
-    low, high = delta_bounds(parts, 2.0, 1e-4)
+    low, high = grid_delta_bounds(parts, 2.0, 1e-4)
     assert low <= 1.19042632179e-4 <= high <= low * (1 + 1e-4)
 
 
@@ -191,7 +191,7 @@ def test_sampled_integer_laplace_noise_brackets_exact_enumeration(rate: str, eps
         rest = [integer_laplace_pair(2, 5), ([e / (1 + e), 1 / (1 + e)], [1 / (1 + e), e / (1 + e)])]
         directions = [[mixed(integer_laplace_pair(3, 2), rate, back)] * 3 for back in (False, True)]
         truth = max(enumerated([*one, *rest], epsilon) for one in directions)
-    low, high = delta_bounds(parts, epsilon, 1e-3)
+    low, high = grid_delta_bounds(parts, epsilon, 1e-3)
     assert low <= truth <= high
     assert high - low <= 1e-3 * truth
 
@@ -205,7 +205,7 @@ def test_what_one_sample_serves_several_times_is_composed_inside(epsilon: float)
         p = [mpmath.fprod(one for one, _ in outcome) for outcome in outcomes]
         q = [mpmath.fprod(other for _, other in outcome) for outcome in outcomes]
         truth = max(enumerated([mixed((p, q), "0.2", back)], epsilon) for back in (False, True))
-    low, high = delta_bounds(((PoissonSampled(Fraction(1, 5), inner), 1),), epsilon, 1e-2)
+    low, high = grid_delta_bounds(((PoissonSampled(Fraction(1, 5), inner), 1),), epsilon, 1e-2)
     assert low <= truth <= high
     assert high - low <= 1e-3 * truth
 
@@ -213,13 +213,13 @@ def test_what_one_sample_serves_several_times_is_composed_inside(epsilon: float)
 def test_one_sample_for_four_gaussian_answers_is_one_sample_for_a_wider_one() -> None:
     four = PoissonSampled(Fraction(1, 10), Repeated(gauss("2"), 4))
     one = PoissonSampled(Fraction(1, 10), gauss("1"))
-    assert delta_bounds(((four, 10),), 2.0, 1e-4) == delta_bounds(((one, 10),), 2.0, 1e-4)
+    assert grid_delta_bounds(((four, 10),), 2.0, 1e-4) == grid_delta_bounds(((one, 10),), 2.0, 1e-4)
 
 
 def test_sampling_twice_is_sampling_by_the_product() -> None:
     twice = PoissonSampled(Fraction(1, 10), PoissonSampled(Fraction(1, 5), gauss("1")))
-    low, high = delta_bounds(((twice, 50),), 0.5, 1e-4)
-    other_low, other_high = delta_bounds(((PoissonSampled(Fraction(1, 50), gauss("1")), 50),), 0.5, 1e-4)
+    low, high = grid_delta_bounds(((twice, 50),), 0.5, 1e-4)
+    other_low, other_high = grid_delta_bounds(((PoissonSampled(Fraction(1, 50), gauss("1")), 50),), 0.5, 1e-4)
     assert low <= other_high
     assert other_low <= high
     assert high <= low * (1 + 1e-3)
@@ -227,16 +227,16 @@ def test_sampling_twice_is_sampling_by_the_product() -> None:
 
 def test_sampling_turns_a_failure_of_delta_into_one_of_rate_times_delta() -> None:
     event = PoissonSampled(Fraction(1, 100), Approximate(Pure(Fraction(1), ADD), Fraction(1, 1000)))
-    low, high = delta_bounds(((event, 1),), 1.0, 1e-5)  # beyond every finite loss
+    low, high = grid_delta_bounds(((event, 1),), 1.0, 1e-5)  # beyond every finite loss
     assert low <= 1e-5 <= high
     assert high - low < 1e-13
 
 
 def test_a_sampled_release_without_guarantee_fails_as_often_as_it_draws_somebody() -> None:
-    low, high = delta_bounds(((PoissonSampled(Fraction(1, 100), NonPrivate(ADD)), 3),), 1.0, 1e-2)
+    low, high = grid_delta_bounds(((PoissonSampled(Fraction(1, 100), NonPrivate(ADD)), 3),), 1.0, 1e-2)
     assert low <= 1 - 0.99**3 <= high
     assert high - low < 1e-9
-    assert delta_bounds(((NonPrivate(ADD), 1),), 5.0, 1e-6)[1] == 1.0
+    assert grid_delta_bounds(((NonPrivate(ADD), 1),), 5.0, 1e-6)[1] == 1.0
 
 
 def renyi_epsilon(rate: float, sigma: float, times: int, delta: float) -> float:
@@ -274,8 +274,8 @@ def test_far_apart_parameters_are_tight_and_below_the_renyi_bound(
 
 def test_parallel_parts_cost_the_worst_part() -> None:
     mild, harsh = gauss("2"), PoissonSampled(Fraction(1, 2), gauss("0.5"))
-    low, high = delta_bounds(((Parallel((mild, harsh)), 1),), 3.0, 1e-2)
-    alone = [delta_bounds(((event, 1),), 3.0, 1e-2) for event in (mild, harsh)]
+    low, high = grid_delta_bounds(((Parallel((mild, harsh)), 1),), 3.0, 1e-2)
+    alone = [grid_delta_bounds(((event, 1),), 3.0, 1e-2) for event in (mild, harsh)]
     assert low <= max(other for _, other in alone)
     assert max(one for one, _ in alone) <= high
     assert high <= low * (1 + 1e-3)
@@ -283,7 +283,7 @@ def test_parallel_parts_cost_the_worst_part() -> None:
 
 def test_integer_gaussian_noise_of_larger_sensitivity_brackets_each_vector() -> None:
     variance, x = mpmath.mpf(4), mpmath.exp(mpmath.mpf("0.8"))
-    low, high = delta_bounds(((GaussianNoise(5, Fraction(4), ADD), 1),), 0.8, 1e-2)
+    low, high = grid_delta_bounds(((GaussianNoise(5, Fraction(4), ADD), 1),), 0.8, 1e-2)
     with mpmath.workdps(DIGITS):
         span = range(-60, 61)
         law = {z: mpmath.exp(-mpmath.mpf(z * z) / (2 * variance)) for z in span}
@@ -309,8 +309,8 @@ def test_integer_gaussian_noise_of_larger_sensitivity_brackets_each_vector() -> 
 @pytest.mark.parametrize("event", [BoundedRange(Fraction(1, 2), ADD), Concentrated(Fraction(1, 8), ADD)], ids=repr)
 def test_releases_known_by_a_bound_lie_above_a_release_that_attains_it(event: Event) -> None:
     member = Pure(Fraction(1, 4), ADD) if isinstance(event, BoundedRange) else gauss("2")
-    low, high = delta_bounds(((event, 20),), 0.5, 1e-3)
-    other_low, other_high = delta_bounds(((member, 20),), 0.5, 1e-3)
+    low, high = grid_delta_bounds(((event, 20),), 0.5, 1e-3)
+    other_low, other_high = grid_delta_bounds(((member, 20),), 0.5, 1e-3)
     assert low <= other_high
     assert other_low <= high
 
@@ -329,7 +329,7 @@ def test_bounded_range_is_the_envelope_of_its_two_point_pairs() -> None:
     assert (above <= envelope + 1e-7).all()
 
 
-CURVES: list[Curve] = [
+CURVES: list[PairCurve] = [
     gaussian(0.02), gaussian(1.0), gaussian(7.0), real_laplace(0.1), real_laplace(3.0), integer_laplace(1, 10.0),
     integer_laplace(7, 2.0), pure(0.01), pure(2.0), Mixed(1e-5, gaussian(3.0), False), Mixed(0.01, gaussian(1.0), True),
     Mixed(0.3, real_laplace(1.0), False), Mixed(0.3, pure(1.0), True), Mixed(1e-3, integer_laplace(3, 1.0), False),
@@ -399,8 +399,8 @@ def test_the_zcdp_curve_lies_above_the_gaussian_of_the_same_rho() -> None:
 
 
 def test_both_sides_are_monotone_far_away_from_the_epsilon_they_were_prepared_for() -> None:
-    prepared = prepare(((PoissonSampled(Fraction(1, 100), gauss("1")), 500),), 1e-6)
-    reference = prepare(((PoissonSampled(Fraction(1, 100), gauss("1")), 500),), 1e-2)
+    prepared = prepared_grid(((PoissonSampled(Fraction(1, 100), gauss("1")), 500),), 1e-6)
+    reference = prepared_grid(((PoissonSampled(Fraction(1, 100), gauss("1")), 500),), 1e-2)
     for epsilon in (0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0):
         low, high = prepared.delta_bounds(epsilon)
         other_low, other_high = reference.delta_bounds(epsilon)
@@ -409,5 +409,5 @@ def test_both_sides_are_monotone_far_away_from_the_epsilon_they_were_prepared_fo
 
 
 def test_nothing_costs_nothing() -> None:
-    assert delta_bounds((), 0.0, 1e-6) == (0.0, 0.0)
-    assert delta_bounds(((Composed(()), 3),), 0.0, 1e-6) == (0.0, 0.0)
+    assert grid_delta_bounds((), 0.0, 1e-6) == (0.0, 0.0)
+    assert grid_delta_bounds(((Composed(()), 3),), 0.0, 1e-6) == (0.0, 0.0)

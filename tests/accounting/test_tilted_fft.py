@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.accounting.distribution.tilted_fft import Law, convolved_delta, prepare
+from sfumato.accounting.distribution.tilted_fft import Law, convolved_delta, tilted_law
 
 
 def _binomial_delta(p: float, times: int, unit: float, epsilon: float) -> mpf:
@@ -31,7 +31,7 @@ def test_deltas_down_to_a_trillionth_of_a_trillionth_are_bracketed(epsilon: floa
     lower, upper = convolved_delta(masses, unit, epsilon, 0.0, target)
     assert lower <= truth <= upper
     assert upper - lower <= 1e-9 * truth
-    lower, upper = prepare(masses, unit, target).delta(epsilon)  # tilted for another epsilon: wider, still right
+    lower, upper = tilted_law(masses, unit, target).delta(epsilon)  # tilted for another epsilon: wider, still right
     assert lower <= truth <= upper
 
 
@@ -39,7 +39,7 @@ def test_deltas_down_to_a_trillionth_of_a_trillionth_are_bracketed(epsilon: floa
 def test_a_window_that_cuts_the_support_is_paid_for(epsilon: float) -> None:
     p, times, unit = 0.50390625, 40_000, 2.0**-7
     masses: list[Law] = [(np.array([1 - p, 0.0, p]), -1, times)]
-    prepared = prepare(masses, unit, 1e-9, epsilon)
+    prepared = tilted_law(masses, unit, 1e-9, epsilon)
     assert prepared.spill > 0
     assert len(prepared.masses) < times
     lower, upper = prepared.delta(epsilon)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-import duckdb
 import pyarrow as pa
+from tests.engines.engines import engine_under_law
 
 from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.analysis.lowering import Scope, lower
 from sfumato.analysis.scalar import Scalar, column
-from sfumato.engines.duckdb_scalar import scalar_sql
+from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.query.expression import Call, Column, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
@@ -57,11 +57,10 @@ def evaluate(scalars: Sequence[Scalar], seen: Scope, rows: Sequence[Sequence[Any
     }
     if not scalars:
         return []
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.register("given", pa.table({"n": range(len(rows)), **columns}))
-        connection.execute("CREATE TABLE t AS FROM given")
-        selected = ", ".join(f"{scalar_sql(scalar)} AS c{i}" for i, scalar in enumerate(scalars))
-        found = connection.execute(f"SELECT {selected} FROM t ORDER BY n").fetchall()  # noqa: S608
+    engine, named = engine_under_law(), {key: f"t.{key[1]}" for key in seen}
+    selected = ", ".join(f"{scalar_sql(scalar, named, engine.dialect)} AS c{i}" for i, scalar in enumerate(scalars))
+    given = pa.table({"n": pa.array(range(len(rows)), pa.int64()), **columns})
+    found = engine.rows(f"SELECT {selected} FROM t ORDER BY n", {"t": given})  # noqa: S608
     return [[row[i] for row in found] for i in range(len(scalars))]
 
 

@@ -27,7 +27,7 @@ from sfumato.drafting.options import column_wishes, rows_per_unit, together
 from sfumato.drafting.schema import Seen, SeenColumn, SeenTable, see
 from sfumato.drafting.smartnoise import read_smartnoise
 from sfumato.drafting.writing import FILL_IN, check_draft, policy_text
-from sfumato.engines.column_sql import Kind
+from sfumato.engines.sql.column import Kind
 from sfumato.errors import BadParameter, BadPolicy, BadSource, Refusal, UnknownName
 from sfumato.policy.policy import Bounds, ColumnType, Policy, UnitColumn
 from sfumato.policy.reading import read_policy

@@ -16,7 +16,7 @@ from sfumato.drafting.naming import links, own_key, personal
 from sfumato.drafting.options import column_wishes, rows_per_unit
 from sfumato.drafting.schema import Seen, SeenColumn, SeenTable, see
 from sfumato.drafting.writing import check_draft, notices, policy_text
-from sfumato.engines.column_sql import Kind
+from sfumato.engines.sql.column import Kind
 from sfumato.errors import BadParameter, Refusal, UnknownName
 from sfumato.policy.policy import ColumnType, UnitPath
 from sfumato.policy.reading import read_policy

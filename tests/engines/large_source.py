@@ -13,8 +13,9 @@ from pathlib import Path
 
 import duckdb
 
-from sfumato.engines.connection import Limits, open_copy
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.connection import open_copy
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.engine import Limits
 from sfumato.policy.reading import read_policy
 
 # A unit's number of rows follows a power law; "one" gives half of all rows to a single person.

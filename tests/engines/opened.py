@@ -5,9 +5,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
-from tests.engines.builds import policy_of
+from tests.engines.engines import engine_under_law
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
@@ -15,9 +14,7 @@ from sfumato.analysis.catalog import Table
 from sfumato.analysis.flow import Flow, Read, Show
 from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuery
 from sfumato.analysis.scalar import Scalar, column
-from sfumato.engines.connection import Limits, quoted
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.registration import register
+from sfumato.engines.engine import Engine
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.query.functions import Aggregation
@@ -27,15 +24,9 @@ SENSITIVITY = Sensitivity(1, 1, 1, Neighbours.ADD_REMOVE)
 LAPLACE = Laplace(1, Fraction(1), Neighbours.ADD_REMOVE)
 
 
-def opened(root: Path, declared: Mapping[str, object], data: Mapping[str, pa.Table]) -> DuckDB:
-    root.mkdir(parents=True, exist_ok=True)
-    with duckdb.connect(str(root / "source.duckdb")) as connection:
-        for name, table in data.items():
-            connection.register("given", table)
-            connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM given")  # noqa: S608
-            connection.unregister("given")
-    policy = policy_of(declared, f"duckdb:{root}/source.duckdb", ledger=f"sqlite:{root}/small.ledger")
-    return DuckDB(policy, register(policy, lambda phase, name: None), Limits(threads=2))
+def opened(root: Path, declared: Mapping[str, object], data: Mapping[str, pa.Table]) -> Engine:
+    policy = {"name": "small", "budget": {"epsilon": 1, "delta": 0}, "tables": dict(declared)}
+    return engine_under_law().opened(root, policy, data)
 
 
 def read(table: Table, label: str | None = None) -> Read:
@@ -82,7 +73,7 @@ def planned(
     return Plan(private, (GroupPlan(group, None, measures, ()),), PrivacyLoss(Fraction(1), Fraction(0)), None)
 
 
-def answers(engine: DuckDB, plan: Plan) -> dict[tuple[Any, ...], tuple[int, ...]]:
+def answers(engine: Engine, plan: Plan) -> dict[tuple[Any, ...], tuple[int, ...]]:
     """Return the measurements of each cell, with the number of people last where the keys are secret."""
     (group,) = engine.run(engine.prepare(plan)).groups
     columns = [list(values) for values in group.columns.values()]

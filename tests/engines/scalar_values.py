@@ -1,24 +1,24 @@
-"""Values of a scalar as DuckDB computes them, one per row of hostile or ordinary values."""
+"""Values of a scalar as an engine computes them, one per row of hostile or ordinary values."""
 
 from collections.abc import Sequence
-from functools import cache
 
-import duckdb
+import pyarrow as pa
+from tests.engines.engines import engine_under_law
 
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.lowering import lower
 from sfumato.analysis.scalar import Scalar, column
-from sfumato.engines.duckdb_scalar import scalar_sql
+from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.query.expression import Column, Expression
 
-_STORED = {Kind.INTEGER: "BIGINT", Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.REAL: "DOUBLE"}
+_STORED = {
+    Kind.INTEGER: pa.int64(),
+    Kind.TEXT: pa.string(),
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.REAL: pa.float64(),
+}
 
 Rows = Sequence[tuple[object, ...]]
-
-
-@cache
-def _connection() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={"threads": 1})
 
 
 def columns_of(facts: Sequence[Facts]) -> tuple[Column, ...]:
@@ -33,12 +33,11 @@ def lowered(expression: Expression, facts: Sequence[Facts]) -> Scalar:
 
 def values(scalar: Scalar, facts: Sequence[Facts], rows: Rows) -> list[object]:
     """Return the value of each row; a failure of the engine is a failure of the test."""
-    places = range(len(facts))
-    lists = ", ".join(f"unnest(?::{_STORED[facts[i].kind]}[]) AS c{i}" for i in places)
-    given = [list(range(len(rows))), *([row[i] for row in rows] for i in places)]
-    connection = _connection()
-    connection.execute(f"CREATE OR REPLACE TABLE t AS SELECT unnest(?::INTEGER[]) AS i, {lists}", given)
-    found = connection.execute(f"SELECT {scalar_sql(scalar)} FROM t ORDER BY i").fetchall()  # noqa: S608
+    engine, places = engine_under_law(), range(len(facts))
+    columns = {f"c{i}": pa.array([row[i] for row in rows], _STORED[facts[i].kind]) for i in places}
+    given = pa.table({"i": pa.array(range(len(rows)), pa.int64()), **columns})
+    sql = scalar_sql(scalar, {("t", f"c{i}"): f"t.c{i}" for i in places}, engine.dialect)
+    found = engine.rows(f"SELECT {sql} AS v FROM t ORDER BY i", {"t": given})  # noqa: S608
     return [value for (value,) in found]
 
 

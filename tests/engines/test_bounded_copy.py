@@ -10,11 +10,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.engines.builds import SALT, Rows, bounded, policy_of
+from tests.engines.builds import SALT, bounded, policy_of
+from tests.engines.engines import Rows
 from tests.engines.reference import Row, bounded_reference, keyed
 
-from sfumato.engines.bounded_copy import PATH_UNIT
+from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.policy.policy import Policy
+
+pytestmark = pytest.mark.usefixtures("every_engine")
 
 ORDERS = {
     "unit": "person",

@@ -6,7 +6,10 @@ from fractions import Fraction
 import duckdb
 import pytest
 
-from sfumato.engines.column_sql import Stored, check_type, column_sql, keyed, unit_sql
+from sfumato.engines.duckdb.column import column_sql, unit_sql
+from sfumato.engines.duckdb.column import stored as as_stored
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.sql.column import check_type, keyed
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Bounds, Column, ColumnType
 
@@ -64,7 +67,7 @@ def test_a_value_becomes_what_was_declared(column: Column, kind: str, value: str
         connection.execute(f"CREATE TABLE given (v {kind})")
         connection.execute("INSERT INTO given VALUES ($1), (NULL)", [value])
         (described, *_), *_ = [row[1:] for row in connection.execute("DESCRIBE given").fetchall()]
-        stored = Stored("v", described)
+        stored = as_stored("v", described)
         check_type("given", column, stored)
         rows = connection.execute(f"SELECT {column_sql(column, stored)} FROM given").fetchall()  # noqa: S608
     assert rows == [(expected,), (None,)]
@@ -75,14 +78,14 @@ def test_a_value_becomes_what_was_declared(column: Column, kind: str, value: str
 @pytest.mark.parametrize("text", ["", "x", "1e999", "2024-02-30", "9" * 400, "\u00e9" * 1000, "1/0", "nan", "-"])
 def test_unread_text_that_is_not_of_its_type_is_absent(column: Column, text: str) -> None:
     with duckdb.connect() as connection:
-        sql = column_sql(column, Stored("v", "VARCHAR", raw=True))
+        sql = column_sql(column, as_stored("v", "VARCHAR", raw=True))
         assert connection.execute(f"SELECT {sql} FROM (SELECT $1::VARCHAR AS v)", [text]).fetchall() == [(None,)]  # noqa: S608
 
 
 def test_what_is_not_a_declared_key_is_absent() -> None:
     column = Column("v", ColumnType.TEXT, values=("er", "it's"))
     with duckdb.connect() as connection:
-        sql = keyed(column, "v")
+        sql = keyed(column, "v", DUCKDB)
         given = "unnest(['er', 'it''s', 'ER', '', NULL]) AS v"
         rows = connection.execute(f"SELECT {sql} FROM (SELECT {given})").fetchall()  # noqa: S608
     assert [row[0] for row in rows] == ["er", "it's", None, None, None]
@@ -90,7 +93,7 @@ def test_what_is_not_a_declared_key_is_absent() -> None:
 
 def test_people_with_ids_beyond_64_bits_stay_apart() -> None:
     with duckdb.connect() as connection:
-        sql = unit_sql(WHOLE, Stored("v", "HUGEINT"))
+        sql = unit_sql(WHOLE, as_stored("v", "HUGEINT"))
         given = "unnest([9223372036854775808::HUGEINT, 9223372036854775809::HUGEINT]) AS v"
         assert len(set(connection.execute(f"SELECT {sql} FROM (SELECT {given})").fetchall())) == 2  # noqa: S608
 
@@ -98,4 +101,4 @@ def test_people_with_ids_beyond_64_bits_stay_apart() -> None:
 @pytest.mark.parametrize("kind", ["BLOB", "INTEGER[]", "INTERVAL", "STRUCT(a INTEGER)", "TIME", "VARCHAR"])
 def test_a_type_that_cannot_hold_the_declared_one_is_refused_by_its_key(kind: str) -> None:
     with pytest.raises(BadSource, match=r"tables\.t\.columns\.v\.type is integer"):
-        check_type("t", WHOLE, Stored("v", kind))
+        check_type("t", WHOLE, as_stored("v", kind))

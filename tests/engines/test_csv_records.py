@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.engines.test_registration import policy_for, quiet, rows_of
 
-from sfumato.engines import csv_records
-from sfumato.engines.csv_records import Malformed, header, record_batches
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb import csv_records
+from sfumato.engines.duckdb.csv_records import Malformed, header, record_batches
+from sfumato.engines.duckdb.registration import register
 from sfumato.errors import BadSource
 
 Records = list[tuple[str | None, ...]]

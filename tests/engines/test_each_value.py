@@ -13,8 +13,9 @@ from tests.engines.builds import SALT
 from tests.engines.reference import keyed
 from tests.engines.test_registration import policy_for, quiet, rows_of
 
-from sfumato.engines import bounded_copy
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.build import Build
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.sql import copy as bounded_copy
 from sfumato.errors import BadSource
 
 VISITS: dict[str, Any] = {
@@ -191,9 +192,9 @@ def test_a_row_that_gets_lost_is_a_refusal_without_a_count(
     assert len(rows_of(register(policy, quiet))) == (100 if unit == "who" else 800)
     whole = bounded_copy._write
 
-    def losing(build: bounded_copy.Build, table: Any, columns: Any) -> None:
+    def losing(build: Build, table: Any, columns: Any) -> None:
         whole(build, table, columns)
-        build.run(f'DELETE FROM copy.main."{table.name}" WHERE rowid = 7')  # noqa: S608
+        build.rows(f'DELETE FROM copy.main."{table.name}" WHERE rowid = 7')  # noqa: S608
 
     monkeypatch.setattr(bounded_copy, "_write", losing)
     with pytest.raises(BadSource, match=r"tables.visits: not every row of the source was accounted for") as caught:

@@ -10,15 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.engines.engines import UnderLaw
 from tests.engines.opened import answers, measured, of, opened, owner, planned, read
 
 from sfumato.analysis.flow import Fold, Folded, Item, Keep
 from sfumato.analysis.numbers import clipped
 from sfumato.analysis.private_query import Key
 from sfumato.analysis.scalar import Operator, Scalar, column
-from sfumato.engines.duckdb_engine import DuckDB
+from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, QueryTooLarge
 from sfumato.query.functions import Aggregation
+
+pytestmark = pytest.mark.usefixtures("every_engine")
 
 COUNT, SUM = Aggregation.COUNT, Aggregation.SUM
 DEPT = "de'pt #1"
@@ -61,7 +64,7 @@ def _visits(seed: int, people: int = 25) -> list[Visit]:
     ]
 
 
-def _open(root: Path, visits: list[Visit], keys: list[str] | None = None) -> DuckDB:
+def _open(root: Path, visits: list[Visit], keys: list[str] | None = None) -> Engine:
     names = ["Patient", DEPT, "flag", "cost", "site"]
     columns: dict[str, list[Any]] = {name: [visit[at] for visit in visits] for at, name in enumerate(names)}
     columns["cost"] = [None if cost is None else cost / 100 for cost in columns["cost"]]
@@ -70,7 +73,7 @@ def _open(root: Path, visits: list[Visit], keys: list[str] | None = None) -> Duc
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> DuckDB:
+def shared(every_engine: UnderLaw, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """The visits of seed 2, opened once."""
     return _open(tmp_path_factory.mktemp("shared"), _visits(2))
 
@@ -91,7 +94,7 @@ def _exact(visits: list[Visit]) -> dict[str | None, tuple[int, ...]]:
     }
 
 
-def _measures(engine: DuckDB) -> tuple[Any, ...]:
+def _measures(engine: Engine) -> tuple[Any, ...]:
     table = engine.catalog.tables["visits"]
     return (
         measured("rows", COUNT),
@@ -102,7 +105,7 @@ def _measures(engine: DuckDB) -> tuple[Any, ...]:
     )
 
 
-def _dept(engine: DuckDB) -> Key:
+def _dept(engine: Engine) -> Key:
     table = engine.catalog.tables["visits"]
     return Key("k", of(table, DEPT), table.field(DEPT).cells)
 
@@ -145,7 +148,7 @@ def test_no_keys_are_one_cell_also_where_no_row_is_left(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("rows", "groups"), [(None, 1), (None, 2), (3, None), (3, 2)])
 @pytest.mark.parametrize("distinct", [False, True])
 def test_a_person_is_bounded_and_the_others_do_not_notice_who_else_is_there(
-    shared: DuckDB, rows: int | None, groups: int | None, distinct: bool
+    shared: Engine, rows: int | None, groups: int | None, distinct: bool
 ) -> None:
     engine, visits = shared, _visits(2)
     table = engine.catalog.tables["visits"]
@@ -245,7 +248,7 @@ def test_a_statement_that_is_too_long_is_refused_before_anything_is_read(tmp_pat
     engine.close()  # nothing can be read any more
     table = engine.catalog.tables["visits"]
     many = tuple(measured("n" * 50_000 + str(at), COUNT, where=of(table, "flag")) for at in range(3))
-    assert engine.prepare(planned(table, (), many)).statements[0] is not None
+    assert engine.prepare(planned(table, (), many)) is not None
     text = Scalar(Operator.CONSTANT, (), of(table, DEPT).facts, "x" * 150_000)
     long = tuple(measured(str(at), COUNT, replace(text, constant="x" * 150_000 + str(at))) for at in range(8))
     with pytest.raises(QueryTooLarge):

@@ -7,17 +7,20 @@ from random import Random
 from statistics import pstdev, stdev, variance
 from typing import Any
 
-import duckdb
+import pyarrow as pa
 import pytest
+from tests.engines.engines import engine_under_law
 
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Kept, Order, Pair, Read, Show, Take, outputs
 from sfumato.analysis.scalar import Operator, Scalar, column
-from sfumato.engines.connection import quoted
-from sfumato.engines.duckdb_flow import PLACE, flow_sql
+from sfumato.engines.sql.flow import flow_sql
+from sfumato.engines.sql.names import PLACE
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
+
+pytestmark = pytest.mark.usefixtures("every_engine")
 
 INTEGER = Facts(Type.INTEGER, Kind.INTEGER, low=-9, high=9)
 TOTAL = replace(INTEGER, low=-1000, high=1000)
@@ -206,26 +209,28 @@ FLOWS: dict[str, Flow] = {
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_flow_is_what_plain_python_makes_of_it(name: str) -> None:
     flow, random = FLOWS[name], Random(name)
-    with duckdb.connect(config={"threads": 1}) as connection:
-        for size in (0, 1, 12):
-            table = [
-                (
-                    random.choice([None, *range(-3, 4)]),
-                    random.choice([None, "a", "é", "'"]),
-                    random.choice([None, True, False]),
-                )
-                for _ in range(size)
-            ]
-            stored = f"c1 BIGINT, c2 VARCHAR, c3 BIGINT, {quoted(PLACE)} BIGINT"
-            connection.execute(f"CREATE OR REPLACE TABLE stored ({stored})")
-            for place, (x, t, f) in enumerate(table):
-                connection.execute(
-                    "INSERT INTO stored VALUES ($1, $2, $3, $4)", [x, t, None if f is None else int(f), place]
-                )
-            found = connection.execute(flow_sql(flow, {"left table": "stored"})).fetchall()
-            columns = outputs(flow)
-            expected = [[row[label, name] for label, name, _ in columns] for row in _rows(flow, table)]
-            assert [list(row) for row in found] == [pytest.approx(row) if _real(flow) else row for row in expected]
+    engine = engine_under_law()
+    for size in (0, 1, 12):
+        table = [
+            (
+                random.choice([None, *range(-3, 4)]),
+                random.choice([None, "a", "é", "'"]),
+                random.choice([None, True, False]),
+            )
+            for _ in range(size)
+        ]
+        truths = [None if row[2] is None else int(row[2]) for row in table]
+        stored = {
+            "c1": pa.array([row[0] for row in table], pa.int64()),
+            "c2": pa.array([row[1] for row in table], pa.string()),
+            "c3": pa.array(truths, pa.int64()),
+            PLACE: pa.array(range(size), pa.int64()),
+        }
+        statement = flow_sql(flow, {"left table": engine.dialect.quoted("stored")}, engine.dialect)
+        found = engine.rows(statement, {"stored": pa.table(stored)})
+        columns = outputs(flow)
+        expected = [[row[label, name] for label, name, _ in columns] for row in _rows(flow, table)]
+        assert [list(row) for row in found] == [pytest.approx(row) if _real(flow) else row for row in expected]
 
 
 def _real(flow: Flow) -> bool:

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.column_sql import Stored, column_sql
-from sfumato.engines.grid_sql import NotExact, Range, floating, unbounded, whole
+from sfumato.engines.duckdb.column import column_sql
+from sfumato.engines.duckdb.column import stored as as_stored
+from sfumato.engines.sql.grid import NotExact, Range, floating, unbounded, whole
 from sfumato.policy.policy import Bounds, Column, ColumnType
 from sfumato.sensitivity.clipping import Grid, to_grid
 
@@ -68,7 +69,7 @@ def test_decimals_become_the_integers_of_the_grid(scale: int, step: Fraction) ->
     digits = [max(min(number, 10**38 - 1), 1 - 10**38) for number in digits]
     values = [Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale)) for number in digits]
     column = Column("v", ColumnType.DECIMAL, Bounds(-300 * step, 1000 * step), step)
-    sql = column_sql(column, Stored("v", f"DECIMAL(38,{scale})"))
+    sql = column_sql(column, as_stored("v", f"DECIMAL(38,{scale})"))
     grid = column.grid
     assert grid is not None
     exact = [Fraction(number, 10**scale) for number in digits]
@@ -85,7 +86,7 @@ def test_integers_of_every_width_become_the_integers_of_the_grid(kind: str) -> N
         Column("v", ColumnType.INTEGER, Bounds(-3, 50), Fraction(1)),
         Column("v", ColumnType.DECIMAL, Bounds(Fraction(-4), Fraction(8)), Fraction(2)),
     ):
-        sql = column_sql(column, Stored("v", kind))
+        sql = column_sql(column, as_stored("v", kind))
         with duckdb.connect() as connection:
             rows = connection.execute(f"SELECT {sql} FROM (SELECT unnest([{listed}, NULL]) AS v)").fetchall()  # noqa: S608
         assert column.grid is not None

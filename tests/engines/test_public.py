@@ -8,14 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.engines.engines import UnderLaw
 from tests.engines.opened import of, opened, read
 
 from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.analysis.flow import Given, Item, Keep, Order, Pair, Show, Take
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines.duckdb_engine import DuckDB
+from sfumato.engines.engine import Engine
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
+
+pytestmark = pytest.mark.usefixtures("every_engine")
 
 DECLARED: dict[str, Any] = {
     "Visits": {
@@ -43,7 +46,7 @@ DECLARED: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> DuckDB:
+def engine(every_engine: UnderLaw, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     moment = datetime(2020, 1, 1, 0, 0, 1)
     visits = {
         "patient": ["p"], "age": [3], "n": [1], "site": ["north"], "kind": ["ape"], "cost": [1.5], "rate": [0.1],
@@ -65,7 +68,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> DuckDB:
     return opened(root, DECLARED, {"visits": pa.table(visits), "lone": pa.table({"x": [1]}), "staff": staff})
 
 
-def test_private_columns_have_the_facts_that_the_policy_declares(engine: DuckDB) -> None:
+def test_private_columns_have_the_facts_that_the_policy_declares(engine: Engine) -> None:
     table = engine.catalog.tables["visits"]
     facts = {field.name: field.facts for field in table.fields}
     assert (table.unit, table.identity, table.rows_per_unit, table.groups_per_unit) == ("patient", True, 3, 2)
@@ -87,7 +90,7 @@ def test_private_columns_have_the_facts_that_the_policy_declares(engine: DuckDB)
     assert table.field("n").unique
 
 
-def test_public_values_are_known_where_the_policy_or_a_public_table_lists_them(engine: DuckDB) -> None:
+def test_public_values_are_known_where_the_policy_or_a_public_table_lists_them(engine: Engine) -> None:
     table = engine.catalog.tables["visits"]
     cells = {field.name: field.cells for field in table.fields}
     assert cells["kind"] == ("zebra", "ape")  # in the order that the owner chose
@@ -99,7 +102,7 @@ def test_public_values_are_known_where_the_policy_or_a_public_table_lists_them(e
     assert [cells[name] for name in ("n", "cost", "rate", "born", "at", "patient")] == [None] * 6
 
 
-def test_where_each_row_is_a_person_the_owner_has_no_name_that_a_query_could_write(engine: DuckDB) -> None:
+def test_where_each_row_is_a_person_the_owner_has_no_name_that_a_query_could_write(engine: Engine) -> None:
     table = engine.catalog.tables["lone"]
     assert table.owner is not None
     assert (table.unit, table.identity, table.rows_per_unit, table.owner.stored) == (None, False, 1, "rowid")
@@ -107,7 +110,7 @@ def test_where_each_row_is_a_person_the_owner_has_no_name_that_a_query_could_wri
     assert [field.name for field in table.fields] == ["x"]
 
 
-def test_public_columns_have_the_range_of_the_public_data_and_other_types_do_not_exist(engine: DuckDB) -> None:
+def test_public_columns_have_the_range_of_the_public_data_and_other_types_do_not_exist(engine: Engine) -> None:
     facts = {field.name: field.facts for field in engine.catalog.tables["staff"].fields}
     assert list(facts) == ["site", "wage", "big", "score", "active", "since", "seen"]
     assert facts["wage"] == Facts(Type.DECIMAL, Kind.INTEGER, step=Fraction(1, 100), low=-125, high=1250)
@@ -117,7 +120,7 @@ def test_public_columns_have_the_range_of_the_public_data_and_other_types_do_not
     assert facts["active"].kind is Kind.BOOLEAN
 
 
-def test_public_tables_alone_are_exact_and_in_their_order(engine: DuckDB) -> None:
+def test_public_tables_alone_are_exact_and_in_their_order(engine: Engine) -> None:
     table = engine.catalog.tables["staff"]
     items = tuple(Item(field.name, of(table, field.name)) for field in table.fields)
     assert engine.exact(Show(read(table), "out", items)) == [
@@ -133,7 +136,7 @@ def test_public_tables_alone_are_exact_and_in_their_order(engine: DuckDB) -> Non
     assert engine.exact(Show(Take(ordered, 2, 1), "out", items[:2])) == [[None, "north"], [300, -125]]
 
 
-def test_a_private_table_cannot_be_read_as_a_public_one(engine: DuckDB) -> None:
+def test_a_private_table_cannot_be_read_as_a_public_one(engine: Engine) -> None:
     table = engine.catalog.tables["visits"]
     with pytest.raises(KeyError):
         engine.exact(Show(read(table), "out", ()))
@@ -143,7 +146,7 @@ def test_a_private_table_cannot_be_read_as_a_public_one(engine: DuckDB) -> None:
         engine.public.reach(read(table), of(table, "age"))
 
 
-def test_facts_of_public_flows_are_counted_once(engine: DuckDB, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_of_public_flows_are_counted_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     table, public = engine.catalog.tables["staff"], engine.public
     flow, site = read(table), of(table, "site")
 
@@ -167,7 +170,7 @@ def test_facts_of_public_flows_are_counted_once(engine: DuckDB, monkeypatch: pyt
     assert facts() == expected
 
 
-def test_literal_rows_need_no_table(engine: DuckDB) -> None:
+def test_literal_rows_need_no_table(engine: Engine) -> None:
     number, text = Facts(Type.INTEGER, Kind.INTEGER, low=-1, high=7), Facts(Type.TEXT, Kind.TEXT)
     given = Given('v "1"', (("n", number), ("it's", text)), ((7, "a'b"), (None, None), (-1, "")))
     name = Scalar(Operator.COLUMN, (), text, ('v "1"', "it's"))

@@ -14,8 +14,10 @@ import duckdb
 import pytest
 from tests.engines.builds import policy_of
 
-from sfumato.engines.connection import RANK, Limits, closed_connection, execute, once_name, open_copy
-from sfumato.engines.registration import Registered, register
+from sfumato.engines.duckdb.connection import closed_connection, execute, open_copy
+from sfumato.engines.duckdb.registration import Registered, register
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.names import RANK, once_name
 from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.policy import Policy
 
@@ -133,7 +135,7 @@ def test_many_who_open_at_once_wait_for_one_build(tmp_path: Path) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.registration import register
 from tests.engines.test_registration import policy_for
 print("ready", flush=True)
 again = len(sys.argv) > 2

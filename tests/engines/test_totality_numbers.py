@@ -6,19 +6,22 @@ from itertools import product
 
 import pytest
 from tests.analysis.evaluation import DOUBLE, TRUTH, UNBOUNDED, call, evaluate, grid, keeps_facts, named, number, scope
+from tests.engines.engines import engine_under_law
 
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.lower_logic import LOGIC
 from sfumato.analysis.lower_numbers import ARITHMETIC
 from sfumato.analysis.lowering import lower
 from sfumato.analysis.scalar import walk
-from sfumato.engines.duckdb_logic import FORMS as LOGIC_FORMS
-from sfumato.engines.duckdb_numbers import FORMS as NUMBER_FORMS
-from sfumato.engines.duckdb_scalar import scalar_sql
+from sfumato.engines.duckdb.logic import FORMS as LOGIC_FORMS
+from sfumato.engines.duckdb.numbers import FORMS as NUMBER_FORMS
+from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.errors import QueryTooLarge
 from sfumato.query.expression import Case, Cast, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
+
+pytestmark = pytest.mark.usefixtures("every_engine")
 
 INTEGERS = [None, -(2**63), 2**63 - 1, -(2**62), -1, 0, 1, 2, 10**18]
 DOUBLES = [None, math.nan, math.inf, -math.inf, -0.0, 0.0, 5e-324, -2.2e-308, 1.7976931348623157e308, -1e308, 0.5, -1.0]
@@ -110,4 +113,4 @@ def test_an_expression_that_would_be_too_long_is_refused() -> None:
     for _ in range(8):
         expression = call(Function.POWER, expression, number(9, Type.INTEGER))
     with pytest.raises(QueryTooLarge):
-        scalar_sql(lower(expression, SEEN))
+        scalar_sql(lower(expression, SEEN), {("t", "d"): "t.d"}, engine_under_law().dialect)

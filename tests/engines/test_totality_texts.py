@@ -1,4 +1,4 @@
-"""Laws of functions of text and of casts from and to text, computed by DuckDB and compared with Python's own."""
+"""Laws of functions of text and of casts from and to text, computed by every engine and compared with Python's own."""
 
 import re
 import sys
@@ -8,17 +8,21 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from tests.engines.engines import engine_under_law
 from tests.engines.scalar_values import assert_within_facts, columns_of, lowered, values
 
 from sfumato.analysis.calendar import DAY
 from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.analysis.intervals import nearest
 from sfumato.analysis.scalar import Operator
-from sfumato.engines import duckdb_scalar, duckdb_texts, duckdb_times
+from sfumato.engines.duckdb import texts as duckdb_texts
+from sfumato.engines.duckdb import times as duckdb_times
 from sfumato.errors import QueryTooLarge, UnsupportedSql
 from sfumato.query.expression import Call, Cast, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
+
+pytestmark = pytest.mark.usefixtures("every_engine")
 
 TEXT = Facts(Type.TEXT, Kind.TEXT)
 COUNT = Facts(Type.INTEGER, Kind.INTEGER, low=-STORED, high=STORED - 1)
@@ -317,7 +321,7 @@ def test_no_function_of_texts_raises_or_leaves_its_facts_on_any_text() -> None:
 
 
 def test_every_operator_has_one_form() -> None:
-    assert set(duckdb_scalar.FORMS) == set(Operator)
+    assert {*engine_under_law().dialect.forms, Operator.COLUMN} == set(Operator)
     assert duckdb_times.FORMS.keys().isdisjoint(duckdb_texts.FORMS)
 
 

@@ -1,4 +1,4 @@
-"""Laws of functions of dates and timestamps, computed by DuckDB and compared with Python's own calendar."""
+"""Laws of functions of dates and timestamps, computed by every engine and compared with Python's own calendar."""
 
 from calendar import monthrange
 from collections.abc import Callable
@@ -13,6 +13,8 @@ from sfumato.analysis.facts import STORED, Facts, Kind
 from sfumato.query.expression import Call, Cast, Expression, Literal
 from sfumato.query.functions import CLOCK_PARTS, PARTS, UNITS, Function
 from sfumato.query.types import Interval, Type
+
+pytestmark = pytest.mark.usefixtures("every_engine")
 
 DATES = Facts(Type.DATE, Kind.INTEGER, low=FIRST_DAY, high=LAST_DAY)
 MOMENTS = Facts(Type.TIMESTAMP, Kind.INTEGER, low=FIRST_MOMENT, high=LAST_MOMENT)

@@ -10,9 +10,9 @@ import pytest
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.pld import delta_bounds
-from sfumato.lab import enumeration, sampling
-from sfumato.lab.alarm import Alarm
-from sfumato.lab.empirical import audit_draws, epsilon_lower_bound, samples_needed
+from sfumato.lab.audits import enumeration, sampling
+from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.empirical import audit_draws, epsilon_lower_bound, samples_needed
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.source import system_source
 

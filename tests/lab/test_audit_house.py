@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import QueryTooLarge
-from sfumato.lab import books, fuzzing, replay, whole
-from sfumato.lab.alarm import Alarm
-from sfumato.lab.audit import AUDITS, audit_policy, audited
-from sfumato.lab.clinic import clinic
+from sfumato.lab.audits import books, fuzzing, replay, whole
+from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.audit import AUDITS, audit_policy, audited
+from sfumato.lab.audits.shrinking import shrunk
+from sfumato.lab.audits.subject import schema_of, subject
 from sfumato.lab.commands import AUDIT
-from sfumato.lab.dice import SeededDice
-from sfumato.lab.population import CANARY, HIGH, WANDERER, populate
-from sfumato.lab.questions import questions
-from sfumato.lab.shrinking import shrunk
-from sfumato.lab.subject import schema_of, subject
+from sfumato.lab.people.clinic import clinic
+from sfumato.lab.people.dice import SeededDice
+from sfumato.lab.people.population import CANARY, HIGH, WANDERER, populate
+from sfumato.lab.people.questions import questions
 from sfumato.policy.reading import read_policy
 
 SHOP: dict[str, object] = {

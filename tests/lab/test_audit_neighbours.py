@@ -7,12 +7,13 @@ from itertools import islice
 import pytest
 
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
-from sfumato.engines.duckdb_engine import DuckDB, Job
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.engine import Job
 from sfumato.errors import EngineFailed
-from sfumato.lab import neighbours
-from sfumato.lab.hospital import hospital
-from sfumato.lab.neighbours import Tally, World, ask, differences, once_told, question, world
-from sfumato.lab.scratch import scratch
+from sfumato.lab.audits import neighbours
+from sfumato.lab.audits.neighbours import Outcomes, World, ask, differences, once_told, question, world
+from sfumato.lab.people.hospital import hospital
+from sfumato.lab.people.scratch import scratch
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 KNOWN = (
@@ -28,7 +29,7 @@ def place() -> Iterator[World]:
 
 
 def test_neighbours_differ_by_no_more_than_declared(place: World) -> None:
-    tally = Tally()
+    tally = Outcomes()
     ask(place, range(100), "in every run the same", tally, 1)
     assert tally.found == []
     assert tally.refused["answered"] >= 3, "of the ten that are looked at"
@@ -66,7 +67,7 @@ def test_what_moves_too_far_is_found_and_shortened(place: World, monkeypatch: py
     monkeypatch.setattr(DuckDB, "run", moving)
     assert "and 0 is declared" in differences(place.house, place.others[0], COUNT, 1)[0]
     assert differences(place.house, place.others[1], COUNT, 1) == []
-    tally = Tally()
+    tally = Outcomes()
     ask(replace(place, others=place.others[:1]), range(200), "moved", tally, 2)
     assert len(tally.found) == 2
 
@@ -85,8 +86,8 @@ def test_a_refusal_is_compared_word_by_word(place: World) -> None:
 
 
 def test_a_run_says_how_it_goes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def tried(numbers: range, seed: object, most: int) -> Tally:
-        return Tally(len(numbers), found=[f"{numbers.start} of {seed}"] if numbers.start == 4_000 else [])
+    def tried(numbers: range, seed: object, most: int) -> Outcomes:
+        return Outcomes(len(numbers), found=[f"{numbers.start} of {seed}"] if numbers.start == 4_000 else [])
 
     class Here:
         def __init__(self, processes: int) -> None: ...
@@ -94,7 +95,7 @@ def test_a_run_says_how_it_goes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
             return self
 
         def __exit__(self, *_: object) -> None: ...
-        def map(self, step: Callable[[range], Tally], chunks: list[range]) -> Iterator[Tally]:
+        def map(self, step: Callable[[range], Outcomes], chunks: list[range]) -> Iterator[Outcomes]:
             return map(step, chunks)
 
     monkeypatch.setattr(neighbours, "_process", tried)

@@ -9,11 +9,11 @@ import pytest
 from sfumato.accounting import pure, zcdp
 from sfumato.accounting.event import Neighbours, Repeated
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.lab import membership
-from sfumato.lab.bounds import advantage, most_recovered, recovered_share
-from sfumato.lab.historical import Declined
-from sfumato.lab.protected import Protected
-from sfumato.lab.seeded import Seeded, coins
+from sfumato.lab.attacks import membership
+from sfumato.lab.attacks.bounds import advantage, most_recovered, recovered_share
+from sfumato.lab.attacks.historical import Declined
+from sfumato.lab.attacks.protected import Protected
+from sfumato.lab.people.seeded import Seeded, coins
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 

@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-from sfumato.lab import encrypted, plots
-from sfumato.lab.seeded import Seeded
+from sfumato.lab.attacks import encrypted, plots
+from sfumato.lab.people.seeded import Seeded
 from sfumato.sealed.padding import Padding
 
 

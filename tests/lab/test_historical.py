@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadParameter
-from sfumato.lab.historical import (
+from sfumato.lab.attacks.historical import (
     LARGEST_AUDIT,
     Auditor,
     BoundedNoise,
@@ -15,7 +15,7 @@ from sfumato.lab.historical import (
     StickyNoise,
     SubsetRelease,
 )
-from sfumato.lab.seeded import Mask, Seeded, coins, single, subsets
+from sfumato.lab.people.seeded import Mask, Seeded, coins, single, subsets
 
 ROWS = 60
 SECRET = coins(ROWS, Seeded("secret"))

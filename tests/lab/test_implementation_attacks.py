@@ -5,9 +5,9 @@ from math import exp, nextafter
 
 import pytest
 
-from sfumato.lab import floating, timing
-from sfumato.lab.floating import GRID, is_reachable, naive_laplace, too_fine_for_one
-from sfumato.lab.seeded import Seeded
+from sfumato.lab.attacks import floating, timing
+from sfumato.lab.attacks.floating import GRID, is_reachable, naive_laplace, too_fine_for_one
+from sfumato.lab.people.seeded import Seeded
 from sfumato.randomness.uniform import fair_signs, uniform_bits
 
 

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.lab import linkage
-from sfumato.lab.linkage import People, link
-from sfumato.lab.seeded import Seeded
+from sfumato.lab.attacks import linkage
+from sfumato.lab.attacks.linkage import People, link
+from sfumato.lab.people.seeded import Seeded
 
 
 def _people(*rows: tuple[int, int, int, bool]) -> People:

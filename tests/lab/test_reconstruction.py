@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from sfumato.errors import BadParameter
-from sfumato.lab import exhaustive, reconstruction
-from sfumato.lab.bounds import most_recovered
-from sfumato.lab.exhaustive import every_subset, fitting
-from sfumato.lab.historical import Auditor, BoundedNoise, RoundedOutput, share_equal
-from sfumato.lab.least_squares import LeastSquares, ask, linear_programme
-from sfumato.lab.seeded import Seeded, coins, subsets
+from sfumato.lab.attacks import exhaustive, reconstruction
+from sfumato.lab.attacks.bounds import most_recovered
+from sfumato.lab.attacks.exhaustive import every_subset, fitting
+from sfumato.lab.attacks.historical import Auditor, BoundedNoise, RoundedOutput, share_equal
+from sfumato.lab.attacks.least_squares import LeastSquares, ask, linear_programme
+from sfumato.lab.people.seeded import Seeded, coins, subsets
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_the_curve_falls_from_everything_to_little_more_than_a_coin(found: recon
 def test_as_many_questions_to_sfumato_recover_no_more_than_the_guarantee(found: reconstruction.Reconstruction) -> None:
     assert found.guarded
     for guarded in found.guarded:
-        if guarded.most is not None:  # exceeded with probability 1e-6 by the theorem of lab/bounds.py
+        if guarded.most is not None:  # exceeded with probability 1e-6 by the theorem of lab/attacks/bounds.py
             assert guarded.recovered <= guarded.most == Fraction(most_recovered(1000, guarded.loss.epsilon, 1e-6), 1000)
         else:
             assert guarded.recovered <= guarded.expected

@@ -13,9 +13,9 @@ from tests.laws.case import Case
 from tests.laws.workshop import CASES
 from tests.sources import HashSource, ScriptedSource, SourceDied
 
+from sfumato.certified.binary import exp_minus_bounds
 from sfumato.local.hashed import HashedResponse
 from sfumato.local.rappor import Rappor
-from sfumato.randomness.certified import exp_minus_bounds
 from sfumato.randomness.source import Metered
 
 BITS = 200

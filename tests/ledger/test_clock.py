@@ -15,7 +15,7 @@ from sfumato.cli import main
 from sfumato.errors import LedgerDamaged, LedgerUnavailable, OtherLedger
 from sfumato.ledger import book
 from sfumato.ledger.book import Book, Reserved
-from sfumato.ledger.chain import STATE_EVERY, Kind, linked
+from sfumato.ledger.chain import STATE_EVERY, RowKind, linked
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import accept_clock, open_ledger
 from sfumato.ledger.verifying import verify_rows
@@ -79,7 +79,7 @@ def test_a_clock_row_counts_where_the_sums_are_due(tmp_path: Path, set_clock: Se
     assert accept_clock(policy) > timedelta(days=6)
     with ledger._reading().rows() as rows:
         kinds = [row.kind for row in rows]
-    assert kinds[STATE_EVERY - 1 :] == [Kind.STATE, Kind.CLOCK]
+    assert kinds[STATE_EVERY - 1 :] == [RowKind.STATE, RowKind.CLOCK]
     assert ledger.verify().entries == STATE_EVERY + 1
     ledger.close()
 

@@ -8,8 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.faults import Fault
 from tests.ledger.answering import ANSWERS, uncovered
-from tests.ledger.injected import BUDGET, QUESTIONS, Fault, sweep
+from tests.ledger.injected import BUDGET, QUESTIONS, sweep
 
 KILL = "signal=SIGKILL"
 KILLS = (
@@ -24,7 +25,7 @@ ERRORS = (
     Fault("fdatasync", "error=EIO", 26),
     Fault("write", "error=ENOSPC", 12),
 )
-TOO_EARLY = Fault("fdatasync", KILL, 26, answer_first=True)
+TOO_EARLY = Fault("fdatasync", KILL, 26, planted=True)
 
 
 SWEEPS = ((*KILLS, TOO_EARLY), ERRORS)
@@ -44,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("place", "fault"),
-    [(str(place), fault) for place, faults in enumerate(SWEEPS) for fault in faults if not fault.answer_first],
+    [(str(place), fault) for place, faults in enumerate(SWEEPS) for fault in faults if not fault.planted],
     ids=lambda value: value if isinstance(value, str) else value.what,
 )
 def test_a_fault_at_every_call_leaves_no_unpaid_answer(folder: Path, place: str, fault: Fault) -> None:

@@ -9,9 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.faults import Fault
 from tests.ledger.accounts import policy_in
 from tests.ledger.answering import crowds, killed_at_random, uncovered
-from tests.ledger.injected import BUDGET, Fault, sweep
+from tests.ledger.injected import BUDGET, sweep
 from tests.ledger.postgres import binaries, server
 from tests.ledger.test_concurrency import processes_share_one_file, threads_share_one_ledger
 from tests.ledger.test_damage import ask, flipped_bytes_are_noticed, said

@@ -13,10 +13,10 @@ from tests.laws.keys import keep_probabilities, laplace_tail, optimal_cases
 from tests.sources import HashSource, ScriptedSource
 
 from sfumato.accounting.event import Approximate, Neighbours, Pure, Repeated
+from sfumato.certified.binary import exp_minus_bounds
 from sfumato.errors import BadParameter
 from sfumato.mechanisms.optimal_selection import KeepProbability, OptimalSelection, _thresholds, _turns
 from sfumato.mechanisms.threshold import Threshold
-from sfumato.randomness.certified import exp_minus_bounds
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 CASES = optimal_cases()

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 
-from sfumato.lab.files import main
-from sfumato.lab.sheets import NAMES, WRITERS, Sheet, Writer, arrow_table, line_end
+from sfumato.lab.audits.files import main
+from sfumato.lab.people.sheets import NAMES, WRITERS, Sheet, Writer, arrow_table, line_end
 
 
 def write_pandas_csv(path: Path, sheet: Sheet, manner: int) -> None:

@@ -5,10 +5,10 @@ from time import perf_counter
 
 import pytest
 
-from sfumato.lab.clinic import clinic
-from sfumato.lab.population import populate
-from sfumato.lab.scratch import scratch
-from sfumato.lab.subject import Subject, subject
+from sfumato.lab.audits.subject import Subject, subject
+from sfumato.lab.people.clinic import clinic
+from sfumato.lab.people.population import populate
+from sfumato.lab.people.scratch import scratch
 
 SECONDS = 5.0
 NESTED = {

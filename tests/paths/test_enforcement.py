@@ -18,10 +18,11 @@ from tests.paths.worlds import World, a_world, policy, write
 from sfumato.analysis.catalog import PublicRows
 from sfumato.analysis.flow import Flow, Item
 from sfumato.analysis.scalar import Scalar
-from sfumato.engines.connection import RANK, Limits, once_name, quoted
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.duckdb_flow import KeptRows
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.flow import KeptRows
+from sfumato.engines.sql.names import RANK, once_name, quoted
 from sfumato.errors import UnsupportedSql
 from sfumato.policy.reading import read_policy
 
@@ -98,11 +99,11 @@ def test_without_the_cuts_the_same_copy_would_move_it(
     broken: tuple[Opened, list[Opened]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The law above can fail: with no test of ranks, and with no clipping, it does."""
-    monkeypatch.setattr("sfumato.engines.duckdb_flow._where", lambda tests: "")
+    monkeypatch.setattr("sfumato.engines.sql.flow._where", lambda tests: "")
     with pytest.raises(AssertionError):
         _check(*broken, "SELECT COUNT(*) FROM visits")
     monkeypatch.undo()
-    monkeypatch.setattr("sfumato.engines.duckdb_group.clipped", lambda name, facts: name)
+    monkeypatch.setattr("sfumato.engines.sql.group.clipped", lambda name, facts, dialect: name)
     with pytest.raises(AssertionError):
         _check(*broken, "SELECT SUM(age) FROM visits")
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests.paths.files import EVERYBODY
 
 from sfumato.errors import Refusal
-from sfumato.lab.dice import SeededDice
-from sfumato.lab.files import UNCUT, alarms_of, policy_of, tried
-from sfumato.lab.scratch import scratch
-from sfumato.lab.seeded import Seeded
-from sfumato.lab.sheets import HARD, NAMES, WRITERS, Row, Sheet, Sheets, imagine, meaning
-from sfumato.lab.subject import Subject, moved_to, opened, write_salt
+from sfumato.lab.audits.files import UNCUT, alarms_of, policy_of, tried
+from sfumato.lab.audits.subject import Subject, engine_of, moved_to, opened, write_salt
+from sfumato.lab.people.dice import SeededDice
+from sfumato.lab.people.scratch import scratch
+from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.people.sheets import HARD, NAMES, WRITERS, Sheet, SheetRow, Sheets, imagine, meaning
 
 CASES = [(scheme, name) for scheme, writers in EVERYBODY.items() for name in writers]
 MALFORMED = (
@@ -48,13 +48,14 @@ def test_no_random_source_lets_one_person_change_another(scheme: str, random: Ra
 @pytest.mark.parametrize("text", sorted(set(HARD["city"]) - {"caf\udce9"}), ids=lambda text: ascii(text[:12]))
 def test_every_text_survives_a_csv_file(text: str, tmp_path: Path) -> None:
     plain = {"person": "1", "n": "5", "amount": "1", "city": text, "day": "", "seen": "", "flag": "", "weight": ""}
-    rows = tuple(Row(owner, {**plain, "person": str(owner), "note": text}) for owner in (1, 2, 3))
+    rows = tuple(SheetRow(owner, {**plain, "person": str(owner), "note": text}) for owner in (1, 2, 3))
     sheets = Sheets("csv", (Sheet("part0", rows, {}),), (("csv", 0),))
     sheets.write(tmp_path / "data" / "visits", WRITERS["csv"])
     write_salt(tmp_path)
     moved = moved_to(policy_of("csv", UNCUT), tmp_path, scheme="csv")
     with opened(moved, tmp_path, Seeded(1)) as database:
-        found = database._engine._reader.rows(f"SELECT city FROM {database._engine._tables['visits']}")  # noqa: S608
+        engine = engine_of(database)
+        found = engine._reader.rows(f"SELECT city FROM {engine._tables['visits']}")  # noqa: S608
     kept = {city for (city,) in found}
     assert len(found) == 3
     assert len(kept) == 1
@@ -81,7 +82,7 @@ def test_a_text_that_is_nearly_a_number_is_nobody(tmp_path: Path) -> None:
     declared = {"person": {"type": "integer"}, "n": {"type": "integer", "bounds": [0, 100]}}
     moved = moved_to(policy_of("csv", UNCUT, declared), tmp_path, scheme="csv")
     with opened(moved, tmp_path, Seeded(1)) as database:
-        house = Subject(moved, database._engine)
+        house = Subject(moved, engine_of(database))
         plan = house.plan("SELECT COUNT(*) AS n, SUM(n) AS s FROM visits")
         (group,) = house.run(plan).groups
         assert sorted(int(column[0]) for column in group.columns.values()) == [2, 12]
@@ -89,7 +90,7 @@ def test_a_text_that_is_nearly_a_number_is_nobody(tmp_path: Path) -> None:
 
 def test_the_meaning_of_files_is_computed_without_the_house() -> None:
     row = {**dict.fromkeys(NAMES, ""), "person": "1", "n": "250", "amount": "0.015", "day": "05/01/2024"}
-    meant = meaning(Sheets("csv", (Sheet("a", (Row(1, row), Row(1, row)), {}),), (("csv", 0),)))
+    meant = meaning(Sheets("csv", (Sheet("a", (SheetRow(1, row), SheetRow(1, row)), {}),), (("csv", 0),)))
     assert (meant.rows, meant.sums["n"], meant.sums["amount"], meant.counts["day"]) == (2, 200, 4, 0)
 
 

@@ -9,8 +9,9 @@ import pytest
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
-from sfumato.engines import duckdb_reader
+from sfumato.engines.duckdb import reader as duckdb_reader
 from sfumato.errors import EngineFailed, Refusal
+from sfumato.lab.audits.subject import engine_of
 
 COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
 
@@ -39,7 +40,7 @@ def test_a_child_whose_copy_does_not_open_is_refused_uncharged_and_never_uses_it
 ) -> None:
     write(tmp_path, a_world(5, people=30))
     with sfumato.open(policy(tmp_path)) as database:
-        inherited = database._engine._reader._connection
+        inherited = engine_of(database)._reader._connection
 
         def failing(*_: object) -> None:
             raise EngineFailed()
@@ -55,7 +56,7 @@ def test_a_child_whose_copy_does_not_open_is_refused_uncharged_and_never_uses_it
                         said.append(refusal.code)
             said.append(str(len(database.history())))
             said.append(str(len(database.ask(COUNT, epsilon="0.5").rows())))
-            said.append(str(database._engine._reader._connection is inherited))
+            said.append(str(engine_of(database)._reader._connection is inherited))
             said.append(str(len(list(tmp_path.rglob(f"*.spill-{os.getpid()}-*")))))
             database.close()
             return " ".join(said)
@@ -80,6 +81,6 @@ def test_a_child_of_a_child_opens_for_itself_too(tmp_path: Path) -> None:
 def test_a_lock_that_another_thread_held_at_the_fork_keeps_no_child_waiting(tmp_path: Path) -> None:
     write(tmp_path, a_world(5, people=30))
     with sfumato.open(policy(tmp_path)) as database:
-        with database._engine._reader._lock:
+        with engine_of(database)._reader._lock:
             said = _in_a_child(lambda: str(len(database.ask(COUNT, epsilon="0.5").rows())))
         assert said == "3"

@@ -16,9 +16,9 @@ from tests.paths.test_sensitivity import Opened, _check
 from tests.paths.worlds import World, policy, visit, write
 
 import sfumato
-from sfumato.engines.connection import Limits
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.engine import Limits
 from sfumato.errors import QueryTooLarge, Refusal, UnsupportedSql
 from sfumato.policy.reading import read_policy
 

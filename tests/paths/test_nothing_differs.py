@@ -10,12 +10,12 @@ from tests.paths.worlds import SCHEMA, World, a_world, policy, write
 from tests.sources import HashSource
 
 from sfumato.database import Database
-from sfumato.engines.connection import Limits
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.engine import Limits
 from sfumato.errors import Refusal
-from sfumato.lab.fuzzing import difference, fuzz
-from sfumato.lab.grammar import Grammar
+from sfumato.lab.audits.fuzzing import difference, fuzz
+from sfumato.lab.people.grammar import Grammar
 from sfumato.ledger.opening import open_ledger
 from sfumato.policy.reading import read_policy
 

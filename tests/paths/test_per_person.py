@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.paths.test_sensitivity import Opened
 
-from sfumato.engines.connection import Limits
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.engine import Limits
 from sfumato.policy.reading import read_policy
 
 PEOPLE, FAR = 400, 10**8

@@ -13,9 +13,9 @@ from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
-from sfumato.engines.connection import Limits
-from sfumato.engines.duckdb_engine import DuckDB
-from sfumato.engines.registration import register
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.engine import Limits
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.planner import make_plan, read_wish

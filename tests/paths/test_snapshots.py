@@ -15,7 +15,7 @@ from tests.paths.worlds import a_world, policy, write
 import sfumato
 from sfumato.cli import main
 from sfumato.database import refreshed
-from sfumato.engines import registration
+from sfumato.engines.duckdb import registration
 from sfumato.errors import (
     BadParameter,
     BadSource,

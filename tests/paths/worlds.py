@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.lab.clinic import VISITS
-from sfumato.lab.grammar import Schema
+from sfumato.lab.people.clinic import VISITS
+from sfumato.lab.people.grammar import Schema
 
 Rows = list[dict[str, Any]]
 

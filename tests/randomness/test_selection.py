@@ -13,9 +13,9 @@ from scipy.stats import chisquare
 from tests.laws.choosing import exponential_law, permute_and_flip_law
 from tests.sources import HashSource, ScriptedSource, SourceDied
 
+from sfumato.certified.binary import exp_minus_bounds
 from sfumato.errors import EntropyFailed, Refusal
 from sfumato.randomness import selection
-from sfumato.randomness.certified import exp_minus_bounds
 from sfumato.randomness.selection import (
     MASK,
     exponential,

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 from mpmath import mp
 
+from sfumato.certified.binary import exp_minus_bounds, pi_bounds, square_root_bounds
 from sfumato.randomness.bernoulli import ExpRatio, Probability, exp_minus, logistic
-from sfumato.randomness.certified import exp_minus_bounds, pi_bounds, square_root_bounds
 from sfumato.randomness.discrete_gaussian import _prepare
 from sfumato.randomness.discrete_laplace import _sampler
 from sfumato.randomness.geometric import _plain_sampler

@@ -13,7 +13,7 @@ from tests.sources import HashSource
 from sfumato.randomness.bernoulli import ExpRatio, Rational
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.guide import prepare
-from sfumato.randomness.textbook import Coins, coin, dyadic_coins, dyadic_pmf, laplace_by_coins
+from sfumato.randomness.textbook import LaplaceCoins, coin, dyadic_coins, dyadic_pmf, laplace_by_coins
 
 LENGTH = 16
 
@@ -103,7 +103,7 @@ def test_the_fast_structure_at_one_half_gives_the_same_law_over_all_words() -> N
 def test_the_fast_sampler_and_the_textbook_agree_with_error_rate_1e_6() -> None:
     scale = Fraction(2)
     source = HashSource("textbook")
-    coins = Coins(
+    coins = LaplaceCoins(
         success=coin(ExpRatio(1 / scale, a=1, b=-1, c=1, d=0), source),
         zero=coin(ExpRatio(1 / scale, a=1, b=-1, c=1, d=1), source),
         negative=coin(Rational(Fraction(1, 2)), source),

@@ -13,11 +13,11 @@ import pytest
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Fold, Folded, Given, Item, Show
 from sfumato.analysis.scalar import Constant, Operator, Scalar, column
-from sfumato.engines.desk import evaluate
+from sfumato.engines.after_noise import evaluate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 from sfumato.release.extension import _CHOICES, _COMPARED, _LOGIC, _RULES, boxed
-from sfumato.release.folding import Rows, folded
+from sfumato.release.folding import FoldedRows, folded
 from sfumato.release.forms import Boxed, Form, Nulls, Opaque, States, Truth
 from sfumato.release.measured_cells import MeasuredCells
 from sfumato.release.noise_law import Floats
@@ -192,7 +192,7 @@ def test_every_aggregate_of_rows_that_may_be_missing_stays_inside_its_ends(
     facts = WHOLE if aggregation is Aggregation.COUNT else REAL
     argument = column("g", "a", REAL)
     measure = Folded("x", aggregation, argument, distinct, column("g", "c", TRUTH), facts)
-    form = folded(measure, Rows("f", groups, BOXES // 5, (chance.form(),)), box.form(), NOTHING)
+    form = folded(measure, FoldedRows("f", groups, BOXES // 5, (chance.form(),)), box.form(), NOTHING)
     key = Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 0, FAR)
     given = Given("g", (("k", key), ("a", REAL), ("c", TRUTH)), None)
     fold = Fold(given, "f", (Item("k", column("g", "k", key)),), (measure,))

@@ -1,4 +1,4 @@
-"""Releases over the real desk: values, intervals, order, exports, views."""
+"""Releases over the real evaluator: values, intervals, order, exports, views."""
 
 import time
 from datetime import date, datetime
@@ -23,7 +23,7 @@ from tests.release.plans import (
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Fold, Folded, Item, Keep, Order, Show, Take
 from sfumato.analysis.scalar import Operator, Scalar, column
-from sfumato.engines.desk import evaluate
+from sfumato.engines.after_noise import evaluate
 from sfumato.errors import Refusal
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type

@@ -12,7 +12,7 @@ from tests.sealed.clinic import rows, sealed_policy
 
 from sfumato.policy.reading import read_policy
 from sfumato.sealed.database import open_sealed, rotate, seal
-from sfumato.sealed.manifest import Keyring, SealedEpoch, State
+from sfumato.sealed.manifest import BatchState, Keyring, SealedEpoch
 from sfumato.sealed.stores import DuckDBCipherStore
 
 
@@ -95,11 +95,11 @@ def test_a_killed_sealer_leaves_all_or_nothing(
     if len(left.committed) == 2:
         assert count(policy) > first
         return
-    aborted = [batch for batch in left.batches if batch.state is State.ABORTED]
+    aborted = [batch for batch in left.batches if batch.state is BatchState.ABORTED]
     assert len(aborted) == (0 if name == "write_units" or (name == "write" and times == 1 and before) else 1)
     again = seal(policy, "visits", more)
     after = sealed_of(policy)
-    assert [batch.state for batch in after.batches] == [State.COMMITTED] * 2
+    assert [batch.state for batch in after.batches] == [BatchState.COMMITTED] * 2
     assert count(policy) == first + again.kept
     if aborted:
         assert after.batches[1].sizes == aborted[0].sizes

@@ -16,7 +16,7 @@ from tests.sealed.clinic import rows, sealed_policy
 from tests.sealed.test_crashes import count, sealed_of
 
 from sfumato.sealed.database import seal
-from sfumato.sealed.manifest import State
+from sfumato.sealed.manifest import BatchState
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
         os.waitpid(child, 0)
         committed = len(sealed_of(policy).committed) == at + 1
         assert count(policy) == expected + (more.num_rows if committed else 0)
-        aborted = [batch for batch in sealed_of(policy).batches if batch.state is State.ABORTED]
+        aborted = [batch for batch in sealed_of(policy).batches if batch.state is BatchState.ABORTED]
         fell["after it" if committed else "before the commit" if aborted else "before the intent"] += 1
         if not committed:
             seal(policy, "visits", more)

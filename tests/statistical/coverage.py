@@ -20,7 +20,7 @@ import sfumato
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Fold, Folded, Given, Read, below
-from sfumato.engines.desk import evaluate
+from sfumato.engines.after_noise import evaluate
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan

@@ -7,13 +7,13 @@ from pathlib import Path
 from tests.sources import HashSource
 
 from sfumato.accounting.event import Neighbours
-from sfumato.streams.plans import GaussianSums, PeriodTables, Plan, TreeSums, UnboundedSums, WindowEvents
+from sfumato.streams.plans import GaussianSums, PeriodTables, StreamPlan, TreeSums, UnboundedSums, WindowEvents
 from sfumato.streams.stream import Stream
 
 ADD = Neighbours.ADD_REMOVE
 STEPS = 9
 CELLS = 2
-PLANS: tuple[Plan, ...] = (
+PLANS: tuple[StreamPlan, ...] = (
     GaussianSums.by_rho(1, STEPS, ADD, cells=CELLS),
     GaussianSums.by_rho(1, STEPS, ADD, cells=CELLS, participations=3, separation=2),
     GaussianSums.by_rho(1, STEPS, ADD, cells=CELLS, buffers=3),
@@ -45,6 +45,6 @@ def fed(stream: Stream, values: Iterable[Sequence[int]]) -> Stream:
     return stream
 
 
-def whole(path: Path, plan: Plan, values: Sequence[Sequence[int]] = VALUES) -> Stream:
+def whole(path: Path, plan: StreamPlan, values: Sequence[Sequence[int]] = VALUES) -> Stream:
     """Return a stream that took all steps without a stop."""
     return fed(Stream.create(path, plan), values)

@@ -17,7 +17,7 @@ from sfumato.ledger.ledger import Ledger, Reached
 from sfumato.ledger.opening import open_ledger
 from sfumato.ledger.state import EMPTY, folded
 from sfumato.ledger.verifying import verify_rows
-from sfumato.streams.plans import GaussianSums, Plan, TreeSums
+from sfumato.streams.plans import GaussianSums, StreamPlan, TreeSums
 from sfumato.streams.stream import Stream
 
 TREE = TreeSums(8, Fraction(20), ADD, cells=2)
@@ -29,7 +29,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=name)
-def test_a_change_of_any_byte_is_refused(tmp_path: Path, plan: Plan) -> None:
+def test_a_change_of_any_byte_is_refused(tmp_path: Path, plan: StreamPlan) -> None:
     path = tmp_path / "s"
     whole(path, plan, VALUES[:2]).close()
     sound = path.read_bytes()
@@ -144,7 +144,9 @@ def test_gaussian_streams_are_charged_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("plan", [TREE, TreeSums(8, Fraction(20), ADD, cells=2, pan_private=True)], ids=name)
-def test_an_old_copy_of_the_file_is_refused_and_the_newest_goes_on(tmp_path: Path, ledger: Ledger, plan: Plan) -> None:
+def test_an_old_copy_of_the_file_is_refused_and_the_newest_goes_on(
+    tmp_path: Path, ledger: Ledger, plan: StreamPlan
+) -> None:
     path, copies = tmp_path / "s", []
     with Stream.create(path, plan, ledger=ledger) as stream:
         copies.append(path.read_bytes())

@@ -8,14 +8,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.faults import Fault
 from tests.ledger.accounts import policy_in
-from tests.streams.injected import STEPS, STREAM, Fault, feed, shown_in, sweep
+from tests.streams.injected import STEPS, STREAM, feed, shown_in, sweep
 
 from sfumato.ledger.opening import open_ledger
 from sfumato.streams.stream import Stream
 
 KILL = "signal=SIGKILL"
-TOO_EARLY = Fault("fdatasync", KILL, 16, early=True)
+TOO_EARLY = Fault("fdatasync", KILL, 16, planted=True)
 SWEEPS = (
     (
         TOO_EARLY,
@@ -43,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("place", "fault"),
-    [(str(place), fault) for place, faults in enumerate(SWEEPS) for fault in faults if not fault.early],
+    [(str(place), fault) for place, faults in enumerate(SWEEPS) for fault in faults if not fault.planted],
     ids=lambda value: value if isinstance(value, str) else value.what,
 )
 def test_after_a_fault_at_any_call_the_stream_goes_on_from_what_was_shown(

@@ -15,14 +15,14 @@ from tests.sources import HashSource, ScriptedSource
 from tests.streams.plans_of_all_kinds import ADD, CELLS, PLANS, STEPS, VALUES, coins, fed, name, whole
 
 from sfumato.randomness.source import Metered
-from sfumato.streams.plans import GaussianSums, PeriodTables, Plan, TreeSums, UnboundedSums, WindowEvents
+from sfumato.streams.plans import GaussianSums, PeriodTables, StreamPlan, TreeSums, UnboundedSums, WindowEvents
 from sfumato.streams.stream import Stream
 
 Moves = Mapping[int, tuple[int, ...]]
 _NAMES = count()
 
 
-def moved(folder: Path, plan: Plan, moves: Moves, base: int = 0) -> np.ndarray:
+def moved(folder: Path, plan: StreamPlan, moves: Moves, base: int = 0) -> np.ndarray:
     """Return how `raw` differs when the steps in `moves` have so much more in their cells."""
     values = [[base + cell for cell in row] for row in VALUES]
     other = [
@@ -95,7 +95,7 @@ def test_an_event_moves_one_epoch_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("plan", [plan for plan in PLANS if not isinstance(plan, WindowEvents)], ids=name)
-def test_the_number_of_bits_does_not_depend_on_values(tmp_path: Path, plan: Plan) -> None:
+def test_the_number_of_bits_does_not_depend_on_values(tmp_path: Path, plan: StreamPlan) -> None:
     counted = []
     for place, size in enumerate((0, 1, -(2**40), 2**40)):
         with Stream.create(tmp_path / str(place), plan) as stream:

@@ -12,12 +12,12 @@ import pytest
 from tests.sources import HashSource
 from tests.streams.plans_of_all_kinds import ADD, name
 
-from sfumato.streams.plans import GaussianSums, PeriodTables, Plan, TreeSums, UnboundedSums
+from sfumato.streams.plans import GaussianSums, PeriodTables, StreamPlan, TreeSums, UnboundedSums
 from sfumato.streams.stream import Stream
 
 CELLS = 6000
 STEPS = 11
-PLANS: tuple[Plan, ...] = (
+PLANS: tuple[StreamPlan, ...] = (
     GaussianSums.by_rho(Fraction(1, 2), STEPS, ADD, cells=CELLS),
     GaussianSums.by_rho(Fraction(1, 2), STEPS, ADD, cells=CELLS, buffers=3),
     GaussianSums(STEPS, Fraction(3), ADD, cells=CELLS, scale=4),
@@ -27,7 +27,7 @@ PLANS: tuple[Plan, ...] = (
 )
 
 
-def errors(plan: Plan, folder: Path) -> np.ndarray:
+def errors(plan: StreamPlan, folder: Path) -> np.ndarray:
     """Return what the noise did to every step and cell: each cell is a stream of its own."""
     source = HashSource(("statistics", name(plan)))
     with Stream.create(folder / "s", plan) as stream:
@@ -39,7 +39,9 @@ def errors(plan: Plan, folder: Path) -> np.ndarray:
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=name)
-def test_errors_are_unbiased_have_the_stated_variance_and_lie_within_the_margins(tmp_path: Path, plan: Plan) -> None:
+def test_errors_are_unbiased_have_the_stated_variance_and_lie_within_the_margins(
+    tmp_path: Path, plan: StreamPlan
+) -> None:
     """Means within 5.5 sd, variances within 5.5 sd of a law with kurtosis up to 6, coverage at least 4.5 sd below."""
     found = errors(plan, tmp_path)
     variance = plan.variance_until(STEPS) if isinstance(plan, UnboundedSums) else plan.variance()  # type: ignore[union-attr]
@@ -53,7 +55,7 @@ def test_errors_are_unbiased_have_the_stated_variance_and_lie_within_the_margins
 
 @pytest.mark.parametrize("plan", PLANS[:5], ids=name)
 @pytest.mark.parametrize("width", [1, 3])
-def test_windows_have_their_own_margins(tmp_path: Path, plan: Plan, width: int) -> None:
+def test_windows_have_their_own_margins(tmp_path: Path, plan: StreamPlan, width: int) -> None:
     """Coverage of 95 % at every step, at least 4.5 sd below; and of fine noise no more than 4.5 sd above."""
     found = errors(plan, tmp_path)
     totals = np.cumsum(found, axis=0) if isinstance(plan, PeriodTables) else found

@@ -13,11 +13,11 @@ from tests.streams.plans_of_all_kinds import ADD, CELLS, PLANS, STEPS, VALUES, c
 
 from sfumato.errors import BadParameter, Refusal, StreamUnavailable
 from sfumato.streams import GaussianSums, Released, Stream
-from sfumato.streams.plans import Plan, TreeSums, UnboundedSums, WindowEvents
+from sfumato.streams.plans import StreamPlan, TreeSums, UnboundedSums, WindowEvents
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=name)
-def test_stopped_and_reopened_at_any_step_the_future_is_the_uninterrupted_one(tmp_path: Path, plan: Plan) -> None:
+def test_stopped_and_reopened_at_any_step_the_future_is_the_uninterrupted_one(tmp_path: Path, plan: StreamPlan) -> None:
     expected = whole(tmp_path / "whole", plan)
     Stream.create(tmp_path / "stopped", plan).close()
     for stop in range(STEPS):
@@ -70,7 +70,7 @@ NO_STEPS: tuple[object, ...] = (
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=name)
-def test_what_is_not_one_integer_per_cell_is_refused_and_does_not_count(tmp_path: Path, plan: Plan) -> None:
+def test_what_is_not_one_integer_per_cell_is_refused_and_does_not_count(tmp_path: Path, plan: StreamPlan) -> None:
     stream = whole(tmp_path / "s", plan, VALUES[:2])
     before = (tmp_path / "s").read_bytes()
     for values in NO_STEPS:
@@ -102,7 +102,7 @@ def test_what_the_caller_does_with_arrays_later_changes_nothing(tmp_path: Path) 
 @pytest.mark.parametrize(
     "plan", [plan for plan in PLANS if not isinstance(plan, UnboundedSums | WindowEvents)], ids=name
 )
-def test_there_is_no_step_after_the_horizon(tmp_path: Path, plan: Plan) -> None:
+def test_there_is_no_step_after_the_horizon(tmp_path: Path, plan: StreamPlan) -> None:
     stream = whole(tmp_path / "s", plan)
     with pytest.raises(BadParameter, match="horizon"):
         stream.observe(VALUES[0])

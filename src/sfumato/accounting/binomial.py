@@ -6,8 +6,7 @@ from math import ceil, factorial, floor, fsum, sqrt
 
 import numpy as np
 
-from sfumato.accounting.enclosure import Enclosure, enclose, float_above, refine, upper
-from sfumato.accounting.normal import pi
+from sfumato.certified.enclosure import Enclosure, enclose, float_above, pi, refine, upper
 from sfumato.errors import BadParameter
 
 MOST_TIMES = 10**10

@@ -11,11 +11,11 @@ from functools import partial
 from math import ceil, exp, floor, inf, log, pi, sinh, sqrt
 
 from sfumato.accounting.approximate import separate
-from sfumato.accounting.enclosure import enclose, float_above, refine
 from sfumato.accounting.event import Event, GaussianNoise, LaplaceNoise, Neighbours, Repeated, as_neighbours
 from sfumato.accounting.filter import UNIT, Filter, rounded_loss
 from sfumato.accounting.normal import gaussian_delta
 from sfumato.accounting.pure import epsilon_or_infinity
+from sfumato.certified.enclosure import enclose, float_above, refine
 from sfumato.errors import BadParameter, BudgetExhausted
 from sfumato.exact import decimal_rational, integer, positive, positive_rational, probability
 

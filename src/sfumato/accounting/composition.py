@@ -9,9 +9,9 @@ from fractions import Fraction
 from math import ceil, inf
 
 from sfumato.accounting.binomial import binomial_delta
-from sfumato.accounting.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.accounting.lattice_sum import common_unit, lattice_delta
 from sfumato.accounting.loss import PrivacyLoss, not_negative
+from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import BadParameter
 from sfumato.exact import decimal_rational, integer, probability
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, floor, inf, log, log1p
 
-from sfumato.accounting.enclosure import Enclosure, enclose, float_above, refine, upper
+from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 
 _GOLDEN = (5**0.5 - 1) / 2
 _STEPS = 28

@@ -6,7 +6,6 @@ from math import ceil, exp, expm1, floor, inf, lgamma, log, log1p, pi, sqrt
 
 import numpy as np
 
-from sfumato.accounting.enclosure import float_above
 from sfumato.accounting.event import (
     BoundedRange,
     Composed,
@@ -21,6 +20,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
+from sfumato.certified.enclosure import float_above
 
 Estimate = Callable[[float], float]
 

@@ -9,11 +9,11 @@ from functools import lru_cache
 from math import ceil, floor, inf, log, log1p
 
 from sfumato.accounting.approximate import separate
-from sfumato.accounting.enclosure import Enclosure, enclose, float_above, lower, refine, upper
 from sfumato.accounting.event import Composed, Event, Neighbours, Parallel, Repeated, as_neighbours
 from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, not_negative, one_relation, round_up
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.accounting.rdp import leaf_loss
+from sfumato.certified.enclosure import Enclosure, enclose, float_above, lower, refine, upper
 from sfumato.errors import BadParameter, BudgetExhausted
 from sfumato.exact import decimal_rational, integer, positive
 

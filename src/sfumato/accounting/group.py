@@ -7,7 +7,6 @@ from fractions import Fraction
 from math import inf
 
 from sfumato.accounting.approximate import separate
-from sfumato.accounting.enclosure import Enclosure, enclose, refine, upper
 from sfumato.accounting.event import (
     Approximate,
     BoundedRange,
@@ -25,6 +24,7 @@ from sfumato.accounting.event import (
 )
 from sfumato.accounting.loss import PrivacyLoss, not_negative
 from sfumato.accounting.pure import epsilon_or_infinity
+from sfumato.certified.enclosure import Enclosure, enclose, refine, upper
 from sfumato.errors import UnsupportedEvent
 from sfumato.exact import decimal_rational, integer
 

@@ -6,7 +6,7 @@ from math import fsum, gcd
 
 import numpy as np
 
-from sfumato.accounting.enclosure import Enclosure, enclose, float_above, refine, upper
+from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import BadParameter
 
 _CELLS = 1 << 20

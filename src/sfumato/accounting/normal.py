@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil
 
-from sfumato.accounting.enclosure import Enclosure, enclose
+from sfumato.certified.enclosure import Enclosure, enclose, pi
 
 _GUARD = 20
 _SERIES_BELOW = 6
@@ -26,26 +26,6 @@ def gaussian_delta(epsilon: Fraction, mu_squared: Fraction, digits: int) -> Encl
     mu = enclose(mu_squared, digits).sqrt()
     loss = enclose(epsilon, digits)
     return upper_tail(loss / mu - mu / 2) - loss.exp() * upper_tail(loss / mu + mu / 2)
-
-
-@lru_cache
-def pi(digits: int) -> Enclosure:
-    """Enclose π by Machin's formula in integers: fewer than 2·digits terms, each cut by less than 48 units of 10^20."""
-    unit = 10 ** (digits + _GUARD)
-    value = 4 * (4 * _arctan_inverse(5, unit) - _arctan_inverse(239, unit))
-    error = 10**_GUARD // 2
-    return Enclosure(
-        enclose(Fraction(value - error, unit), digits).low, enclose(Fraction(value + error, unit), digits).high, digits
-    )
-
-
-def _arctan_inverse(number: int, unit: int) -> int:
-    power, term, sign, total = unit // number, 1, 1, 0
-    while power:
-        total += sign * (power // term)
-        power //= number * number
-        term, sign = term + 2, -sign
-    return total
 
 
 def _tail(point: Decimal, digits: int) -> tuple[Enclosure, Enclosure]:

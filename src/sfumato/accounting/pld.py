@@ -136,7 +136,7 @@ class Pld:
     target: Fraction
     parts: Mapping[Event, int]
     failures: Failures
-    table: contour.Table | None  # of the core, if its law is known on both sides
+    table: contour.MomentTable | None  # of the core, if its law is known on both sides
 
     @classmethod
     def of(cls, event: Event, delta: float | Fraction | str) -> "Pld":

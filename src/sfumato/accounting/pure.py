@@ -5,7 +5,6 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf
 
-from sfumato.accounting.enclosure import Enclosure, enclose, refine, upper
 from sfumato.accounting.event import (
     BoundedRange,
     Composed,
@@ -21,6 +20,7 @@ from sfumato.accounting.event import (
     Repeated,
 )
 from sfumato.accounting.loss import one_relation, repeated, together
+from sfumato.certified.enclosure import Enclosure, enclose, refine, upper
 from sfumato.errors import UnsupportedEvent
 
 

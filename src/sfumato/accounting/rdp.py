@@ -10,7 +10,6 @@ from math import inf
 
 from sfumato.accounting.approximate import nonprivate, separate
 from sfumato.accounting.conversion import epsilon_at, least_delta, least_epsilon
-from sfumato.accounting.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.accounting.estimate import Estimate, estimated_loss, pure_estimate, sampled_gaussian_estimate
 from sfumato.accounting.event import (
     BoundedRange,
@@ -32,6 +31,7 @@ from sfumato.accounting.event import (
 from sfumato.accounting.loss import not_negative, one_relation, repeated, together
 from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
 from sfumato.accounting.sampled_gaussian import LARGEST_ORDER, sampled_gaussian_loss
+from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import BadParameter, UnsupportedEvent, shown
 from sfumato.exact import decimal_rational, probability
 

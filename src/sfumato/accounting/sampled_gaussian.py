@@ -8,8 +8,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, floor
 
-from sfumato.accounting.enclosure import Enclosure, enclose, refine, upper
 from sfumato.accounting.normal import upper_tail
+from sfumato.certified.enclosure import Enclosure, enclose, refine, upper
 
 LARGEST_ORDER = 4096
 """Beyond this order the sums are long and the sample hardly helps: the loss without sampling is used instead."""

@@ -10,7 +10,6 @@ from math import inf
 
 from sfumato.accounting.approximate import nonprivate, separate
 from sfumato.accounting.conversion import least_epsilon
-from sfumato.accounting.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.accounting.event import (
     BoundedRange,
     Composed,
@@ -30,6 +29,7 @@ from sfumato.accounting.event import (
 )
 from sfumato.accounting.loss import not_negative, one_relation, repeated, together
 from sfumato.accounting.pure import epsilon_or_infinity
+from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import UnsupportedEvent
 from sfumato.exact import decimal_rational, probability
 

@@ -6,10 +6,10 @@ from sfumato.analysis.catalog import Catalog, Public, Table
 from sfumato.analysis.characters import check_characters
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
-from sfumato.analysis.groups import Limits, measure_parts, owned_fold, release_point
+from sfumato.analysis.groups import Tightening, measure_parts, owned_fold, release_point
 from sfumato.analysis.joins import joined
-from sfumato.analysis.keys import Cells, cells_of, chosen_cells, shape
-from sfumato.analysis.lineage import Analysed, Owned, State, is_owner
+from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation
+from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.lowering import lower, narrowed
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.analysis.scalar import Operator, column
@@ -37,7 +37,7 @@ _OWNER = '"owner"'
 
 
 @dataclass(slots=True)
-class _Reading:
+class _Question:
     """One analysis under way: the groups and notes that it found so far."""
 
     catalog: Catalog
@@ -50,10 +50,10 @@ class _Reading:
 
 def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
-    reading = _Reading(catalog, public, query.options, used_columns(query.relation))
+    reading = _Question(catalog, public, query.options, used_columns(query.relation))
     below = _analyse(query.relation.source, reading)
     outcome = Show(below.flow, query.relation.label, _items(query.relation, below))
-    if below.state is State.PRIVATE:
+    if below.state is Visibility.PRIVATE:
         raise _shows_people(query.relation, outcome)
     notes = tuple(dict.fromkeys(reading.notes))
     return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes)
@@ -81,7 +81,7 @@ def _shows_people(project: Project, outcome: Show) -> RawRows | UnitRevealed:
     )
 
 
-def _analyse(relation: Relation, reading: _Reading) -> Analysed:
+def _analyse(relation: Relation, reading: _Question) -> Analysed:
     match relation:
         case Scan():
             return _scan(relation, reading)
@@ -104,16 +104,16 @@ def _analyse(relation: Relation, reading: _Reading) -> Analysed:
             return _limit(relation, _analyse(source, reading))
 
 
-def _scan(scan: Scan, reading: _Reading) -> Analysed:
+def _scan(scan: Scan, reading: _Question) -> Analysed:
     table = reading.catalog.tables[scan.table]
     scope = {(scan.label, field.name): column(scan.label, field.name, field.facts) for field in table.fields}
     columns = tuple((field.name, field.stored, field.facts) for field in table.fields)
     cells: Cells = {
-        shape(scope[scan.label, field.name]): field.cells for field in table.fields if field.cells is not None
+        computation(scope[scan.label, field.name]): field.cells for field in table.fields if field.cells is not None
     }
     if table.public or table.owner is None:
         flow = Read(scan.table, scan.label, columns)
-        return Analysed(flow, scope, State.PUBLIC, origins={scan.label: flow})
+        return Analysed(flow, scope, Visibility.PUBLIC, origins={scan.label: flow})
     hidden = table.owner.name
     if all(name != hidden for name, _, _ in columns):
         columns += ((hidden, table.owner.stored, table.owner.facts),)
@@ -124,7 +124,7 @@ def _scan(scan: Scan, reading: _Reading) -> Analysed:
     # where each row is a person, the number of a row tells rows apart, so that nobody can have two
     most = table.rows_per_unit if table.identity else None
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
-    return Analysed(Read(scan.table, scan.label, columns, most, once), scope, State.PRIVATE, owned, cells)
+    return Analysed(Read(scan.table, scan.label, columns, most, once), scope, Visibility.PRIVATE, owned, cells)
 
 
 def _owner_name(table: Table) -> str:
@@ -147,32 +147,36 @@ def _values(values: Values) -> Analysed:
     columns = tuple(zip(names, facts, strict=True))
     scope = {(values.label, name): column(values.label, name, known) for name, known in columns}
     flow = Given(values.label, columns, rows)
-    return Analysed(flow, scope, State.PUBLIC, origins={values.label: flow})
+    return Analysed(flow, scope, Visibility.PUBLIC, origins={values.label: flow})
 
 
-def _filter(relation: Filter, source: Analysed, reading: _Reading) -> Analysed:
+def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     condition = lower(relation.condition, source.scope)
     # what a noisy value was chosen by says nothing of the true one, whose interval these facts will bound
-    scope = source.scope if source.state is State.RELEASED else narrowed(source.scope, relation.condition)
+    scope = source.scope if source.state is Visibility.RELEASED else narrowed(source.scope, relation.condition)
     cells = source.cells
-    if source.state is State.PRIVATE:
+    if source.state is Visibility.PRIVATE:
         check_characters(source.flow, _rows(source), (condition,))
         for part in condition.arguments if condition.operator is Operator.AND else (condition,):
             cells = chosen_cells(part, cells, reading.public)
     flow = Keep(source.flow, condition)
     filtered = source.with_flow(flow, scope, cells)
-    return replace(filtered, origins=dict.fromkeys(source.origins, flow)) if source.state is State.PUBLIC else filtered
+    return (
+        replace(filtered, origins=dict.fromkeys(source.origins, flow))
+        if source.state is Visibility.PUBLIC
+        else filtered
+    )
 
 
-def _aggregate(relation: Aggregate, source: Analysed, reading: _Reading) -> Analysed:
+def _aggregate(relation: Aggregate, source: Analysed, reading: _Question) -> Analysed:
     keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
-    if source.state is not State.PRIVATE:
+    if source.state is not Visibility.PRIVATE:
         return _plain_fold(relation, keys, source)
     measured = (part for measure in relation.measures for part in measure_parts(measure, source.scope) if part)
     check_characters(source.flow, _rows(source), (*(key.scalar for key in keys), *measured), relation.at)
     if any(is_owner(key.scalar) for key in keys):
         return owned_fold(relation, keys, source, reading.public)
-    limits = Limits(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
+    limits = Tightening(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
     group, noisy = release_point(relation, keys, source, limits, reading.public)
     reading.groups.append(group)
     return noisy
@@ -189,20 +193,20 @@ def _plain_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed) -
     facts += [(measure.name, measure.facts) for measure in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
     flow = Fold(source.flow, relation.label, keys, measures)
-    origins = {relation.label: flow} if source.state is State.PUBLIC else {}
+    origins = {relation.label: flow} if source.state is Visibility.PUBLIC else {}
     return Analysed(flow, scope, source.state, origins=origins)
 
 
-def _project(relation: Project, source: Analysed, reading: _Reading) -> Analysed:
+def _project(relation: Project, source: Analysed, reading: _Question) -> Analysed:
     items = _items(relation, source)
-    if source.state is State.PRIVATE:
+    if source.state is Visibility.PRIVATE:
         return _private_project(relation, items, source, reading)
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
     flow = Show(source.flow, relation.label, items)
     return Analysed(flow, scope, source.state, origins={relation.label: flow} if source.origins else {})
 
 
-def _private_project(relation: Project, items: tuple[Item, ...], source: Analysed, reading: _Reading) -> Analysed:
+def _private_project(relation: Project, items: tuple[Item, ...], source: Analysed, reading: _Question) -> Analysed:
     """Compute columns of private rows one row at a time; the owner goes with them, whether it was selected or not."""
     if source.owned is None:
         raise AssertionError("a private flow has an owner")
@@ -210,7 +214,7 @@ def _private_project(relation: Project, items: tuple[Item, ...], source: Analyse
     shown = (*items, Item(_OWNER, source.owned.unit))
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
     cells: Cells = {
-        shape(scope[relation.label, item.name]): known
+        computation(scope[relation.label, item.name]): known
         for item in items
         if (known := cells_of(item.scalar, source.cells, source.origins, reading.public)) is not None
     }
@@ -221,11 +225,11 @@ def _private_project(relation: Project, items: tuple[Item, ...], source: Analyse
     }
     unit = column(relation.label, _OWNER, source.owned.unit.facts)
     owned = replace(source.owned, unit=unit, unique=frozenset(unique))
-    return Analysed(Show(source.flow, relation.label, shown), scope, State.PRIVATE, owned, cells)
+    return Analysed(Show(source.flow, relation.label, shown), scope, Visibility.PRIVATE, owned, cells)
 
 
 def _sort(relation: Sort, source: Analysed) -> Analysed:
-    if source.state is State.PRIVATE:
+    if source.state is Visibility.PRIVATE:
         return source  # nobody sees the order of private rows
     keys = tuple((lower(key.expression, source.scope), key.descending, key.nulls_first) for key in relation.keys)
     ordering = tuple(key for key in keys if columns_read(key[0]))  # what is the same everywhere puts nothing in order
@@ -233,7 +237,7 @@ def _sort(relation: Sort, source: Analysed) -> Analysed:
 
 
 def _limit(relation: Limit, source: Analysed) -> Analysed:
-    if source.state is State.PRIVATE:
+    if source.state is Visibility.PRIVATE:
         raise UnsupportedSql(
             "LIMIT or OFFSET over people's rows is not supported.",
             "Which rows are left would depend on everybody's rows at once.",

@@ -10,8 +10,8 @@ from math import prod
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.analysis.flow import Fold, Folded, Given, Item
-from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, cells_together, shape
-from sfumato.analysis.lineage import Analysed, Owned, State, is_owner
+from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, cells_together, computation
+from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.lowering import Scope, lower, narrowed
 from sfumato.analysis.private_query import Asked, Contribution, Group, Key
 from sfumato.analysis.scalar import Scalar, column
@@ -28,7 +28,7 @@ _SPREADS = frozenset({Aggregation.VAR_POP, Aggregation.VAR_SAMP, Aggregation.STD
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Tightening:
     """What OPTIONS of the query ask for; they may only tighten the policy."""
 
     rows: int | None
@@ -43,7 +43,7 @@ def measure_parts(measure: Measure, scope: Scope) -> tuple[Scalar | None, Scalar
 
 
 def release_point(
-    relation: Aggregate, keys: tuple[Item, ...], source: Analysed, limits: Limits, public: Public
+    relation: Aggregate, keys: tuple[Item, ...], source: Analysed, limits: Tightening, public: Public
 ) -> tuple[Group, Analysed]:
     """Return the group whose cells get noise, and what the rest of the query may do with them."""
     owned = _owner(source)
@@ -61,7 +61,7 @@ def release_point(
         (one.name, noisy_facts(one, measure.type)) for one, measure in zip(asked, relation.measures, strict=True)
     ]
     scope = {(relation.label, name): column(relation.label, name, facts) for name, facts in columns}
-    return group, Analysed(Given(relation.label, tuple(columns), None), scope, State.RELEASED)
+    return group, Analysed(Given(relation.label, tuple(columns), None), scope, Visibility.RELEASED)
 
 
 def _owner(source: Analysed) -> Owned:
@@ -121,7 +121,7 @@ def noisy_facts(asked: Asked, type: Type) -> Facts:
     return Facts(type, Kind.REAL, True)
 
 
-def _contribution(owned: Owned, limits: Limits) -> Contribution:
+def _contribution(owned: Owned, limits: Tightening) -> Contribution:
     rows = _tightened(limits.rows, owned.rows, "max_rows_contributed", "rows")
     most = rows if owned.groups is None else min(rows, owned.groups)
     if owned.groups is not None:
@@ -152,14 +152,14 @@ def owned_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed, pu
     others = [key for key in keys if not is_owner(key.scalar)]  # the id of an outer-joined table may also be NULL
     unique = {(relation.label, key.name) for key in others} if len(others) == 1 else set()
     cells: Cells = {
-        shape(scope[relation.label, key.name]): known
+        computation(scope[relation.label, key.name]): known
         for key in others
         if (known := cells_of(key.scalar, source.cells, source.origins, public)) is not None
     }
     kept = replace(
         owned, unit=scope[relation.label, person.name], rows=owned.rows if others else 1, unique=frozenset(unique)
     )
-    return Analysed(Fold(source.flow, relation.label, keys, measures), scope, State.PRIVATE, kept, cells)
+    return Analysed(Fold(source.flow, relation.label, keys, measures), scope, Visibility.PRIVATE, kept, cells)
 
 
 def _own_measure(measure: Measure, scope: Scope, rows: int) -> Folded:

@@ -9,8 +9,8 @@ from sfumato.analysis.catalog import Public
 from sfumato.analysis.characters import check_characters
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Kept, Pair, Read, below, outputs
-from sfumato.analysis.keys import MOST_CELLS, Cells, shape
-from sfumato.analysis.lineage import Analysed, Owned, State
+from sfumato.analysis.keys import MOST_CELLS, Cells, computation
+from sfumato.analysis.lineage import Analysed, Owned, Visibility
 from sfumato.analysis.lowering import Scope, lower, narrowed
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
 from sfumato.analysis.used import Used
@@ -32,16 +32,16 @@ _COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Public) -> tuple[Analysed, str | None]:
     """Return the pairs of two analysed relations, and a note where something was implied."""
     match left.state, right.state:
-        case (State.PRIVATE, State.PRIVATE):
+        case (Visibility.PRIVATE, Visibility.PRIVATE):
             return _of_one_person(join, left, right)
-        case (State.PRIVATE, State.PUBLIC):
+        case (Visibility.PRIVATE, Visibility.PUBLIC):
             return _with_public(join, left, right, used, public), None
-        case (State.PUBLIC, State.PRIVATE):
+        case (Visibility.PUBLIC, Visibility.PRIVATE):
             if join.kind is JoinKind.LEFT:
                 raise _unowned(join.at)
             swapped = replace(join, left=join.right, right=join.left)
             return _with_public(swapped, right, left, used, public), None
-        case (State.PRIVATE, State.RELEASED) | (State.RELEASED, State.PRIVATE):
+        case (Visibility.PRIVATE, Visibility.RELEASED) | (Visibility.RELEASED, Visibility.PRIVATE):
             raise UnsupportedSql(
                 f"{at(join.at)}this joins people's rows with an aggregate of people's rows.",
                 "The aggregate would be used without noise.",
@@ -51,15 +51,15 @@ def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Publ
         left, right = (_spelled_out(side, join.at, public) for side in (left, right))
     scope = _scope(join, left, right)
     condition = None if join.condition is None else lower(join.condition, scope)
-    state = State.RELEASED if State.RELEASED in {left.state, right.state} else State.PUBLIC
+    state = Visibility.RELEASED if Visibility.RELEASED in {left.state, right.state} else Visibility.PUBLIC
     flow = Pair(join.kind, left.flow, right.flow, condition)
-    origins = {**left.origins, **right.origins} if state is State.PUBLIC else {}
-    return Analysed(flow, scope if state is State.RELEASED else _after(join, scope), state, origins=origins), None
+    origins = {**left.origins, **right.origins} if state is Visibility.PUBLIC else {}
+    return Analysed(flow, scope if state is Visibility.RELEASED else _after(join, scope), state, origins=origins), None
 
 
 def _spelled_out(side: Analysed, position: Position, public: Public) -> Analysed:
     """Return a public relation as rows that come with the statement: noisy tables meet nothing but such rows."""
-    if side.state is not State.PUBLIC:
+    if side.state is not Visibility.PUBLIC:
         return side
     label = next((label for label, _ in side.scope), "public")
     names = {name: f"{name[0]}.{name[1]}" for name in side.scope}
@@ -72,7 +72,7 @@ def _spelled_out(side: Analysed, position: Position, public: Public) -> Analysed
         )
     columns = tuple((names[name], scalar.facts) for name, scalar in side.scope.items())
     scope = {name: column(label, names[name], scalar.facts) for name, scalar in side.scope.items()}
-    return Analysed(Given(label, columns, rows), scope, State.PUBLIC)
+    return Analysed(Given(label, columns, rows), scope, Visibility.PUBLIC)
 
 
 def _scope(join: Join, left: Analysed, right: Analysed) -> Scope:
@@ -143,7 +143,7 @@ def _kept(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: Public)
     rows = public.kept(other.flow, items, keys)
     flow = Kept(other.flow, label, items, keys, max(1, rows.most), rows)
     scope = {name: column(label, item.name, item.scalar.facts) for name, item in known.items()}
-    return Analysed(flow, scope, State.PUBLIC, origins={label: flow})
+    return Analysed(flow, scope, Visibility.PUBLIC, origins={label: flow})
 
 
 def _first_label(flow: Flow) -> str:
@@ -173,7 +173,7 @@ def _inexact(measure: Folded, position: Position) -> UnsupportedSql:
 
 def _outer_cells(other: Analysed, public: Public) -> Cells:
     """Return the values of the public columns; an outer join may also leave NULL, so its rows are not all there are."""
-    known = {shape(scalar): public.distinct(other.flow, scalar, MOST_CELLS) for scalar in other.scope.values()}
+    known = {computation(scalar): public.distinct(other.flow, scalar, MOST_CELLS) for scalar in other.scope.values()}
     return {column: values for column, values in known.items() if values is not None}
 
 
@@ -222,7 +222,7 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
     analysed = Analysed(
         flow,
         _after(join, scope),
-        State.PRIVATE,
+        Visibility.PRIVATE,
         owned,
         {**left.cells, **right.cells},
         {**left.origins, **right.origins},

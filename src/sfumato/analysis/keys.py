@@ -20,8 +20,8 @@ from sfumato.query.relation import JoinKind
 MOST_CELLS = 10_000
 """How many cells an answer with public keys may have; beyond, keys are chosen privately."""
 
-Shape = tuple[object, ...]
-Cells = Mapping[Shape, tuple[Cell, ...]]
+Computation = tuple[object, ...]
+Cells = Mapping[Computation, tuple[Cell, ...]]
 """The values of scalars, by their shape."""
 
 _LARGEST = 200
@@ -30,14 +30,14 @@ _CHOOSE = frozenset({Operator.COALESCE, Operator.LEAST, Operator.GREATEST})
 """Operators whose value is always that of one of their arguments, or NULL."""
 
 
-def shape(scalar: Scalar) -> Shape:
+def computation(scalar: Scalar) -> Computation:
     """Return what a scalar computes, without what is known of it."""
-    return (scalar.operator, scalar.constant, *(shape(argument) for argument in scalar.arguments))
+    return (scalar.operator, scalar.constant, *(computation(argument) for argument in scalar.arguments))
 
 
 def cells_of(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
     """Return every value that the scalar can have, sorted, or None where they are not public or too many."""
-    found = cells.get(shape(scalar))
+    found = cells.get(computation(scalar))
     if found is not None:
         return found
     if scalar.facts.kind in {Kind.REAL, Kind.UNIT}:
@@ -74,7 +74,7 @@ def _spelled(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: 
 
 def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of the columns' public values, computed by the engine itself."""
-    used = {shape(part): part for part in walk(scalar) if part.operator is Operator.COLUMN}
+    used = {computation(part): part for part in walk(scalar) if part.operator is Operator.COLUMN}
     labels = {_label(part) for part in used.values()}
     if len(labels) == 1 and (origin := origins.get(next(iter(labels)))) is not None:
         return public.distinct(origin, scalar, MOST_CELLS)
@@ -123,7 +123,7 @@ def cells_together(
     return tuple(sorted(whole))  # type: ignore[arg-type]
 
 
-def _combinations(label: str, used: Mapping[Shape, Scalar], values: Cells) -> Flow:
+def _combinations(label: str, used: Mapping[Computation, Scalar], values: Cells) -> Flow:
     """Return all combinations of the public values of a label's columns."""
     own = {key: part for key, part in used.items() if _label(part) == label}
     columns = tuple((_name(part), part.facts) for part in own.values())
@@ -135,7 +135,7 @@ def _crossed(left: Flow, right: Flow) -> Flow:
     return Pair(JoinKind.INNER, left, right, None)
 
 
-def chosen_cells(condition: Scalar, cells: Cells, public: Public) -> dict[Shape, tuple[Cell, ...]]:
+def chosen_cells(condition: Scalar, cells: Cells, public: Public) -> dict[Computation, tuple[Cell, ...]]:
     """Return the public values that are left where the condition is true: IN lists, and tests of one known column."""
     left = dict(cells)
     listed = _listed(condition)
@@ -144,7 +144,7 @@ def chosen_cells(condition: Scalar, cells: Cells, public: Public) -> dict[Shape,
         before = left.get(tested)
         left[tested] = values if before is None else tuple(value for value in before if value in set(values))
         return left
-    used = {shape(part): part for part in walk(condition) if part.operator is Operator.COLUMN}
+    used = {computation(part): part for part in walk(condition) if part.operator is Operator.COLUMN}
     if len(used) == 1 and (tested := next(iter(used))) in left:
         part, values = used[tested], left[tested]
         given = Given(_label(part), ((_name(part), part.facts),), tuple((value,) for value in values))
@@ -153,7 +153,7 @@ def chosen_cells(condition: Scalar, cells: Cells, public: Public) -> dict[Shape,
     return left
 
 
-def _listed(condition: Scalar) -> tuple[Shape, tuple[Cell, ...]] | None:
+def _listed(condition: Scalar) -> tuple[Computation, tuple[Cell, ...]] | None:
     """Return what is compared with which constants, if the condition is `x = c`, `x IN (…)` or an OR of such."""
     if condition.operator is Operator.OR:
         parts = [_listed(part) for part in condition.arguments]
@@ -174,7 +174,7 @@ def _listed(condition: Scalar) -> tuple[Shape, tuple[Cell, ...]] | None:
     ):
         return None
     values = {other.constant for other in others if isinstance(other.constant, int | str | bool)}
-    return shape(first), tuple(sorted(values, key=_order))
+    return computation(first), tuple(sorted(values, key=_order))
 
 
 def _order(value: Cell) -> tuple[str, Cell]:

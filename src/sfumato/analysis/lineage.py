@@ -16,7 +16,7 @@ from sfumato.analysis.lowering import Scope
 from sfumato.analysis.scalar import Scalar
 
 
-class State(Enum):
+class Visibility(Enum):
     """What a flow may show."""
 
     PUBLIC = auto()
@@ -50,7 +50,7 @@ class Analysed:
 
     flow: Flow
     scope: Scope
-    state: State
+    state: Visibility
     owned: Owned | None = None
     cells: Cells = field(default_factory=dict)
     origins: Mapping[str, Flow] = field(default_factory=dict)

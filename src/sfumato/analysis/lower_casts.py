@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from sfumato.analysis.calendar import FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
 from sfumato.analysis.facts import STORED, Facts, Kind
-from sfumato.analysis.lower_times import day_of, in_calendar, moment_of
+from sfumato.analysis.lower_times import date_of, in_calendar, moment_of
 from sfumato.analysis.numbers import brought, constant, is_null, rescaled
 from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.query.expression import Cast
@@ -41,7 +41,7 @@ def lower_cast(cast: Cast, argument: Scalar) -> Scalar:
         case Type.DATE, Type.TIMESTAMP:
             return moment_of(argument)
         case Type.TIMESTAMP, Type.DATE:
-            return day_of(argument)
+            return date_of(argument)
         case _, Type.TEXT if given is not Type.INTERVAL:
             return _shown(argument)
     raise Place(cast.at, str(cast)).unsupported(

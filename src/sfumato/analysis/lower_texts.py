@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.lower_times import within
+from sfumato.analysis.lower_times import null_beyond
 from sfumato.analysis.numbers import added, clipped, constant, rescaled, shifted
 from sfumato.analysis.scalar import Constant, Operator, Scalar
 from sfumato.query.expression import Call, Literal
@@ -80,7 +80,7 @@ def _substring(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     """
     text, start = arguments[0], clipped(arguments[1], -_FARTHER, _FARTHER)
     if len(arguments) == 3:
-        count = within(clipped(arguments[2], -1, _FARTHER), 0, _FARTHER)
+        count = null_beyond(clipped(arguments[2], -1, _FARTHER), 0, _FARTHER)
         beyond = rescaled(added(start, count, Type.INTEGER), Fraction(1))  # constants may share a coarser grid
         last = clipped(shifted(beyond, 1), 0, _FAR)
         text = _side(Operator.LEFT, text, last)

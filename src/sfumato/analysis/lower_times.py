@@ -40,7 +40,7 @@ _MONDAY = 3  # days from a Monday to 1970-01-01
 _SUNDAY = 4
 
 
-def within(scalar: Scalar, low: int, high: int) -> Scalar:
+def null_beyond(scalar: Scalar, low: int, high: int) -> Scalar:
     """Return an INTEGER scalar where it lies in [low, high], and NULL beyond."""
     facts = scalar.facts
     if low <= facts.low and facts.high <= high:
@@ -54,8 +54,8 @@ def within(scalar: Scalar, low: int, high: int) -> Scalar:
 def in_calendar(scalar: Scalar) -> Scalar:
     """Return a date or timestamp, or NULL outside of the years 1 to 9999."""
     if scalar.facts.type is Type.DATE:
-        return within(scalar, FIRST_DAY, LAST_DAY)
-    return within(scalar, FIRST_MOMENT, LAST_MOMENT)
+        return null_beyond(scalar, FIRST_DAY, LAST_DAY)
+    return null_beyond(scalar, FIRST_MOMENT, LAST_MOMENT)
 
 
 def moment_of(day: Scalar) -> Scalar:
@@ -63,7 +63,7 @@ def moment_of(day: Scalar) -> Scalar:
     return _times(in_calendar(day), DAY, Type.TIMESTAMP)
 
 
-def day_of(moment: Scalar) -> Scalar:
+def date_of(moment: Scalar) -> Scalar:
     """Return the date of a timestamp."""
     return _floor(in_calendar(moment), DAY, Type.DATE)
 
@@ -112,7 +112,7 @@ def _truncated(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         if time.facts.type is Type.DATE:
             return moment_of(time)
         return _times(_floor(time, _EQUAL[unit], call.type), _EQUAL[unit], call.type)
-    day = time if time.facts.type is Type.DATE else day_of(time)
+    day = time if time.facts.type is Type.DATE else date_of(time)
     if unit == "week":
         weeks = _floor(shifted(day, -_MONDAY), 7, Type.DATE)
         start = shifted(_times(weeks, 7, Type.DATE), _MONDAY)
@@ -135,7 +135,7 @@ def _of_time(part: str, time: Scalar) -> Scalar:
         return _graded(time, Fraction(DAY, _SECOND) if dated else Fraction(1, _SECOND), Type.DECIMAL)
     if part in _CLOCK:
         return _clock(part, time)
-    day = time if dated else day_of(time)
+    day = time if dated else date_of(time)
     match part:
         case "dow":
             return _since(shifted(day, -_SUNDAY), 7)
@@ -182,7 +182,7 @@ def _shifted(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         span = _spelled(call, 1)
         return _by_interval(time, span) if isinstance(span, Interval) else constant(None, call.type)
     reach = LAST_DAY - FIRST_DAY  # no date is farther from another
-    return in_calendar(added(time, within(retyped(by, Type.DATE), -reach, reach), call.type))
+    return in_calendar(added(time, null_beyond(retyped(by, Type.DATE), -reach, reach), call.type))
 
 
 def _by_interval(time: Scalar, span: Interval) -> Scalar:

@@ -13,7 +13,7 @@ from sfumato.analysis.lower_logic import LOGIC, chosen
 from sfumato.analysis.lower_numbers import ARITHMETIC, lower_number_cast
 from sfumato.analysis.lower_texts import TEXTS
 from sfumato.analysis.lower_times import TIMES
-from sfumato.analysis.narrowing import Limits, both, limits_if_not_true, limits_if_true, within
+from sfumato.analysis.narrowing import Restrictions, both, limits_if_not_true, limits_if_true, within
 from sfumato.analysis.numbers import constant, rescaled, whole
 from sfumato.analysis.scalar import Scalar
 from sfumato.errors import UnitRevealed, at
@@ -49,7 +49,7 @@ def narrowed(scope: Scope, condition: Expression) -> Scope:
     return _limited(scope, limits_if_true(lower(condition, scope)))
 
 
-def _limited(scope: Scope, limits: Limits) -> Scope:
+def _limited(scope: Scope, limits: Restrictions) -> Scope:
     return {name: within(scalar, limits) for name, scalar in scope.items()} if limits else scope
 
 
@@ -78,7 +78,7 @@ def _in_ones(scalar: Scalar) -> Scalar:
 def _case(case: Case, scope: Scope) -> Scalar:
     """A branch is only taken where its condition is true and no earlier one is: it may count on that."""
     branches = []
-    past: Limits = {}
+    past: Restrictions = {}
     for condition, value in case.branches:
         when = lower(condition, scope)
         branches.append((when, _lower_within(value, scope, both(past, limits_if_true(when)))))
@@ -89,7 +89,7 @@ def _case(case: Case, scope: Scope) -> Scalar:
     return chosen(branches, otherwise, case.type)
 
 
-def _lower_within(value: Expression, scope: Scope, limits: Limits) -> Scalar:
+def _lower_within(value: Expression, scope: Scope, limits: Restrictions) -> Scalar:
     return within(lower(value, _limited(scope, limits)), limits)
 
 

@@ -14,7 +14,7 @@ Shape = tuple[Operator, tuple[Scalar, ...], Constant]
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Restriction:
     """What holds of a scalar: bounds of its integers where it is not NULL, and whether it never is (`present`)."""
 
     low: int | None = None
@@ -22,7 +22,7 @@ class Limit:
     present: bool = False
 
 
-Limits = Mapping[Shape, Limit]
+Restrictions = Mapping[Shape, Restriction]
 
 _MISSING = {
     Operator.LESS: 2,
@@ -39,27 +39,27 @@ def shape(scalar: Scalar) -> Shape:
     return scalar.operator, scalar.arguments, scalar.constant
 
 
-def both(first: Limits, second: Limits) -> Limits:
+def both(first: Restrictions, second: Restrictions) -> Restrictions:
     """Return what holds where the first and the second hold."""
     merged = dict(first)
     for key, limit in second.items():
-        known = merged.get(key, Limit())
+        known = merged.get(key, Restriction())
         lows = [low for low in (known.low, limit.low) if low is not None]
         highs = [high for high in (known.high, limit.high) if high is not None]
-        merged[key] = Limit(max(lows, default=None), min(highs, default=None), known.present or limit.present)
+        merged[key] = Restriction(max(lows, default=None), min(highs, default=None), known.present or limit.present)
     return merged
 
 
-def limits_if_true(condition: Scalar) -> Limits:
+def limits_if_true(condition: Scalar) -> Restrictions:
     """Return what holds in the rows for which the condition is true."""
     return both(_unless_false(condition), _needed(condition))
 
 
-def limits_if_not_true(condition: Scalar) -> Limits:
+def limits_if_not_true(condition: Scalar) -> Restrictions:
     """Return what holds in the rows for which the condition is false or NULL."""
     match condition.operator, condition.arguments:
         case (Operator.OR, parts):
-            found: Limits = {}
+            found: Restrictions = {}
             for part in parts:
                 found = both(found, limits_if_not_true(part))
             return found
@@ -75,11 +75,11 @@ def limits_if_not_true(condition: Scalar) -> Limits:
             return {}
 
 
-def _unless_false(condition: Scalar) -> Limits:
+def _unless_false(condition: Scalar) -> Restrictions:
     """Return what holds where the condition is true or NULL: x compared with a number is NULL only where x is."""
     match condition.operator, condition.arguments:
         case (Operator.AND, parts):
-            found: Limits = {}
+            found: Restrictions = {}
             for part in parts:
                 found = both(found, _unless_false(part))
             return found
@@ -95,24 +95,24 @@ def _unless_false(condition: Scalar) -> Limits:
             return {}
 
 
-def _ordered(first: Scalar, second: Scalar, *, apart: int) -> Limits:
+def _ordered(first: Scalar, second: Scalar, *, apart: int) -> Restrictions:
     """Return what `first + apart <= second` says; they lie on one grid."""
     bottom, top = _integer(first), _integer(second)
     if top is not None and bottom is None:
-        return {shape(first): Limit(high=top - apart)}
+        return {shape(first): Restriction(high=top - apart)}
     if bottom is not None and top is None:
-        return {shape(second): Limit(low=bottom + apart)}
+        return {shape(second): Restriction(low=bottom + apart)}
     return {}
 
 
-def _among(subject: Scalar, others: tuple[Scalar, ...]) -> Limits:
+def _among(subject: Scalar, others: tuple[Scalar, ...]) -> Restrictions:
     if len(others) == 1 and _integer(subject) is not None:
         subject, others = others[0], (subject,)
     integers = [_integer(other) for other in others]
     known = [integer for integer in integers if integer is not None]
     if len(known) < len(integers) or _integer(subject) is not None:
         return {}
-    return {shape(subject): Limit(low=min(known), high=max(known))}
+    return {shape(subject): Restriction(low=min(known), high=max(known))}
 
 
 def _integer(scalar: Scalar) -> int | None:
@@ -120,7 +120,7 @@ def _integer(scalar: Scalar) -> int | None:
     return scalar.facts.low if constant and scalar.constant is not None else None
 
 
-def _needed(condition: Scalar) -> Limits:
+def _needed(condition: Scalar) -> Restrictions:
     """Return what cannot be NULL where the condition is true."""
     match condition.operator, condition.arguments:
         case (Operator.AND, parts):
@@ -135,11 +135,11 @@ def _needed(condition: Scalar) -> Limits:
             return {}
 
 
-def _present(scalars: tuple[Scalar, ...]) -> Limits:
-    return {shape(scalar): Limit(present=True) for scalar in scalars}
+def _present(scalars: tuple[Scalar, ...]) -> Restrictions:
+    return {shape(scalar): Restriction(present=True) for scalar in scalars}
 
 
-def within(scalar: Scalar, limits: Limits) -> Scalar:
+def within(scalar: Scalar, limits: Restrictions) -> Scalar:
     """Return the scalar as it is where the limits hold."""
     limit = limits.get(shape(scalar))
     if limit is None or scalar.operator is Operator.CONSTANT:

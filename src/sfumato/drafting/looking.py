@@ -11,16 +11,15 @@ from fractions import Fraction
 from math import ceil, floor
 from pathlib import Path
 
-import duckdb
-
 from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, default_step
 from sfumato.drafting.literals import decimal_text, quoted_text
 from sfumato.drafting.schema import connected
 from sfumato.drafting.units import ROWS, Unit
-from sfumato.engines.column_sql import Stored
-from sfumato.engines.connection import STAGE, execute, quoted
-from sfumato.engines.loading import Loading, load_csv
-from sfumato.engines.source import SourceTable
+from sfumato.engines.duckdb.connection import STAGE, Connection, execute
+from sfumato.engines.duckdb.loading import Loading, load_csv
+from sfumato.engines.duckdb.source import SourceTable
+from sfumato.engines.sql.column import Stored
+from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import ColumnType
 
 WARNING = (
@@ -42,7 +41,7 @@ _READ_AS = {
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    connection: duckdb.DuckDBPyConnection
+    connection: Connection
     source: SourceTable
     unit: str | None
     """SQL of what names the person, or None where each row is one."""
@@ -70,7 +69,7 @@ def with_public_types(draft: Draft, path: Path) -> Draft:
         return replace(draft, tables=tuple(_typed(table, connection, sources[table.name]) for table in draft.tables))
 
 
-def _typed(table: DraftTable, connection: duckdb.DuckDBPyConnection, source: SourceTable) -> DraftTable:
+def _typed(table: DraftTable, connection: Connection, source: SourceTable) -> DraftTable:
     if not table.public:
         return table
     _load(connection, table.name, source)
@@ -83,7 +82,7 @@ def _typed(table: DraftTable, connection: duckdb.DuckDBPyConnection, source: Sou
     return replace(table, columns=tuple(columns))
 
 
-def _table(table: DraftTable, connection: duckdb.DuckDBPyConnection, source: SourceTable) -> DraftTable:
+def _table(table: DraftTable, connection: Connection, source: SourceTable) -> DraftTable:
     if not table.private:
         return table
     whole = table.unit == ROWS or Unit(table.unit or "").path  # whose row it is, another table says
@@ -106,7 +105,7 @@ def _rows(seen: _Look) -> int:
     return int(unit * ceil((most or 1) / unit))
 
 
-def _load(connection: duckdb.DuckDBPyConnection, name: str, source: SourceTable) -> None:
+def _load(connection: Connection, name: str, source: SourceTable) -> None:
     if source.files is not None:
         wanted: dict[str, int | None] = dict.fromkeys((known for known, _ in source.columns), None)
         load_csv(connection, source.relation, Loading(name, source.files, wanted))

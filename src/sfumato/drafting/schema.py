@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-import duckdb
-
 from sfumato.drafting.naming import Names
-from sfumato.engines.column_sql import TYPES, Kind, Stored
-from sfumato.engines.connection import Limits, closed_connection, execute
-from sfumato.engines.source import ENDINGS, SOURCE, SourceTable, attach_source, read_schema
+from sfumato.engines.duckdb.connection import Connection, closed_connection, execute
+from sfumato.engines.duckdb.source import ENDINGS, SOURCE, SourceTable, attach_source, read_schema
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.errors import BadPolicy, BadSource, shown
 from sfumato.policy.entry import Entry, check_name
 from sfumato.policy.policy import ColumnType, fold
@@ -71,7 +70,7 @@ def see(path: Path) -> Seen:
 
 
 @contextmanager
-def connected(path: Path) -> Iterator[tuple[Seen, duckdb.DuckDBPyConnection, dict[str, SourceTable]]]:
+def connected(path: Path) -> Iterator[tuple[Seen, Connection, dict[str, SourceTable]]]:
     """Give the schema together with a connection that can read this source and nothing else."""
     place = path.absolute()
     scheme = _scheme(place, path)
@@ -164,7 +163,7 @@ def _stem(path: Path, endings: tuple[str, ...]) -> str:
     return path.name[: -len(ending)]
 
 
-def _database_tables(connection: duckdb.DuckDBPyConnection, place: Path) -> list[str]:
+def _database_tables(connection: Connection, place: Path) -> list[str]:
     escaped = str(place).replace("'", "''")
     execute(connection, f"ATTACH '{escaped}' AS {SOURCE} (READ_ONLY)")
     rows = execute(
@@ -176,7 +175,7 @@ def _database_tables(connection: duckdb.DuckDBPyConnection, place: Path) -> list
     return [name for (name,) in rows]
 
 
-def _primary_keys(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+def _primary_keys(connection: Connection) -> dict[str, str]:
     """Return the primary keys of one column, by table: a declaration, not a value."""
     rows = execute(
         connection,

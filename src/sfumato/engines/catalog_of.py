@@ -4,11 +4,11 @@ Every value of a private column lies in the range of its `Facts` and, where the 
 the copy was written so.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
-from typing import Any
+from typing import Protocol
 
 from sfumato.analysis.catalog import REMOVED, Catalog, Field, Public, Table
 from sfumato.analysis.facts import STORED, Facts, Kind
@@ -16,9 +16,7 @@ from sfumato.analysis.flow import Read
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import column as column_scalar
-from sfumato.engines.bounded_copy import PATH_UNIT, CopiedTable, most_removed
-from sfumato.engines.duckdb_tables import copy_of, key_sql, public_columns, row_name
-from sfumato.engines.registration import Registered
+from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.policy.policy import (
     Column,
     ColumnType,
@@ -34,7 +32,6 @@ from sfumato.policy.policy import Table as DeclaredTable
 from sfumato.policy.tables import REMOVED_ROWS
 from sfumato.query.types import Type
 
-Run = Callable[[str], list[tuple[Any, ...]]]
 _FURTHEST: dict[ColumnType, tuple[Value, Value]] = {
     ColumnType.DATE: (date(1, 1, 1), date(9999, 12, 31)),
     ColumnType.TIMESTAMP: (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)),
@@ -42,19 +39,45 @@ _FURTHEST: dict[ColumnType, tuple[Value, Value]] = {
 """What a column without bounds can hold; every other integer fills the storage."""
 
 
-def catalog_of(policy: Policy, registered: Registered, public: Public, run: Run) -> Catalog:
-    """Return the catalog; `run` is asked for the keys that private columns take from public tables."""
-    copies = {fold(copied.name): copied for copied in registered.tables}
+class Copies(Protocol):
+    """What is public about the tables of a bounded copy."""
+
+    def unit(self, table: DeclaredTable) -> str | None:
+        """Return the column of the owner's opaque id; None in a public table, and where each row is a person."""
+
+    def row(self, table: DeclaredTable) -> str:
+        """Return the column that tells rows apart where each of them is a person."""
+
+    def columns(self, table: DeclaredTable) -> Sequence[tuple[Column, str]]:
+        """Return the columns of a public table that a query may use, and their names in the copy."""
+
+    def keys(self, column: Column, reference: Reference, most: int) -> list[Cell]:
+        """Return the keys that a private column takes from a public table, on the column's own grid: `most` of them."""
+
+
+def catalog_of(policy: Policy, copies: Copies, public: Public) -> Catalog:
+    """Return the catalog of a policy over its bounded copy."""
     tables = {}
     for table in policy.tables:
         name = fold(table.name)
         if table.public:
-            tables[name] = _public_table(table, copies[name], public)
+            tables[name] = _public_table(table, copies, public)
         else:
-            tables[name] = _private_table(table, copies, run)
-            if copies[name].unit is not None:
+            tables[name] = _private_table(table, copies)
+            if copies.unit(table) is not None:
                 tables[name + REMOVED] = _removed(table, tables[name])
     return Catalog(tables, policy.neighbours)
+
+
+def most_rows(table: DeclaredTable) -> int:
+    """Return the most rows that one person keeps."""
+    own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    return 1 if own is not None and own.unique else table.rows_per_unit or 1
+
+
+def most_removed(table: DeclaredTable) -> int:
+    """Return the most removed rows that count for one person: ten times what they keep."""
+    return 10 * most_rows(table)
 
 
 def facts_of(column: Column) -> Facts:
@@ -103,7 +126,7 @@ def _cell(column: Column, value: Value) -> Cell:
     return int(Fraction(position(value)) / (column.step or 1))
 
 
-def _private_table(table: DeclaredTable, copies: Mapping[str, CopiedTable], run: Run) -> Table:
+def _private_table(table: DeclaredTable, copies: Copies) -> Table:
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     fields = []
     for column in table.columns:
@@ -111,7 +134,7 @@ def _private_table(table: DeclaredTable, copies: Mapping[str, CopiedTable], run:
             facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
             fields.append(Field(fold(own.name), _stored_unit(table, copies), facts, own.unique))
         else:
-            cells = _referenced(column, copies, run) if isinstance(column.values, Reference) else declared_cells(column)
+            cells = _referenced(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
             fields.append(Field(fold(column.name), column.name, facts_of(column), column.unique, cells))
     return Table(
         fold(table.name),
@@ -120,7 +143,7 @@ def _private_table(table: DeclaredTable, copies: Mapping[str, CopiedTable], run:
         unit=None if own is None else fold(own.name),
         owner=_owner(table, copies, next((field for field in fields if field.facts.kind is Kind.UNIT), None)),
         identity=not isinstance(table.unit, EachRow),
-        rows_per_unit=1 if own is not None and own.unique else table.rows_per_unit or 1,
+        rows_per_unit=most_rows(table),
         groups_per_unit=table.groups_per_unit,
     )
 
@@ -138,40 +161,34 @@ def _removed(table: DeclaredTable, kept: Table) -> Table:
     )
 
 
-def _owner(table: DeclaredTable, copies: Mapping[str, CopiedTable], named: Field | None) -> Field:
+def _owner(table: DeclaredTable, copies: Copies, named: Field | None) -> Field:
     if named is not None:
         return named
     # no declared name holds a quotation mark: queries cannot name this column
     return Field(PATH_UNIT, _stored_unit(table, copies), Facts(Type.INTEGER, Kind.UNIT, nullable=False))
 
 
-def _stored_unit(table: DeclaredTable, copies: Mapping[str, CopiedTable]) -> str:
-    return copies[fold(table.name)].unit or row_name(table)
+def _stored_unit(table: DeclaredTable, copies: Copies) -> str:
+    return copies.unit(table) or copies.row(table)
 
 
-def _referenced(column: Column, copies: Mapping[str, CopiedTable], run: Run) -> tuple[Cell, ...] | None:
+def _referenced(column: Column, copies: Copies) -> tuple[Cell, ...] | None:
     """Return the keys of a public table's column as the private column keeps them; None if they are too many."""
     if not isinstance(column.values, Reference):
         return None
-    copied = copies[fold(column.values.table)]
-    key = key_sql(column, copied, column.values)
-    found = run(
-        f"SELECT DISTINCT k FROM (SELECT {key} AS k FROM {copy_of(copied)}) "  # noqa: S608
-        f"WHERE k IS NOT NULL LIMIT {MOST_CELLS + 1}"
-    )
-    keys = sorted(key for (key,) in found)
+    keys = sorted(copies.keys(column, column.values, MOST_CELLS + 1))
     if len(keys) > MOST_CELLS:
         return None
     return tuple(bool(key) for key in keys) if column.type is ColumnType.BOOLEAN else tuple(keys)
 
 
-def _public_table(table: DeclaredTable, copied: CopiedTable, public: Public) -> Table:
+def _public_table(table: DeclaredTable, copies: Copies, public: Public) -> Table:
     fields = []
-    for known in public_columns(table, copied):
-        name, facts = fold(known.column.name), facts_of(known.column)
+    for column, stored in copies.columns(table):
+        name, facts = fold(column.name), facts_of(column)
         if facts.kind is Kind.INTEGER:
-            read = Read(fold(table.name), fold(table.name), ((name, known.stored, facts),))
+            read = Read(fold(table.name), fold(table.name), ((name, stored, facts),))
             low, high = public.reach(read, column_scalar(fold(table.name), name, facts)) or (0, 0)
             facts = Facts(facts.type, Kind.INTEGER, step=facts.step, low=low, high=high)
-        fields.append(Field(name, known.stored, facts))
+        fields.append(Field(name, stored, facts))
     return Table(fold(table.name), tuple(fields), public=True, unit=None)

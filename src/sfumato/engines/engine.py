@@ -1,13 +1,37 @@
 """What the path needs of an engine: a catalog, statements before the charge, exact and secret integers after it."""
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
 
-from sfumato.analysis.catalog import Catalog
+from sfumato.analysis.catalog import Catalog, Public
 from sfumato.analysis.flow import Show
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
-from sfumato.engines.duckdb_public import DuckDBPublic
 from sfumato.planning.plan import Plan
+from sfumato.policy.policy import Policy
+
+Job = object
+"""What an engine prepared. It is opaque: only the engine that prepared it reads it."""
+
+Progress = Callable[[str, str], None]
+"""Is told the phase and the table. There are no counts: how many rows there are is a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an engine may use on this machine; beyond the memory it works on disk."""
+
+    memory: str = "2GB"
+    threads: int | None = None
+
+
+class FreePublic(Public, Protocol):
+    """What may be computed before anything is charged, within an allowance of time."""
+
+    def one_question(self) -> AbstractContextManager[None]:
+        """Give everything that the body asks, in this thread, one allowance of time together."""
 
 
 class Engine(Protocol):
@@ -18,7 +42,7 @@ class Engine(Protocol):
         """The tables that a question may name."""
 
     @property
-    def public(self) -> DuckDBPublic:
+    def public(self) -> FreePublic:
         """What may be computed before anything is charged."""
 
     @property
@@ -28,17 +52,58 @@ class Engine(Protocol):
     def check(self, private: PrivateQuery) -> None:
         """Refuse what this engine cannot answer, from the text alone."""
 
-    def prepare(self, plan: Plan) -> Any:
+    def prepare(self, plan: Plan) -> Job:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
 
-    def run(self, job: Any) -> Aggregates:
+    def run(self, job: Job) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged."""
 
     def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
 
     def close(self) -> None:
-        """Let go of the data."""
+        """Let go of the data. Closing twice is fine."""
 
     def retire(self) -> None:
-        """Let go of it when the last question about it is answered."""
+        """Let go of it when the last question about it is answered: another snapshot has taken its place."""
+
+
+class Taken(Protocol):
+    """A snapshot that was found, or one that is complete and becomes the current one when it is kept."""
+
+    @property
+    def ledger(self) -> str:
+        """The ledger that paid for answers about the snapshot before it; empty where there was none."""
+
+    def keep(self, ledger: str) -> Engine:
+        """Make it the current one, whose answers this ledger pays for, and open it."""
+
+
+class Take(Protocol):
+    """Finds the current snapshot of a policy's source, or takes one aside."""
+
+    def __call__(
+        self,
+        policy: Policy,
+        progress: Progress,
+        limits: Limits,
+        *,
+        again: bool,
+        first: Callable[[], None] | None,
+    ) -> AbstractContextManager[Taken]:
+        """Whoever leaves without keeping it has changed nothing.
+
+        One is taken where there is none, where the policy's words about tables have changed, where the source has
+        changed and the policy says so, and if it is to be taken `again`. `first` may refuse before anything is read.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How the sources of some schemes are opened."""
+
+    take: Take
+    has_changed: Callable[[Policy], bool]
+    """Whether the source has changed since its snapshot was taken; nothing is read."""
+    was_paid_for: Callable[[Policy], bool]
+    """Whether there is a snapshot that a ledger belongs to."""

@@ -7,14 +7,12 @@ is compared are the names, sizes and times of the files, under a key, so that th
 import hmac
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 
-from sfumato.engines.private_file import write_whole
 from sfumato.policy.policy import Location
+from sfumato.private_files import write_whole
 
 FORMAT = 3
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
@@ -77,66 +75,3 @@ def read_manifest(path: Path) -> Manifest | None:
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Make a copy the current one: this rename is the moment at which a build counts."""
     write_whole(path, json.dumps(asdict(manifest)).encode())
-
-
-@contextmanager
-def locked(path: Path, wait: bool) -> Iterator[bool]:
-    """Hold the lock that lets one process build, and say whether we have it; the system lets go of it if we die.
-
-    Who does not wait is told so. A lock that somebody removed meanwhile locks nothing: then it is taken again.
-    """
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            try:
-                flock(descriptor, LOCK_EX if wait else LOCK_EX | LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            if os.fstat(descriptor).st_nlink:
-                yield True
-                return
-        finally:
-            os.close(descriptor)
-
-
-class Use:
-    """A copy that somebody uses: as long as this exists, nobody removes its file. A forked process uses it too."""
-
-    __slots__ = ("_descriptor",)
-
-    def __init__(self, path: Path) -> None:
-        self._descriptor = -1
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            flock(descriptor, LOCK_SH)
-            if not os.fstat(descriptor).st_nlink:
-                raise FileNotFoundError
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._descriptor = descriptor
-
-    def close(self) -> None:
-        """Use it no longer. Closing twice is fine."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-    def __del__(self) -> None:
-        self.close()
-
-
-def remove_unused(path: Path) -> None:
-    """Remove a copy unless somebody uses it."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return
-    try:
-        flock(descriptor, LOCK_EX | LOCK_NB)
-        path.unlink(missing_ok=True)
-    except OSError:
-        pass  # it is in use
-    finally:
-        os.close(descriptor)

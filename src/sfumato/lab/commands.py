@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sfumato.errors import BadParameter, shown
-from sfumato.lab import averaging, biased, encrypted, floating, linkage, reconstruction, timing, tracker
-from sfumato.lab.audit import audit_policy
-from sfumato.lab.seeded import Seeded
+from sfumato.lab.attacks import averaging, biased, encrypted, floating, linkage, reconstruction, timing, tracker
+from sfumato.lab.audits.audit import audit_policy
+from sfumato.lab.people.seeded import Seeded
 
 Command = Callable[[int, Path | None], str]
 
@@ -95,7 +95,7 @@ def _drawing(plot: Path | None) -> Callable[[str, object], str]:
         )
 
     def _draw(picture: str, found: object) -> str:
-        charts = import_module("sfumato.lab.plots")  # an extra: whoever draws nothing does not need Altair
+        charts = import_module("sfumato.lab.attacks.plots")  # an extra: whoever draws nothing does not need Altair
         try:
             getattr(charts, picture)(found).save(plot)
         except OSError:

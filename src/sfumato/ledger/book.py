@@ -11,11 +11,11 @@ from time import time_ns
 from sfumato.accounting.event import to_json
 from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged
-from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_question
+from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, linked, same_question
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import Reached, State, after, folded, reached_content, require_next, to_content
+from sfumato.ledger.state import Reached, State, after, folded, reached_content, require_next, sums_text
 from sfumato.ledger.store import Store
 
 _TOLERATED = 300 * 10**6
@@ -30,7 +30,7 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptAnswer:
     """The same question was answered before."""
 
     row: Row
@@ -68,7 +68,7 @@ class Book:
         if not self._is_behind():
             return 0
         behind = self.state.time - self._clock
-        self._added(Row(0, Kind.CLOCK.value, self._clock))
+        self._added(Row(0, RowKind.CLOCK.value, self._clock))
         return behind
 
     def _is_behind(self) -> bool:
@@ -84,7 +84,7 @@ class Book:
 
     def _added(self, row: Row) -> Row:
         if (self.state.sequence + 1) % STATE_EVERY == 0:
-            self._append(Row(0, Kind.STATE.value, 0, content=to_content(self.state)))
+            self._append(Row(0, RowKind.STATE.value, 0, content=sums_text(self.state)))
         return self._append(row)
 
     def _append(self, row: Row) -> Row:
@@ -95,7 +95,7 @@ class Book:
         self.state = changed
         return whole
 
-    def reserve(self, request: Request, key: str) -> Reserved | Kept | Wait:
+    def reserve(self, request: Request, key: str) -> Reserved | KeptAnswer | Wait:
         """Charge a request, or find its answer, or say whom to wait for, or refuse."""
         self._require_clock()
         if request.policy != self.state.policy:
@@ -118,10 +118,12 @@ class Book:
         if place := self.state.unanswered.get(same):
             if self._answering(place):
                 return Wait(place)
-            self.add(Row(0, Kind.FAILED.value, 0, same=same, about=place))  # its process is gone, and so is its answer
+            self.add(
+                Row(0, RowKind.FAILED.value, 0, same=same, about=place)
+            )  # its process is gone, and so is its answer
         return Reserved(self._charged(request, key, same))
 
-    def _of_others(self, request: Request) -> Kept | Wait | None:
+    def _of_others(self, request: Request) -> KeptAnswer | Wait | None:
         """Find the answer that another account has paid for, or the one that is just being given to it."""
         for account in self.state.accounts:
             same = same_question(account, request.question, request.version)
@@ -145,12 +147,12 @@ class Book:
     def settle(self, charge: Row, release: str) -> None:
         """Store the release of a charge."""
         self._require_unanswered(charge)
-        self.add(Row(0, Kind.SETTLED.value, 0, same=charge.same, about=charge.sequence, content=release))
+        self.add(Row(0, RowKind.SETTLED.value, 0, same=charge.same, about=charge.sequence, content=release))
 
     def fail(self, charge: Row) -> None:
         """Say that a charge has no release and never will."""
         self._require_unanswered(charge)
-        self.add(Row(0, Kind.FAILED.value, 0, same=charge.same, about=charge.sequence))
+        self.add(Row(0, RowKind.FAILED.value, 0, same=charge.same, about=charge.sequence))
 
     def reach(self, place: int, reached: Reached) -> None:
         """Note that a stream has come one step further, or has begun; what was noted already is left alone."""
@@ -158,11 +160,11 @@ class Book:
         if known == reached:
             return
         charge = self._store.row(place)
-        if charge is None or charge.kind != Kind.CHARGED:
+        if charge is None or charge.kind != RowKind.CHARGED:
             raise damaged(f"Entry {place} is no charge.")
         require_next(known, reached)
         content = reached_content(reached)
-        self.add(Row(0, Kind.REACHED.value, 0, same=charge.same, about=place, content=content))
+        self.add(Row(0, RowKind.REACHED.value, 0, same=charge.same, about=place, content=content))
 
     def _require_unanswered(self, charge: Row) -> None:
         if self.state.unanswered.get(charge.same) != charge.sequence:
@@ -172,7 +174,7 @@ class Book:
                 "It stays charged. Ask again.",
             )
 
-    def _resumed(self, account: str, key: str, same: str) -> Kept | Wait | None:
+    def _resumed(self, account: str, key: str, same: str) -> KeptAnswer | Wait | None:
         """Find what became of the charge with this key; None where there is none."""
         charge = self._store.keyed(account, key)
         if charge is None:
@@ -194,7 +196,7 @@ class Book:
             "It stays charged. Ask again with a new key: that is a new charge.",
         )
 
-    def _kept(self, settled: Row) -> Kept:
+    def _kept(self, settled: Row) -> KeptAnswer:
         charge = self._store.row(settled.about)
         if charge is None:
             raise damaged(f"Entry {settled.about} is missing.")
@@ -202,14 +204,14 @@ class Book:
             before = self._store.row(row.sequence - 1)
             if before is None or row != linked(before.head, row) or row.same != settled.same:
                 raise damaged(f"Entry {row.sequence} is not what was written.")
-        return Kept(charge, settled.content)
+        return KeptAnswer(charge, settled.content)
 
     def _charged(self, request: Request, key: str, same: str) -> Row:
         try:
             return self.add(
                 Row(
                     sequence=0,
-                    kind=Kind.CHARGED.value,
+                    kind=RowKind.CHARGED.value,
                     time=0,
                     account=request.account,
                     question=request.question,

@@ -15,7 +15,7 @@ STATE_EVERY = 1000
 """A row at a multiple of this holds the sums so far, so that opening does not replay everything."""
 
 
-class Kind(StrEnum):
+class RowKind(StrEnum):
     """What a row says."""
 
     POLICY = "policy"

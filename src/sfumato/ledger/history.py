@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sfumato.accounting.event import Event, from_json
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.ledger.chain import Kind, Row
+from sfumato.ledger.chain import Row, RowKind
 
 _FIRST_INSTANT = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -37,10 +37,10 @@ def entries_of(rows: Iterable[Row], account: str | None) -> tuple[Entry, ...]:
     """Return the charges of one account, or of all for None, oldest first."""
     found: dict[int, Entry] = {}
     for row in rows:
-        if row.kind == Kind.CHARGED and account in (None, row.account):
+        if row.kind == RowKind.CHARGED and account in (None, row.account):
             found[row.sequence] = _entry(row)
-        elif row.about in found and row.kind in (Kind.SETTLED, Kind.FAILED):
-            release = row.content if row.kind == Kind.SETTLED else None
+        elif row.about in found and row.kind in (RowKind.SETTLED, RowKind.FAILED):
+            release = row.content if row.kind == RowKind.SETTLED else None
             found[row.about] = replace(found[row.about], state=row.kind, release=release)
     return tuple(found.values())
 

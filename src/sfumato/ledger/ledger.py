@@ -19,8 +19,8 @@ from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
-from sfumato.ledger.book import Book, Kept, Reserved, Wait, caught_up
-from sfumato.ledger.chain import STATE_EVERY, Kind, Row, linked
+from sfumato.ledger.book import Book, KeptAnswer, Reserved, Wait, caught_up
+from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, linked
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.history import Entry, entries_of
 from sfumato.ledger.recorded_policy import DATASET
@@ -232,7 +232,7 @@ class Ledger:
             match self._done(lambda book: book.reserve(request, key)):
                 case Reserved(row):
                     return Charge(self, row, None)
-                case Kept(row, release):
+                case KeptAnswer(row, release):
                     return Charge(self, row, release)
                 case Wait(sequence):
                     self._wait_for(sequence, patience)
@@ -376,7 +376,7 @@ def opened_state(store: Store) -> State:
     state = EMPTY
     if place:
         before, row = store.row(place - 1), store.row(place)
-        if before is None or row is None or row.kind != Kind.STATE or row != linked(before.head, row):
+        if before is None or row is None or row.kind != RowKind.STATE or row != linked(before.head, row):
             raise damaged(f"Entry {place} is not the state that belongs there.")
         state = started(row)
     for row in store.after(place):

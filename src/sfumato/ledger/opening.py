@@ -7,11 +7,11 @@ from time import time_ns
 
 from sfumato.errors import MixedNeighbours, OtherLedger, PolicyWeakened
 from sfumato.ledger.book import Book
-from sfumato.ledger.chain import GENESIS, Kind, Row, linked
+from sfumato.ledger.chain import GENESIS, Row, RowKind, linked
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.postgres_store import PostgresStore, create_table
-from sfumato.ledger.recorded_policy import RecordedPolicy, recorded, to_content
+from sfumato.ledger.recorded_policy import RecordedPolicy, policy_text, recorded
 from sfumato.ledger.sqlite_store import SqliteStore, create_file
 from sfumato.ledger.store import Store
 from sfumato.policy.canonical import policy_hash
@@ -149,4 +149,4 @@ def _require_same_dataset(name: str, policy: Policy) -> None:
 
 
 def _row(policy: RecordedPolicy) -> Row:
-    return Row(0, Kind.POLICY.value, 0, policy=policy.hash, content=to_content(policy))
+    return Row(0, RowKind.POLICY.value, 0, policy=policy.hash, content=policy_text(policy))

@@ -65,7 +65,7 @@ def with_caps(accounts: Mapping[str, Filter], policy: RecordedPolicy) -> dict[st
     return changed
 
 
-def to_content(policy: RecordedPolicy) -> str:
+def policy_text(policy: RecordedPolicy) -> str:
     """Write a recorded policy as canonical text."""
     data = {
         "caps": {name: [str(epsilon), str(delta)] for name, (epsilon, delta) in policy.caps.items()},

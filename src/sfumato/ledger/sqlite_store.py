@@ -14,8 +14,8 @@ from sfumato.errors import Refusal
 from sfumato.ledger.anchor import Anchor, digest_of, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
-from sfumato.ledger.file_lock import FileLock
 from sfumato.ledger.verifying import Verified, verify_file
+from sfumato.private_files import FileLock
 
 SEALED_UP_TO = 1 << 28
 """A larger file is not hashed as a whole when it is opened and closed: 256 MiB take a fifth of a second."""

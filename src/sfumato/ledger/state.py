@@ -14,7 +14,7 @@ from functools import lru_cache
 from sfumato.accounting.event import Neighbours, from_json
 from sfumato.accounting.filter import Filter
 from sfumato.errors import Refusal, StreamDamaged
-from sfumato.ledger.chain import GENESIS, STATE_EVERY, Kind, Row, linked, same_question, same_question_before
+from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, linked, same_question, same_question_before
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
 
@@ -59,10 +59,10 @@ EMPTY = State(0, GENESIS, 0, "", "", None, {}, {})
 
 def folded(state: State, row: Row) -> State:
     """Return the state after one more row that was read; a row that does not follow is damage."""
-    backwards = row.time < state.time and row.kind != Kind.CLOCK
+    backwards = row.time < state.time and row.kind != RowKind.CLOCK
     if row.sequence != state.sequence + 1 or row != linked(state.head, row) or backwards:
         raise damaged(f"Entry {state.sequence + 1} does not follow from the one before.")
-    if (row.sequence % STATE_EVERY == 0) != (row.kind == Kind.STATE):
+    if (row.sequence % STATE_EVERY == 0) != (row.kind == RowKind.STATE):
         raise damaged(f"Entry {row.sequence} is not where it belongs.")
     try:
         return after(state, row)
@@ -74,22 +74,22 @@ def folded(state: State, row: Row) -> State:
 def after(state: State, row: Row) -> State:
     """Return the state after a row that follows. A charge that does not fit is refused by its filter."""
     match row.kind:
-        case Kind.POLICY:
+        case RowKind.POLICY:
             changed = _under(state, row)
-        case Kind.CHARGED:
+        case RowKind.CHARGED:
             changed = _charged(state, row)
-        case Kind.SETTLED | Kind.FAILED:
+        case RowKind.SETTLED | RowKind.FAILED:
             if state.unanswered[row.same] != row.about:
                 raise ValueError("no such charge")
             rest = {same: place for same, place in state.unanswered.items() if same != row.same}
             changed = replace(state, unanswered=rest)
-        case Kind.REACHED:
+        case RowKind.REACHED:
             changed = replace(state, reached={**state.reached, row.about: _further(state, row)})
-        case Kind.STATE:
-            if row.content != to_content(state):
+        case RowKind.STATE:
+            if row.content != sums_text(state):
                 raise ValueError("not the sums so far")
             changed = state
-        case Kind.CLOCK:
+        case RowKind.CLOCK:
             changed = state
         case _:
             raise ValueError("an unknown kind")
@@ -118,7 +118,7 @@ def started(row: Row) -> State:
     raise damaged(f"Entry {row.sequence} holds no sums.")
 
 
-def to_content(state: State) -> str:
+def sums_text(state: State) -> str:
     """Write the sums as canonical text, exact."""
     data: dict[str, object] = {
         "accounts": {name: _fields(budget) for name, budget in state.accounts.items()},

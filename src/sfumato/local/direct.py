@@ -6,17 +6,18 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.accounting.event import Neighbours, RandomizedResponse
-from sfumato.local.enclosures import Bounds, as_fraction, split
-from sfumato.local.oracle import Coded, Frame, Rates
+from sfumato.certified.binary import Between
+from sfumato.local.oracle import Coded, OracleFrame, Rates
 from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
 from sfumato.mechanisms.columns import integer_column
 from sfumato.mechanisms.k_ary_response import KAryResponse
 from sfumato.randomness.bernoulli import ExpRatio
+from sfumato.randomness.likelihood import as_fraction, divided
 from sfumato.randomness.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class DirectResponse(Frame, Coded):
+class DirectResponse(OracleFrame, Coded):
     """Report the true category with probability e^ε / (e^ε + d - 1), else one of the others uniformly.
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased, variances and intervals hold.
@@ -59,8 +60,8 @@ class DirectResponse(Frame, Coded):
         """Count the reports that name each category."""
         return np.bincount(reports, minlength=self.categories)
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         (named,) = one_report(report, self.checked)
-        true, other = split(self.keep, 1, self.categories - 1, read_bits(bits))
+        true, other = divided(self.keep, 1, self.categories - 1, read_bits(bits))
         return true if named == read_value(value, self.categories) else other

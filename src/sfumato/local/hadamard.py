@@ -6,18 +6,19 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
-from sfumato.local.enclosures import Bounds, as_fraction, split
-from sfumato.local.oracle import Coded, Frame, Rates
+from sfumato.certified.binary import Between
+from sfumato.local.oracle import Coded, OracleFrame, Rates
 from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
 from sfumato.local.walsh import parities, transform
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
+from sfumato.randomness.likelihood import as_fraction, divided
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
 
 @dataclass(frozen=True, slots=True)
-class HadamardResponse(Frame, Coded):
+class HadamardResponse(OracleFrame, Coded):
     """Draw a row r of the Hadamard matrix; send it with the bit of column v + 1, true with probability e^ε / (e^ε + 1).
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased, variances and intervals hold.
@@ -68,9 +69,9 @@ class HadamardResponse(Frame, Coded):
         agree = transform(counts[:, 0] - counts[:, 1])[1 : self.categories + 1]
         return (len(reports) + agree) // 2
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         (sent,) = one_report(report, self.checked)
-        true, other = split(self.keep, self.rows, self.rows, read_bits(bits))
+        true, other = divided(self.keep, self.rows, self.rows, read_bits(bits))
         column = read_value(value, self.categories) + 1
         return true if int(sent) & 1 == (int(sent) >> 1 & column).bit_count() & 1 else other

@@ -8,10 +8,10 @@ from typing import NoReturn
 import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
+from sfumato.certified.binary import Between, exp_rounded
 from sfumato.errors import BadParameter
-from sfumato.local.enclosures import Bounds, as_fraction, rounded, split
 from sfumato.local.hashing import PRIME, bucket, line
-from sfumato.local.oracle import Frame, Rates
+from sfumato.local.oracle import OracleFrame, Rates
 from sfumato.local.reading import (
     BLOCK,
     Integers,
@@ -27,6 +27,7 @@ from sfumato.local.reading import (
 from sfumato.local.wire import bits_of, numbers_of
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
+from sfumato.randomness.likelihood import as_fraction, divided
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
@@ -35,7 +36,7 @@ _HASH_BITS = 61
 
 
 @dataclass(frozen=True, slots=True)
-class HashedResponse(Frame):
+class HashedResponse(OracleFrame):
     """Draw h(v) = ⌊((av + b) mod P)·g/P⌋; send a, b and h(v) with probability e^ε / (e^ε + g - 1), else another bucket.
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased up to g/P < 2^-45, variances
@@ -99,11 +100,11 @@ class HashedResponse(Frame):
                 place -= PRIME * (place >= PRIME)
         return total
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         slope, shift, sent = one_report(report, self.checked)[0]
         held = bucket(line(slope[None], shift[None], np.array([read_value(value, self.categories)])), self.buckets)
-        true, other = split(self.keep, PRIME**2, PRIME**2 * (self.buckets - 1), read_bits(bits))
+        true, other = divided(self.keep, PRIME**2, PRIME**2 * (self.buckets - 1), read_bits(bits))
         return true if sent == held[0] else other
 
     def report_space(self) -> NoReturn:
@@ -137,7 +138,7 @@ class HashedResponse(Frame):
 
 @lru_cache(maxsize=1024)
 def _buckets(epsilon: Fraction) -> int:
-    return min(rounded(1, epsilon, inverse=True) + 1, _MOST_BUCKETS) if epsilon < 12 else _MOST_BUCKETS
+    return min(exp_rounded(1, epsilon) + 1, _MOST_BUCKETS) if epsilon < 12 else _MOST_BUCKETS
 
 
 @lru_cache(maxsize=64)

@@ -6,10 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.accounting.event import Neighbours, Pure
+from sfumato.certified.binary import Between, exp_fraction, exp_rounded
 from sfumato.exact import probability
 from sfumato.local.binomial import mean_chance
-from sfumato.local.enclosures import Bounds, grown, rounded, split
 from sfumato.local.mean_frame import MeanFrame, Spread
 from sfumato.local.reading import (
     Integers,
@@ -18,16 +17,14 @@ from sfumato.local.reading import (
     no_reports,
     one_report,
     read_bits,
-    read_epsilon,
-    read_integer,
     read_value,
 )
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio, Probability, Rational
+from sfumato.randomness.likelihood import divided
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
-_MOST = 1 << 31
 _HYBRID_FROM = Fraction(61, 100)
 """Up to this epsilon one bit errs least, whatever the values [Wang et al. 2019]."""
 
@@ -40,22 +37,10 @@ class OneBitMean(MeanFrame):
     variance.  [Duchi, Jordan, Wainwright 2018; Ding, Kulkarni, Yekhanin 2017]  Proof: proofs/local_means.md
     """
 
-    epsilon: Fraction
-    top: int
-
-    def __post_init__(self) -> None:
-        read_epsilon(self)
-        read_integer(self, "top", 1, _MOST)
-
     @property
     def keep(self) -> ExpRatio:
         """The chance of a true bit."""
         return ExpRatio(self.epsilon, a=1, b=0, c=1, d=1)
-
-    @property
-    def event(self) -> Pure:
-        """What one report costs the person who gives it."""
-        return Pure(self.epsilon, Neighbours.REPLACE)
 
     @property
     def reports(self) -> int:
@@ -89,7 +74,7 @@ class OneBitMean(MeanFrame):
     @property
     def _ends(self) -> tuple[Fraction, Fraction]:
         """What 0 and 1 are decoded to: top·((e^ε + 1)·bit - 1) / (e^ε - 1)."""
-        factor = grown(self.epsilon)
+        factor = exp_fraction(self.epsilon)
         return -self.top / (factor - 1), self.top * factor / (factor - 1)
 
     def exact_variance(self, value: int) -> Fraction:
@@ -102,10 +87,10 @@ class OneBitMean(MeanFrame):
         """The range and the extreme variances of decoded reports."""
         low, high = self._ends
         least, greatest = (float(self.exact_variance(value)) for value in (0, self.top // 2))
-        rarest = float(1 / (grown(self.epsilon) + 1))
+        rarest = float(1 / (exp_fraction(self.epsilon) + 1))
         return Spread(least, max(greatest, float(self.exact_variance(-(-self.top // 2)))), low, high, rarest)
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         (sent,) = one_report(report, self.checked)
         true, top = read_value(value, self.top + 1), self.top
@@ -124,13 +109,6 @@ class PiecewiseMean(MeanFrame):
     Reports are 0 … top + w - 1; w is top·e^(-ε/2), rounded, at least 1.
     """
 
-    epsilon: Fraction
-    top: int
-
-    def __post_init__(self) -> None:
-        read_epsilon(self)
-        read_integer(self, "top", 1, _MOST)
-
     @property
     def window(self) -> int:
         """How many reports are likely ones."""
@@ -140,11 +118,6 @@ class PiecewiseMean(MeanFrame):
     def keep(self) -> ExpRatio:
         """The chance of a report inside the window."""
         return ExpRatio(self.epsilon, self.window, 0, self.window, self.top)
-
-    @property
-    def event(self) -> Pure:
-        """What one report costs the person who gives it."""
-        return Pure(self.epsilon, Neighbours.REPLACE)
 
     @property
     def reports(self) -> int:
@@ -167,13 +140,13 @@ class PiecewiseMean(MeanFrame):
     @property
     def _line(self) -> tuple[Fraction, Fraction]:
         """Reports y are decoded to slope·y + start: (y(Ew + m) - N(N-1)/2) / ((E-1)w) - (w-1)/2."""
-        factor, w, m, n = grown(self.epsilon), self.window, self.top, self.reports
+        factor, w, m, n = exp_fraction(self.epsilon), self.window, self.top, self.reports
         below = (factor - 1) * w
         return (factor * w + m) / below, -Fraction(n * (n - 1), 2) / below - Fraction(w - 1, 2)
 
     def exact_variance(self, value: int) -> Fraction:
         """Return the variance of one decoded report, to within a relative error of 2^-100."""
-        factor, w, n = grown(self.epsilon), self.window, self.reports
+        factor, w, n = exp_fraction(self.epsilon), self.window, self.reports
         weight = factor * w + self.top
         first = (_sum(n) + (factor - 1) * (_sum(value + w) - _sum(value))) / weight
         second = (_squares(n) + (factor - 1) * (_squares(value + w) - _squares(value))) / weight
@@ -185,14 +158,14 @@ class PiecewiseMean(MeanFrame):
         slope, start = self._line
         least = min(self.exact_variance(value) for value in (self.top // 2, -(-self.top // 2)))
         greatest = max(self.exact_variance(value) for value in (0, self.top // 2, self.top))
-        rarest = float(self.top / (grown(self.epsilon) * self.window + self.top))
+        rarest = float(self.top / (exp_fraction(self.epsilon) * self.window + self.top))
         return Spread(float(least), float(greatest), start, slope * (self.reports - 1) + start, min(rarest, 0.5))
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         (sent,) = one_report(report, self.checked)
         true = read_value(value, self.top + 1)
-        inside, outside = split(self.keep, self.window, self.top, read_bits(bits))
+        inside, outside = divided(self.keep, self.window, self.top, read_bits(bits))
         return inside if true <= sent < true + self.window else outside
 
 
@@ -206,13 +179,6 @@ class HybridMean(MeanFrame):
     Reports 0 and 1 are a bit, 2 + y is the integer y.
     """
 
-    epsilon: Fraction
-    top: int
-
-    def __post_init__(self) -> None:
-        read_epsilon(self)
-        read_integer(self, "top", 1, _MOST)
-
     @property
     def coin(self) -> Probability:
         """The chance of an integer."""
@@ -224,11 +190,6 @@ class HybridMean(MeanFrame):
     def parts(self) -> tuple[OneBitMean, PiecewiseMean]:
         """The two ways to report."""
         return OneBitMean(self.epsilon, self.top), PiecewiseMean(self.epsilon, self.top)
-
-    @property
-    def event(self) -> Pure:
-        """What one report costs the person who gives it."""
-        return Pure(self.epsilon, Neighbours.REPLACE)
 
     @property
     def reports(self) -> int:
@@ -256,7 +217,7 @@ class HybridMean(MeanFrame):
 
     @property
     def _chance(self) -> Fraction:
-        return 1 - 1 / grown(self.epsilon / 2) if self.epsilon > _HYBRID_FROM else Fraction(0)
+        return 1 - 1 / exp_fraction(self.epsilon / 2) if self.epsilon > _HYBRID_FROM else Fraction(0)
 
     @property
     def spread(self) -> Spread:
@@ -269,7 +230,7 @@ class HybridMean(MeanFrame):
         low, high = min(bit.low, number.low), max(bit.high, number.high)
         return Spread(min(variances), max(variances), low, high, rarest)
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         (sent,) = one_report(report, self.checked)
         digits = read_bits(bits)
@@ -295,4 +256,4 @@ def _squares(below: int) -> int:
 @lru_cache(maxsize=1024)
 def _window(epsilon: Fraction, top: int) -> int:
     # beyond, it is below one half
-    return max(1, rounded(top, epsilon / 2)) if epsilon < 2 * top.bit_length() + 4 else 1
+    return max(1, exp_rounded(top, -epsilon / 2)) if epsilon < 2 * top.bit_length() + 4 else 1

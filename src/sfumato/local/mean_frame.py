@@ -13,16 +13,27 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtri
 
+from sfumato.accounting.event import Neighbours, Pure
+from sfumato.certified.binary import Between
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
-from sfumato.local.enclosures import Bounds
-from sfumato.local.reading import Integers, Reals, listed, no_reports, not_reports, read_value
+from sfumato.local.reading import (
+    Integers,
+    Reals,
+    listed,
+    no_reports,
+    not_reports,
+    read_epsilon,
+    read_integer,
+    read_value,
+)
 from sfumato.mechanisms.columns import integer_column
 
 _BERRY_ESSEEN = 0.56  # for independent, not identically distributed summands [Shevtsova 2010]
 _ENOUGH = 400
 """From so many expected reports of the rarest kind on, the spread of the reports may stand for their variance."""
 _SKEW = 3.0
+_MOST = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,7 @@ class Mean(Hashable, Protocol):
 
     def margin(self, confidence: object, reports: int) -> float: ...
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds: ...
+    def likelihood(self, report: object, value: int, bits: int) -> Between: ...
 
 
 @lru_cache(maxsize=256)
@@ -76,10 +87,21 @@ def _spread(mean: Mean) -> Spread:
     return mean.spread
 
 
+@dataclass(frozen=True, slots=True)
 class MeanFrame:
-    """What every mean does alike, given how its reports are decoded. It holds no data of its own."""
+    """The parameters of every mean, and what every mean does alike, given how its reports are decoded."""
 
-    __slots__ = ()
+    epsilon: Fraction
+    top: int
+
+    def __post_init__(self) -> None:
+        read_epsilon(self)
+        read_integer(self, "top", 1, _MOST)
+
+    @property
+    def event(self) -> Pure:
+        """What one report costs the person who gives it."""
+        return Pure(self.epsilon, Neighbours.REPLACE)
 
     def checked(self: Mean, reports: object) -> Integers:
         """Return reports that `release` can have returned, or refuse them."""

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Event
+from sfumato.certified.binary import Between
 from sfumato.errors import BadParameter
 from sfumato.local import wire
-from sfumato.local.enclosures import Bounds
 from sfumato.local.reading import Octets, Reals, listed, not_reports
 from sfumato.local.tally import Tally, tally_of
 from sfumato.mechanisms.columns import integer_column
@@ -69,7 +69,7 @@ class Oracle(Protocol):
     def support(self, reports: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Count for each value the reports that support it."""
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
 
     def report_space(self) -> npt.NDArray[Any]:
@@ -132,7 +132,7 @@ class Wired:
         return wire.read(self, self.report_bits, message, self.from_bits)
 
 
-class Frame(Wired):
+class OracleFrame(Wired):
     """What every oracle does alike, given its rates and its support counts. It holds no data of its own."""
 
     __slots__ = ()

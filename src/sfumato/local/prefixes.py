@@ -12,11 +12,11 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from sfumato.accounting.event import Neighbours, Pure
+from sfumato.certified.binary import Between
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
 from sfumato.local.binomial import mean_chance
 from sfumato.local.direct import DirectResponse
-from sfumato.local.enclosures import Bounds
 from sfumato.local.hadamard import HadamardResponse
 from sfumato.local.hashing import PRIME, bucket, line
 from sfumato.local.projective import ProjectiveResponse
@@ -160,7 +160,7 @@ class Prefixes:
             self.oracle(level).checked(rows[rows[:, 0] == level, 1])
         return rows
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         level, sent = one_report(report, self.checked)[0]
         prefix = read_value(value, self.alphabet**self.length) // self.alphabet ** (self.length - self.levels[level])

@@ -9,11 +9,12 @@ import numpy as np
 from scipy.fft import fftn
 
 from sfumato.accounting.event import Neighbours, Pure
-from sfumato.local.enclosures import Bounds, as_fraction, grown, split
-from sfumato.local.oracle import Coded, Frame, Rates
+from sfumato.certified.binary import Between, exp_fraction
+from sfumato.local.oracle import Coded, OracleFrame, Rates
 from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
+from sfumato.randomness.likelihood import as_fraction, divided
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
@@ -67,7 +68,7 @@ class Geometry:
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectiveResponse(Frame, Coded):
+class ProjectiveResponse(OracleFrame, Coded):
     """Send a vector u ≠ 0 of Z_q^t: orthogonal to the true one with probability s·e^ε / (s·e^ε + K - s), else not.
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased, variances and intervals hold.
@@ -161,13 +162,13 @@ class ProjectiveResponse(Frame, Coded):
             total += weight * spectrum[place]
         return np.rint(total / space.q).astype(np.int64)
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         sent, space = one_report(report, self.checked), self.geometry
         vector, _ = space.vector_of(np.array([read_value(value, self.categories)]))
         inner = sum(int(a[0]) * int(b[0]) for a, b in zip(space.digits(sent), space.digits(vector), strict=True))
         scalars, rest = space.q - 1, space.points - space.incident
-        true, other = split(self.keep, scalars * space.incident, scalars * rest, read_bits(bits))
+        true, other = divided(self.keep, scalars * space.incident, scalars * rest, read_bits(bits))
         return true if inner % space.q == 0 else other
 
 
@@ -180,7 +181,7 @@ def _best_space(epsilon: Fraction, categories: int) -> Geometry:
     spaces = [space for space in _SPACES if space.points >= categories]
     rough = [_rough_spread(space, float(epsilon)) for space in spaces]
     near = [space for space, spread in zip(spaces, rough, strict=True) if spread <= min(rough) * (1 + 1e-6)]
-    factor = grown(epsilon)
+    factor = exp_fraction(epsilon)
 
     def exact(space: Geometry) -> tuple[Fraction, int]:
         s = space.incident

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Neighbours, Pure
+from sfumato.certified.binary import Between, scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter
 from sfumato.exact import rational
-from sfumato.local.enclosures import Bounds
 from sfumato.local.hashing import places
 from sfumato.local.reading import (
     Reals,
@@ -26,7 +26,6 @@ from sfumato.local.reading import (
 )
 from sfumato.mechanisms.randomized_response import log_rounded_up
 from sfumato.randomness.bernoulli import Bernoulli
-from sfumato.randomness.certified import scaled_ceiling, scaled_floor
 from sfumato.randomness.source import Source
 
 Flags = npt.NDArray[np.bool_]
@@ -145,13 +144,13 @@ class Rappor:
         variances = (held * high * (1 - high) + (1 - held) * low * (1 - low)) / (size * (high - low) ** 2)
         return inverse @ shares, np.sqrt(inverse**2 @ variances)
 
-    def likelihood(self, report: object, item: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, item: int, bits: int) -> Between:
         """Enclose P[one report | item] * 2**bits: a product of fractions."""
         sent = one_report(report, self.checked)[0]
         filled = self.bloom([read_value(item, 1 << 63, "item")])[0]
         return _enclosed(self.p_star, self.q_star, sent, filled, read_bits(bits))
 
-    def memo_likelihood(self, memo: object, item: int, bits: int) -> Bounds:
+    def memo_likelihood(self, memo: object, item: int, bits: int) -> Between:
         """Enclose P[memo | item] * 2**bits: what all reports ever made from it can tell."""
         kept = one_report(memo, self.checked)[0]
         filled = self.bloom([read_value(item, 1 << 63, "item")])[0]
@@ -165,7 +164,7 @@ class Rappor:
         raise not_reports(f"rows of {self.bits} truth values")
 
 
-def _enclosed(zero: Fraction, one: Fraction, sent: Flags, filled: Flags, bits: int) -> Bounds:
+def _enclosed(zero: Fraction, one: Fraction, sent: Flags, filled: Flags, bits: int) -> Between:
     chance = Fraction(1)
     for bit, set_bit in zip(sent.tolist(), filled.tolist(), strict=True):
         shown = one if set_bit else zero

@@ -10,10 +10,10 @@ from functools import lru_cache
 from math import ceil, exp, isqrt, log, log1p, log2, sqrt
 
 from sfumato.accounting.event import Approximate, Neighbours, Pure
+from sfumato.certified.binary import exp_minus_bounds
 from sfumato.errors import BadParameter
 from sfumato.exact import decimal_rational, integer, probability
 from sfumato.local.reading import read_epsilon
-from sfumato.randomness.certified import exp_minus_bounds
 
 _BITS = 256
 _ONE = 1 << _BITS

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
+from sfumato.certified.binary import Between, exp_fraction
 from sfumato.errors import BadParameter, shown
 from sfumato.exact import integer
-from sfumato.local.enclosures import Bounds, as_fraction, grown, power_ratio, split
 from sfumato.local.hashing import places
 from sfumato.local.oracle import Coded, Wired
 from sfumato.local.reading import (
@@ -34,6 +34,7 @@ from sfumato.local.tally import Tally, tally_of
 from sfumato.local.walsh import parities, transform
 from sfumato.local.wire import bits_of
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio, Probability, logistic
+from sfumato.randomness.likelihood import as_fraction, divided, power_ratio
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
@@ -170,10 +171,10 @@ class CountMeanSketch(SketchFrame):
 
     def bit_variance(self, shares: Reals) -> Reals:
         """Return e^(ε/2) / (e^(ε/2) - 1)²: what the coins do to one report."""
-        factor = grown(self.epsilon / 2)
+        factor = exp_fraction(self.epsilon / 2)
         return np.full(len(shares), float(factor / (factor - 1) ** 2))
 
-    def likelihood(self, report: object, item: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, item: int, bits: int) -> Between:
         """Enclose P[report | item] * 2**bits: x^flips / (1 + x)^width over the rows, x = e^(-ε/2)."""
         sent = one_report(report, self.checked)
         row, digits = self._row(sent), read_bits(bits)
@@ -266,19 +267,19 @@ class HadamardSketch(SketchFrame, Coded):
 
     def sums(self, support: Integers) -> Reals:
         """Return for each row and place the unbiased sum over its reports of [the item fell there]."""
-        factor = grown(self.epsilon)
+        factor = exp_fraction(self.epsilon)
         return np.asarray(transform(support) * float((factor + 1) / (factor - 1)), dtype=np.float64)
 
     def bit_variance(self, shares: Reals) -> Reals:
         """Return ((e^ε + 1)/(e^ε - 1))² less f + (1 - f)/width: what coins and columns do to one report."""
-        factor = grown(self.epsilon)
+        factor = exp_fraction(self.epsilon)
         return float(((factor + 1) / (factor - 1)) ** 2) - shares - (1 - shares) / self.width
 
-    def likelihood(self, report: object, item: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, item: int, bits: int) -> Between:
         """Enclose P[report | item] * 2**bits."""
         (sent,) = one_report(report, self.checked)
         row, spot = divmod(int(sent) >> 1, self.width)
         items = np.array([read_value(item, 1 << 63, "item")])
         held = int(places(self.key, self.hashes, self.width, np.array(row), items)[0])
-        true, other = split(self.keep, self.hashes * self.width, self.hashes * self.width, read_bits(bits))
+        true, other = divided(self.keep, self.hashes * self.width, self.hashes * self.width, read_bits(bits))
         return true if int(sent) & 1 == (spot & held).bit_count() & 1 else other

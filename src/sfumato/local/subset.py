@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Neighbours, Pure
-from sfumato.local.enclosures import Bounds, as_fraction, split
-from sfumato.local.oracle import Frame, Rates
+from sfumato.certified.binary import Between, exp_minus_bounds
+from sfumato.local.oracle import OracleFrame, Rates
 from sfumato.local.reading import (
     BLOCK,
     Integers,
@@ -28,7 +28,7 @@ from sfumato.local.reading import (
 from sfumato.local.wire import bits_of, numbers_of
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
-from sfumato.randomness.certified import exp_minus_bounds
+from sfumato.randomness.likelihood import as_fraction, divided
 from sfumato.randomness.source import Source, read_exactly
 from sfumato.randomness.uniform import UniformInteger
 
@@ -37,7 +37,7 @@ MOST_CATEGORIES = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class SubsetResponse(Frame):
+class SubsetResponse(OracleFrame):
     """Send k categories: the true one and others with probability k·e^ε / (k·e^ε + d - k), else k others, uniformly.
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased, variances and intervals hold.
@@ -135,10 +135,10 @@ class SubsetResponse(Frame):
             total += self._unpacked(reports[start : start + step]).sum(axis=0, dtype=np.int64)
         return total
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         sent, d, k = self._unpacked(one_report(report, self.checked))[0], self.categories, self.size
-        true, other = split(self.keep, comb(d - 1, k - 1), comb(d - 1, k), read_bits(bits))
+        true, other = divided(self.keep, comb(d - 1, k - 1), comb(d - 1, k), read_bits(bits))
         return true if sent[read_value(value, d)] else other
 
     def report_space(self) -> Octets:

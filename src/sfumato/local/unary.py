@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
-from sfumato.local.enclosures import Bounds, as_fraction, power_ratio
-from sfumato.local.oracle import Frame, Rates
+from sfumato.certified.binary import Between
+from sfumato.local.oracle import OracleFrame, Rates
 from sfumato.local.reading import (
     BLOCK,
     Integers,
@@ -23,11 +23,12 @@ from sfumato.local.reading import (
 from sfumato.local.wire import bits_of
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, Probability, logistic
+from sfumato.randomness.likelihood import as_fraction, power_ratio
 from sfumato.randomness.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class UnaryResponse(Frame):
+class UnaryResponse(OracleFrame):
     """Send d bits: the one of the true category is a fair coin, each other is 1 with probability 1 / (e^ε + 1).
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased, variances and intervals hold.
@@ -82,7 +83,7 @@ class UnaryResponse(Frame):
             total += self.as_bits(reports[start : start + step]).sum(axis=0, dtype=np.int64)
         return total
 
-    def likelihood(self, report: object, value: int, bits: int) -> Bounds:
+    def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits: half of x^ones / (1 + x)^(d - 1), x = e^-ε, `ones` of the others."""
         sent, true = self.as_bits(one_report(report, self.checked))[0], read_value(value, self.categories)
         ones = int(sent.sum()) - int(sent[true])

@@ -1,27 +1,45 @@
-"""What choosing mechanisms share: the rate that a sensitivity allows, and how far below the best a choice may land."""
+"""What choosing mechanisms share: their parameters, and how far below the best a choice may land."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from sfumato.errors import BadParameter, shown
-from sfumato.exact import integer, positive_rational, probability
-from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
+from sfumato.accounting.event import Neighbours
+from sfumato.certified.binary import exp_minus_bounds, power, scaled_ceiling, scaled_floor
+from sfumato.exact import integer, probability
+from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.selection import Integers
 
 _SAFE = 1 << 62
 
 
+@dataclass(frozen=True, slots=True)
+class ChoiceByScore:
+    """The parameters of every mechanism that chooses one candidate by its integer score.
+
+    One privacy unit moves each score by at most `sensitivity`; if `monotone`, it moves all of them the same way
+    (counts under add-remove), and half of the noise is enough.
+    """
+
+    sensitivity: int
+    epsilon: Fraction
+    neighbours: Neighbours
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        read_parameters(self)
+
+    @property
+    def rate(self) -> Fraction:
+        """What a score is multiplied by."""
+        return rate_of(self.epsilon, self.sensitivity, self.monotone)
+
+
 def rate_of(epsilon: Fraction, sensitivity: int, monotone: bool) -> Fraction:
     """Return epsilon / (2 * sensitivity), or epsilon / sensitivity for scores that all move the same way."""
-    if not isinstance(monotone, bool):
-        raise BadParameter(
-            f"monotone = {shown(monotone)} is not a yes or no.",
-            "It claims that one unit moves all scores up or all of them down, which halves the noise.",
-            "Write monotone=True only if that is proved; otherwise leave it out.",
-        )
-    return positive_rational(epsilon, "epsilon") / (integer(sensitivity, "sensitivity", 1) * (1 if monotone else 2))
+    return epsilon / (sensitivity * (1 if monotone else 2))
 
 
 def exponential_margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
@@ -78,18 +96,8 @@ def _best_wins(exponent: Fraction, size: int, confidence: Fraction) -> bool:
         low, high = exp_minus_bounds(exponent, bits)
         one = 1 << bits
         # the left side falls with p, so each end of p gives a bound
-        if one - _power(one - high, size, bits)[1] >= scaled_ceiling(confidence * size * high, 0):
+        if one - power((one - high, one - high), size, bits)[1] >= scaled_ceiling(confidence * size * high, 0):
             return True
-        if low and one - _power(one - low, size, bits)[0] < scaled_floor(confidence * size * low, 0):
+        if low and one - power((one - low, one - low), size, bits)[0] < scaled_floor(confidence * size * low, 0):
             return False
         bits *= 2  # ends: equality would make p algebraic (Lindemann)
-
-
-def _power(base: int, exponent: int, bits: int) -> tuple[int, int]:
-    """Enclose (base / 2^bits)^exponent * 2^bits by repeated squaring, rounded down and up."""
-    low = high = 1 << bits
-    for digit in bin(exponent)[2:]:
-        low, high = low * low >> bits, -(-high * high >> bits)
-        if digit == "1":
-            low, high = low * base >> bits, -(-high * base >> bits)
-    return low, high

@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.accounting.event import BoundedRange, Neighbours
-from sfumato.mechanisms.choice import exponential_margin, rate_of
-from sfumato.mechanisms.parameters import read_parameters
+from sfumato.accounting.event import BoundedRange
+from sfumato.mechanisms.choice import ChoiceByScore, exponential_margin
 from sfumato.randomness.selection import exponential
 from sfumato.randomness.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
+class Exponential(ChoiceByScore):
     """Choose index i with probability proportional to exp(rate * scores[i]), rate = epsilon / (2 * sensitivity).
 
     Theorem: if one privacy unit moves each integer score by at most `sensitivity`, then `release` is epsilon-DP and
@@ -19,19 +18,6 @@ class Exponential:
     way (`monotone`: counts under add-remove), the same holds with rate = epsilon / sensitivity.
     Proof: proofs/exponential.md
     """
-
-    sensitivity: int
-    epsilon: Fraction
-    neighbours: Neighbours
-    monotone: bool = False
-
-    def __post_init__(self) -> None:
-        read_parameters(self)
-        rate_of(self.epsilon, self.sensitivity, self.monotone)
-
-    @property
-    def rate(self) -> Fraction:
-        return rate_of(self.epsilon, self.sensitivity, self.monotone)
 
     @property
     def event(self) -> BoundedRange:

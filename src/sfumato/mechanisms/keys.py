@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Neighbours
+from sfumato.certified.binary import scaled_ceiling
 from sfumato.mechanisms.columns import integer_column
-from sfumato.randomness.certified import scaled_ceiling
 
 PRECISION = 64
 """Significant bits of a stated delta: it is rounded by less than one part in 2^63."""

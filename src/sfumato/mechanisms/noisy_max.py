@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sfumato.accounting.event import Neighbours, Pure, Repeated
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
-from sfumato.mechanisms.choice import noisy, permute_and_flip_margin, rate_of
+from sfumato.mechanisms.choice import ChoiceByScore, noisy, permute_and_flip_margin
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.geometric import Geometric
 from sfumato.randomness.selection import Integers, integer_array
@@ -17,7 +17,7 @@ from sfumato.randomness.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyMax:
+class NoisyMax(ChoiceByScore):
     """Add a geometric G, P[G = g] proportional to exp(-rate * g) for g >= 0, to each score; return the arg max.
 
     Theorem: if one privacy unit moves each integer score by at most `sensitivity`, then the index, ties to the lowest,
@@ -25,19 +25,6 @@ class NoisyMax:
     scores the same way (`monotone`). The winning noisy score is not covered: it needs a release of its own.
     Proof: proofs/noisy_max.md
     """
-
-    sensitivity: int
-    epsilon: Fraction
-    neighbours: Neighbours
-    monotone: bool = False
-
-    def __post_init__(self) -> None:
-        read_parameters(self)
-        rate_of(self.epsilon, self.sensitivity, self.monotone)
-
-    @property
-    def rate(self) -> Fraction:
-        return rate_of(self.epsilon, self.sensitivity, self.monotone)
 
     @property
     def event(self) -> Pure:
@@ -74,7 +61,6 @@ class NoisyTop:
 
     def __post_init__(self) -> None:
         read_parameters(self)
-        rate_of(self.epsilon, self.sensitivity, self.monotone)
 
     @property
     def one(self) -> NoisyMax:

@@ -15,19 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Approximate, Neighbours, Pure, Repeated
+from sfumato.certified.binary import exp_minus_bounds, exp_minus_enclosure, scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
 from sfumato.mechanisms.keys import key_counts, share_of_delta, touched_keys
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.bernoulli import refine
-from sfumato.randomness.certified import exp_minus_bounds, exp_minus_enclosure, scaled_ceiling, scaled_floor
 from sfumato.randomness.source import Source, read_exactly
 
 _WORD = 64
 _LONGEST = 10**6
 _LARGEST = 1000
 
-Enclosure = tuple[Fraction, Fraction]
+Ends = tuple[Fraction, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class KeepProbability:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Bends:
     """Where π changes its form: up to `bend` it grows by e^ε, then 1 - π shrinks by e^-ε, from `sure` on it is 1."""
 
     bend: int
@@ -147,38 +147,38 @@ class Turns:
 
 
 @lru_cache(maxsize=512)
-def _turns(epsilon: Fraction, delta: Fraction) -> Turns:
+def _turns(epsilon: Fraction, delta: Fraction) -> Bends:
     # the first form is the smaller one for step n -> n + 1 exactly when π(n) <= (1 - δ) / (1 + e^ε)
     bend = _first(lambda units: _compare(lambda bits: _excess_over_bend(epsilon, delta, units, bits)))
     if delta >= Fraction(1, 2):
-        return Turns(bend, 2)  # π(1) = δ >= 1 - δ
+        return Bends(bend, 2)  # π(1) = δ >= 1 - δ
     # π(n + 1) = 1 exactly when π(n) >= 1 - δ; equality is possible for n = 1 only, which the line above answers
     last = _first(lambda units: _compare(lambda bits: _excess_over_top(epsilon, delta, bend, units, bits)))
-    return Turns(bend, last + 1)
+    return Bends(bend, last + 1)
 
 
-def _excess_over_bend(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> Enclosure:
+def _excess_over_bend(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> Ends:
     low, high = _power(epsilon, 1, bits)
     first_low, first_high = _first_form(epsilon, delta, units, bits)
     return first_low - (1 - delta) * high / (1 + high), first_high - (1 - delta) * low / (1 + low)
 
 
-def _excess_over_top(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> Enclosure:
+def _excess_over_top(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> Ends:
     low, high = _form(epsilon, delta, bend, units, bits)
     return low - (1 - delta), high - (1 - delta)
 
 
-def _rising(keep: KeepProbability, bits: int) -> Enclosure:
+def _rising(keep: KeepProbability, bits: int) -> Ends:
     return _form(keep.epsilon, keep.delta, _turns(keep.epsilon, keep.delta).bend, keep.units, bits)
 
 
-def _form(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> Enclosure:
+def _form(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> Ends:
     if units <= bend:
         return _first_form(epsilon, delta, units, bits)
     return _second_form(epsilon, delta, bend, units - bend, bits)
 
 
-def _first_form(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> Enclosure:
+def _first_form(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> Ends:
     """Enclose δ (e^(nε) - 1) / (e^ε - 1) = δ (1 - X_n) / ((1 - X_1) X_(n-1)), X_k = e^(-kε), for n >= 1."""
     one_low, one_high = _power(epsilon, 1, bits)
     all_low, all_high = _power(epsilon, units, bits)
@@ -188,7 +188,7 @@ def _first_form(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> En
     return delta * (1 - all_high) / ((1 - one_low) * but_high), delta * (1 - all_low) / ((1 - one_high) * but_low)
 
 
-def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bits: int) -> Enclosure:
+def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bits: int) -> Ends:
     """Enclose 1 + D - X_m (1 - π(bend) + D) with D = δ / (e^ε - 1)."""
     one_low, one_high = _power(epsilon, 1, bits)
     low, high = _power(epsilon, beyond, bits)
@@ -200,12 +200,12 @@ def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bit
     return (1 - high) * (1 + less) + low * bend_low, (1 - low) * (1 + more) + high * bend_high
 
 
-def _power(epsilon: Fraction, times: int, bits: int) -> Enclosure:
+def _power(epsilon: Fraction, times: int, bits: int) -> Ends:
     low, high = exp_minus_enclosure(times * epsilon, bits)  # not cached: `times` may be a secret number of units
     return Fraction(low, 1 << bits), Fraction(min(high, 1 << bits), 1 << bits)
 
 
-def _compare(excess: Callable[[int], Enclosure]) -> bool:
+def _compare(excess: Callable[[int], Ends]) -> bool:
     """Decide whether a real is above 0. It is never 0 here: a nonzero polynomial at e^ε (Lindemann)."""
     bits = 2 * _WORD
     while True:
@@ -215,7 +215,7 @@ def _compare(excess: Callable[[int], Enclosure]) -> bool:
         bits *= 2
 
 
-def _settle(real: Callable[[int], Enclosure], bits: int) -> tuple[int, int]:
+def _settle(real: Callable[[int], Ends], bits: int) -> tuple[int, int]:
     precision = bits + _WORD
     while True:
         ends = real(precision)

@@ -5,11 +5,22 @@ from dataclasses import fields
 from typing import Any
 
 from sfumato.accounting.event import as_neighbours
+from sfumato.errors import BadParameter, shown
 from sfumato.exact import integer, positive_rational, probability
 
 
 def _at_least_one(value: object, name: str) -> int:
     return integer(value, name, 1)
+
+
+def _is_monotone(value: object, name: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise BadParameter(
+        f"{name} = {shown(value)} is not a yes or no.",
+        "It claims that one unit moves all scores up or all of them down, which halves the noise.",
+        f"Write {name}=True only if that is proved; otherwise leave it out.",
+    )
 
 
 _READERS: dict[str, Callable[[object, str], object]] = {
@@ -21,6 +32,7 @@ _READERS: dict[str, Callable[[object, str], object]] = {
     "groups_per_unit": _at_least_one,
     "min_count": _at_least_one,
     "min_units": _at_least_one,
+    "monotone": _is_monotone,
     "neighbours": as_neighbours,
     "rows_per_unit": _at_least_one,
     "scale": positive_rational,

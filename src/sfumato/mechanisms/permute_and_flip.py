@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.accounting.event import Neighbours, Pure
-from sfumato.mechanisms.choice import permute_and_flip_margin, rate_of
-from sfumato.mechanisms.parameters import read_parameters
+from sfumato.accounting.event import Pure
+from sfumato.mechanisms.choice import ChoiceByScore, permute_and_flip_margin
 from sfumato.randomness.selection import permute_and_flip
 from sfumato.randomness.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class PermuteAndFlip:
+class PermuteAndFlip(ChoiceByScore):
     """In uniform order, toss a coin exp(rate * (score - best)) for each candidate; the first head is chosen.
 
     Theorem: if one privacy unit moves each integer score by at most `sensitivity`, then `release` is epsilon-DP with
@@ -19,19 +18,6 @@ class PermuteAndFlip:
     (`monotone`). It is not bounded-range: it must not be charged epsilon^2 / 8. [MS20]
     Proof: proofs/permute_and_flip.md
     """
-
-    sensitivity: int
-    epsilon: Fraction
-    neighbours: Neighbours
-    monotone: bool = False
-
-    def __post_init__(self) -> None:
-        read_parameters(self)
-        rate_of(self.epsilon, self.sensitivity, self.monotone)
-
-    @property
-    def rate(self) -> Fraction:
-        return rate_of(self.epsilon, self.sensitivity, self.monotone)
 
     @property
     def event(self) -> Pure:

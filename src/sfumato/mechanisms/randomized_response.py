@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Neighbours, RandomizedResponse
+from sfumato.certified.binary import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, positive_rational, rational
 from sfumato.mechanisms.columns import integer_column
 from sfumato.mechanisms.response_count import Channel, share_of
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
-from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.randomness.source import Source
 
 _UNIT = 10**12

@@ -53,7 +53,6 @@ class SparseVector:
     def __post_init__(self) -> None:
         read_parameters(self)
         object.__setattr__(self, "threshold", integer(self.threshold, "threshold", None))
-        rate_of(self.answers_epsilon, self.sensitivity, self.monotone)
 
     @property
     def event(self) -> Pure:

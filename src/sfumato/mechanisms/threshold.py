@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Approximate, LaplaceNoise, Neighbours, Repeated, as_neighbours
+from sfumato.certified.binary import scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, positive_rational, probability
 from sfumato.mechanisms.keys import PRECISION, chance_of_any, key_counts, touched_keys
 from sfumato.mechanisms.parameters import read_parameters
-from sfumato.randomness.certified import scaled_ceiling, scaled_floor
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, broken_source

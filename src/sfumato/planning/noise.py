@@ -9,9 +9,9 @@ from fractions import Fraction
 from functools import lru_cache
 from math import log, log1p
 
-from sfumato.accounting.enclosure import Enclosure, enclose, lower, refine
 from sfumato.accounting.event import Composed, Event, Repeated
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection

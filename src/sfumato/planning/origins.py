@@ -7,7 +7,7 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.analysis.scalar import Operator, Scalar, columns
 from sfumato.planning.plan import Derived
 
-Source = tuple[str, str]
+GroupColumn = tuple[str, str]
 """The label of a group and the name of a column in it."""
 
 
@@ -15,7 +15,7 @@ Source = tuple[str, str]
 class Origin:
     """The columns of noisy groups that a value depends on; `plain` if it is one of them, unchanged."""
 
-    sources: frozenset[Source]
+    sources: frozenset[GroupColumn]
     plain: bool = False
 
 
@@ -28,7 +28,7 @@ def origins(private: PrivateQuery) -> tuple[Origin, ...]:
     return tuple(_origin(item.scalar, known) for item in private.outcome.items)
 
 
-def shown_unchanged(origin: Origin, derived: dict[Source, Derived]) -> Source | None:
+def shown_unchanged(origin: Origin, derived: dict[GroupColumn, Derived]) -> GroupColumn | None:
     """Return the count or sum that a column shows as it is, if it does: its margin follows from the noise alone."""
     if not origin.plain:
         return None
@@ -37,7 +37,7 @@ def shown_unchanged(origin: Origin, derived: dict[Source, Derived]) -> Source | 
     return source if one is not None and (one.count is None or one.total is None) else None
 
 
-def _known(flow: Flow) -> dict[Source, Origin]:
+def _known(flow: Flow) -> dict[GroupColumn, Origin]:
     match flow:
         case Read():
             return {}
@@ -59,7 +59,7 @@ def _known(flow: Flow) -> dict[Source, Origin]:
             return _known(flow.source)
 
 
-def _origin(scalar: Scalar, known: dict[Source, Origin]) -> Origin:
+def _origin(scalar: Scalar, known: dict[GroupColumn, Origin]) -> Origin:
     found = [known.get(column, _NOWHERE) for column in sorted(columns(scalar))]
     if scalar.operator is Operator.COLUMN:
         return found[0]

@@ -8,7 +8,7 @@ from math import inf
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.planning.origins import Origin, Source, origins, shown_unchanged
+from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.plan import Derived, Measured, Plan
 from sfumato.planning.truncation import bounding_notes
 from sfumato.planning.within import CONFIDENCE
@@ -53,9 +53,11 @@ def make_quote(plan: Plan) -> Quote:
     return Quote(plan.loss, margins, mechanisms, tuple(dict.fromkeys(_notes(plan))))
 
 
-def _used(origin: Origin, derived: Mapping[Source, Derived], measured: Mapping[Source, Measured]) -> list[Measured]:
+def _used(
+    origin: Origin, derived: Mapping[GroupColumn, Derived], measured: Mapping[GroupColumn, Measured]
+) -> list[Measured]:
     """Return the measurements that a column depends on, each once."""
-    names: dict[Source, None] = {}
+    names: dict[GroupColumn, None] = {}
     for label, name in sorted(origin.sources):
         if (one := derived.get((label, name))) is not None:
             names.update({(label, part): None for part in (one.count, one.total, one.squares) if part is not None})
@@ -63,7 +65,10 @@ def _used(origin: Origin, derived: Mapping[Source, Derived], measured: Mapping[S
 
 
 def _margin(
-    source: Source | None, derived: Mapping[Source, Derived], measured: Mapping[Source, Measured], type: Type
+    source: GroupColumn | None,
+    derived: Mapping[GroupColumn, Derived],
+    measured: Mapping[GroupColumn, Measured],
+    type: Type,
 ) -> Margin:
     if source is None:
         return None

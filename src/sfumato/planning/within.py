@@ -13,7 +13,7 @@ from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, shown
 from sfumato.planning.measurements import Needs
-from sfumato.planning.origins import Source, origins, shown_unchanged
+from sfumato.planning.origins import GroupColumn, origins, shown_unchanged
 from sfumato.planning.plan import Derived
 from sfumato.policy.policy import fold
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
@@ -52,7 +52,7 @@ def epsilons_within(
     Parts that no target names get the mean of those that one does.
     """
     moved = {(need.group.label, one.name): one.sensitivity.l1 for need in needs for one in need.measurements}
-    least: dict[Source, Fraction] = {}
+    least: dict[GroupColumn, Fraction] = {}
     reaches = [_reach(private, needs, target) for target in targets]
     for source, reach in (pair for pairs in reaches for pair in pairs):
         least[source] = max(moved[source] * least_inverse_scale(reach), least.get(source, Fraction(0)))
@@ -97,7 +97,7 @@ def _suffices(inverse_scale: Decimal, reach: int) -> bool:
     return DiscreteLaplace(1 / Fraction(inverse_scale)).margin(CONFIDENCE) <= reach
 
 
-def _reach(private: PrivateQuery, needs: tuple[Needs, ...], target: Target) -> list[tuple[Source, int]]:
+def _reach(private: PrivateQuery, needs: tuple[Needs, ...], target: Target) -> list[tuple[GroupColumn, int]]:
     """Return what a target asks of measurements: each, and how many steps its noise may reach."""
     name, margin = target
     derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
@@ -136,8 +136,8 @@ def _measurement(derived: Derived) -> str:
 def _nearest(
     needs: tuple[Needs, ...],
     targets: tuple[Target, ...],
-    reaches: list[list[tuple[Source, int]]],
-    inverse_scales: dict[Source, Fraction],
+    reaches: list[list[tuple[GroupColumn, int]]],
+    inverse_scales: dict[GroupColumn, Fraction],
 ) -> str:
     """Tell which margins the cap buys, if each part gets the same share of what it needs."""
     if not all(inverse_scales.values()):

@@ -35,7 +35,7 @@ def lookup(name: Name, known: Mapping[str, T]) -> T | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NamedColumn:
     """A column that can be named: what it stands for over the relation, and the table or alias it belongs to."""
 
     of: str | None
@@ -48,7 +48,7 @@ class Entry:
 class Scope:
     """The columns that the FROM clause offers, in order."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[NamedColumn, ...] = ()
     tables: frozenset[str] = field(default=frozenset())
 
     def find(self, table: Name | None, name: Name, place: Place) -> Expression:
@@ -68,7 +68,7 @@ class Scope:
             f"Write the table's name before it: {found[0].of or '…'}.{name}.",
         )
 
-    def candidates(self, table: Name | None, name: Name) -> list[Entry]:
+    def candidates(self, table: Name | None, name: Name) -> list[NamedColumn]:
         """Return the columns a name may mean; one that is spelled exactly so comes before others."""
         found = [
             entry
@@ -79,7 +79,7 @@ class Scope:
         exact = [entry for entry in found if entry.name == str(name)]
         return exact or found
 
-    def star(self, table: Name | None) -> list[Entry]:
+    def star(self, table: Name | None) -> list[NamedColumn]:
         """Return what `*` or `table.*` stands for."""
         if table is None:
             return [entry for entry in self.entries if entry.bare]

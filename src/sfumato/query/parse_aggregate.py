@@ -22,7 +22,7 @@ _CLOCKS = frozenset({"now", "today", "current_date", "current_timestamp", "clock
 _FILES = ("read_", "parquet_", "sniff_", "pg_", "lo_", "glob", "query", "getenv", "current_setting", "dblink")
 _RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})
 
-Reader = Callable[[exp.Expr], Expression]
+ReadExpression = Callable[[exp.Expr], Expression]
 
 
 def is_aggregate(name: str) -> bool:
@@ -42,7 +42,7 @@ class Measures:
         self.label = self.label or reading.label("group")
         return self.label
 
-    def gather(self, node: exp.Expr, reading: Reading, argument: Reader, where: Reader) -> Expression:
+    def gather(self, node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Expression:
         """Return the column that will hold the aggregate that `node` spells, with its FILTER if it has one."""
         measure = _measure(node, reading, argument, where)
         same = [known for known in self.found if replace(known, name="") == measure]
@@ -52,7 +52,7 @@ class Measures:
         return Column(self.name_group(reading), same[0].name, same[0].type, measure.at)
 
 
-def _measure(node: exp.Expr, reading: Reading, argument: Reader, where: Reader) -> Measure:
+def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Measure:
     condition = None
     if isinstance(node, exp.Filter):
         reading.only(node, "this", "expression")
@@ -111,7 +111,7 @@ def _rows(name: str, distinct: bool, condition: Expression | None, place: Place)
     return Measure("", Aggregation.COUNT, None, False, condition, Type.INTEGER, place.at)
 
 
-def _conditional(node: exp.Expr, condition: Expression | None, where: Reader, place: Place) -> Measure:
+def _conditional(node: exp.Expr, condition: Expression | None, where: ReadExpression, place: Place) -> Measure:
     """DuckDB's count_if(p) is COUNT(*) FILTER (WHERE p)."""
     if condition is not None or len(node.expressions) != 1:
         raise place.bad("count_if takes one condition and no FILTER.", "It is one.", "Use COUNT(*) FILTER (WHERE …).")

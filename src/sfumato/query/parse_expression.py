@@ -20,7 +20,7 @@ from sfumato.query.types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ExpressionFrame:
     """What an expression can see: the columns in scope, and where aggregates are gathered (None: not allowed)."""
 
     reading: Reading
@@ -30,17 +30,17 @@ class Frame:
     private_tables: Callable[[exp.Expr], bool]
 
 
-def read_expression(node: exp.Expr, frame: Frame) -> Expression:
+def read_expression(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     """Return the expression a node spells, measured."""
     return frame.reading.settle(_read(node, frame), node)
 
 
-def read_condition(node: exp.Expr, frame: Frame) -> Expression:
+def read_condition(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     """Return the condition a node spells, measured."""
     return frame.reading.settle(_truth(node, frame), node)
 
 
-def _read(node: exp.Expr | None, frame: Frame) -> Expression:
+def _read(node: exp.Expr | None, frame: ExpressionFrame) -> Expression:
     if node is None:
         return Literal(None, Type.NULL)
     reader = _READERS.get(type(node))
@@ -49,20 +49,20 @@ def _read(node: exp.Expr | None, frame: Frame) -> Expression:
     return reader(node, frame)
 
 
-def _truth(node: exp.Expr, frame: Frame) -> Expression:
+def _truth(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return truth(_read(node, frame), frame.reading.place(node))
 
 
-def _place(node: exp.Expr, frame: Frame) -> Place:
+def _place(node: exp.Expr, frame: ExpressionFrame) -> Place:
     return frame.reading.place(node)
 
 
-def _paren(node: exp.Expr, frame: Frame) -> Expression:
+def _paren(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this")
     return _read(node.this, frame)
 
 
-def _column(node: exp.Expr, frame: Frame) -> Expression:
+def _column(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "table", "db")
     where = _place(node, frame)
     if isinstance(node.this, exp.Star):
@@ -75,28 +75,28 @@ def _column(node: exp.Expr, frame: Frame) -> Expression:
     return replace(found, at=where.at)
 
 
-def _literal(node: exp.Expr, frame: Frame) -> Expression:
+def _literal(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     where = _place(node, frame)
     if node.args.get("is_string"):
         return Literal(str(node.this), Type.TEXT, where.at)
     return number(str(node.this), where)
 
 
-def _boolean(node: exp.Expr, frame: Frame) -> Expression:
+def _boolean(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return Literal(bool(node.this), Type.BOOLEAN, frame.reading.at(node))
 
 
-def _null(node: exp.Expr, frame: Frame) -> Expression:
+def _null(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return Literal(None, Type.NULL, frame.reading.at(node))
 
 
-def _operator(function: Function, node: exp.Expr, frame: Frame) -> Expression:
+def _operator(function: Function, node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "expression", "typed", "safe")
     left, right = _read(node.this, frame), _read(node.expression, frame)
     return arithmetic(function, left, right, _place(node, frame))
 
 
-def _power(node: exp.Expr, frame: Frame) -> Expression:
+def _power(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "expression")
     return call(
         FUNCTION_NAMES["power"],
@@ -106,19 +106,19 @@ def _power(node: exp.Expr, frame: Frame) -> Expression:
     )
 
 
-def _negative(node: exp.Expr, frame: Frame) -> Expression:
+def _negative(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this")
     return negate(_read(node.this, frame), _place(node, frame))
 
 
-def _comparison(function: Function, node: exp.Expr, frame: Frame, swapped: bool = False) -> Expression:
+def _comparison(function: Function, node: exp.Expr, frame: ExpressionFrame, swapped: bool = False) -> Expression:
     frame.reading.only(node, "this", "expression")
     left, right = _read(node.this, frame), _read(node.expression, frame)
     pair = (right, left) if swapped else (left, right)
     return compare(function, *pair, _place(node, frame))
 
 
-def _not_distinct(node: exp.Expr, frame: Frame) -> Expression:
+def _not_distinct(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return _negation(_comparison(Function.DISTINCT_FROM, node, frame))
 
 
@@ -126,7 +126,7 @@ def _negation(argument: Expression) -> Expression:
     return Call(Function.NOT, (argument,), Type.BOOLEAN, argument.at)
 
 
-def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: Frame) -> Expression:
+def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: ExpressionFrame) -> Expression:
     """AND and OR are flat, however they were bracketed; so a long list of conditions is not a deep one."""
     operands: list[Expression] = []
     waiting: list[exp.Expr] = [node]
@@ -144,7 +144,7 @@ def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: Fram
     return flat[0] if len(flat) == 1 else Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
 
 
-def _joined(node: exp.Expr, frame: Frame) -> Expression:
+def _joined(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     parts: list[Expression] = []
     waiting: list[exp.Expr] = [node]
     while waiting:
@@ -160,12 +160,12 @@ def _joined(node: exp.Expr, frame: Frame) -> Expression:
     return call(Form(Function.JOINED, (Takes.TEXT,), Type.TEXT, (), repeats=True), parts, "||", where)
 
 
-def _not(node: exp.Expr, frame: Frame) -> Expression:
+def _not(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this")
     return _negation(_truth(node.this, frame))
 
 
-def _is(node: exp.Expr, frame: Frame) -> Expression:
+def _is(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "expression", "negate")
     where, argument = _place(node, frame), _read(node.this, frame)
     other = node.expression
@@ -187,7 +187,7 @@ def fit_null(argument: Expression, where: Place) -> Expression:
     return fit(argument, Type.TEXT, where) if argument.type is Type.NULL else argument
 
 
-def _between(node: exp.Expr, frame: Frame) -> Expression:
+def _between(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "low", "high", "symmetric")
     where = _place(node, frame)
     argument, low, high = (_read(node.args[key], frame) for key in ("this", "low", "high"))
@@ -202,7 +202,7 @@ def _between(node: exp.Expr, frame: Frame) -> Expression:
     return Call(Function.OR, (inside(low, high), inside(high, low)), Type.BOOLEAN, where.at)
 
 
-def _in(node: exp.Expr, frame: Frame) -> Expression:
+def _in(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     where = _place(node, frame)
     if node.args.get("query") is not None:
         _subquery(node, frame)
@@ -218,7 +218,7 @@ def _in(node: exp.Expr, frame: Frame) -> Expression:
     return Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
 
 
-def _like(function: Function, node: exp.Expr, frame: Frame, escape: str = "\\") -> Expression:
+def _like(function: Function, node: exp.Expr, frame: ExpressionFrame, escape: str = "\\") -> Expression:
     frame.reading.only(node, "this", "expression", "negate")
     where = _place(node, frame)
     argument, pattern = _read(node.this, frame), _read(node.expression, frame)
@@ -246,7 +246,7 @@ def _pattern(pattern: str, escape: str, where: Place) -> str:
     return written
 
 
-def _escape(node: exp.Expr, frame: Frame) -> Expression:
+def _escape(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "expression")
     escape, like = node.expression, node.this
     if not isinstance(like, exp.Like | exp.ILike):
@@ -259,7 +259,7 @@ def _escape(node: exp.Expr, frame: Frame) -> Expression:
     return _like(function, like, frame, escape.name)
 
 
-def _case(node: exp.Expr, frame: Frame) -> Expression:
+def _case(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "ifs", "default")
     where = _place(node, frame)
     subject = _read(node.this, frame) if node.this is not None else None
@@ -272,18 +272,18 @@ def _case(node: exp.Expr, frame: Frame) -> Expression:
     return case(branches, _read(node.args.get("default"), frame), where)
 
 
-def _if(node: exp.Expr, frame: Frame) -> Case:
+def _if(node: exp.Expr, frame: ExpressionFrame) -> Case:
     frame.reading.only(node, "this", "true", "false")
     branch = (_truth(node.this, frame), _read(node.args.get("true"), frame))
     return case([branch], _read(node.args.get("false"), frame), _place(node, frame))
 
 
-def _cast(node: exp.Expr, frame: Frame) -> Expression:
+def _cast(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "to", "safe", "_type")
     return cast_to(_read(node.this, frame), node.args["to"], frame.reading, _place(node, frame))
 
 
-def _interval(node: exp.Expr, frame: Frame) -> Expression:
+def _interval(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "unit")
     where, unit, amount = _place(node, frame), node.args.get("unit"), node.this
     if not isinstance(amount, exp.Literal) or not (unit is None or type(unit) is exp.Var):
@@ -296,14 +296,14 @@ def _interval(node: exp.Expr, frame: Frame) -> Expression:
     return Literal(value, Type.INTERVAL, where.at)
 
 
-def _extract(node: exp.Expr, frame: Frame) -> Expression:
+def _extract(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "expression")
     where = _place(node, frame)
     part = Literal(node.this.name, Type.TEXT, where.at)
     return call(FUNCTION_NAMES["date_part"], [part, _read(node.expression, frame)], "extract", where)
 
 
-def _substring(node: exp.Expr, frame: Frame) -> Expression:
+def _substring(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "start", "length")
     start, length = node.args.get("start"), node.args.get("length")
     arguments = [_read(node.this, frame)]
@@ -314,13 +314,13 @@ def _substring(node: exp.Expr, frame: Frame) -> Expression:
     return call(FUNCTION_NAMES["substring"], arguments, "substring", _place(node, frame))
 
 
-def _position(node: exp.Expr, frame: Frame) -> Expression:
+def _position(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "substr")
     arguments = [_read(node.this, frame), _read(node.args["substr"], frame)]
     return call(FUNCTION_NAMES["strpos"], arguments, "position", _place(node, frame))
 
 
-def _trim(node: exp.Expr, frame: Frame) -> Expression:
+def _trim(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this", "position", "expression")
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "BOTH").upper(), "trim")
     arguments = [_read(node.this, frame)]
@@ -329,7 +329,7 @@ def _trim(node: exp.Expr, frame: Frame) -> Expression:
     return call(FUNCTION_NAMES[name], arguments, name, _place(node, frame))
 
 
-def _function(node: exp.Expr, frame: Frame) -> Expression:
+def _function(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     """Return a call by name, of an aggregate or of a function of the table."""
     frame.reading.only(node, "this", "expressions")
     name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
@@ -341,7 +341,7 @@ def _function(node: exp.Expr, frame: Frame) -> Expression:
     return call(form, [_read(part, frame) for part in node.expressions], name, _place(node, frame))
 
 
-def _aggregate(node: exp.Expr, frame: Frame) -> Expression:
+def _aggregate(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     if frame.measures is None:
         raise _place(node, frame).bad(
             f"an aggregate stands in {frame.clause}.",
@@ -352,15 +352,15 @@ def _aggregate(node: exp.Expr, frame: Frame) -> Expression:
     return frame.measures.gather(node, frame.reading, partial(_argument, inner), partial(_where, inner))
 
 
-def _argument(frame: Frame, node: exp.Expr) -> Expression:
+def _argument(frame: ExpressionFrame, node: exp.Expr) -> Expression:
     return read_expression(node, frame)
 
 
-def _where(frame: Frame, node: exp.Expr) -> Expression:
+def _where(frame: ExpressionFrame, node: exp.Expr) -> Expression:
     return read_condition(node, replace(frame, clause="FILTER"))
 
 
-def _subquery(node: exp.Expr, frame: Frame) -> Expression:
+def _subquery(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     where = _place(node, frame)
     if frame.private_tables(node):
         raise where.unsupported(
@@ -375,7 +375,7 @@ def _subquery(node: exp.Expr, frame: Frame) -> Expression:
     )
 
 
-_Reader = Callable[[exp.Expr, Frame], Expression]
+_Reader = Callable[[exp.Expr, ExpressionFrame], Expression]
 _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Paren: _paren,
     exp.Column: _column,

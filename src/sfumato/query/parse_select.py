@@ -7,10 +7,10 @@ from sqlglot import exp
 
 from sfumato.query.expression import Column, Expression, Literal, children, rebuild, sources
 from sfumato.query.parse_aggregate import Measures
-from sfumato.query.parse_expression import Frame, fit_null, read_condition, read_expression
+from sfumato.query.parse_expression import ExpressionFrame, fit_null, read_condition, read_expression
 from sfumato.query.parse_naming import output_name
 from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
-from sfumato.query.parse_source import Block, Definition, Reader, no_table, read_from
+from sfumato.query.parse_source import Block, Definition, FromReader, no_table, read_from
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
 from sfumato.query.relation import Aggregate, Limit, Named, Relation, Sort, SortKey
@@ -20,7 +20,7 @@ _Known = Mapping[str, Definition]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SelectItem:
     """One column of a SELECT: its name, its value, and the node it was read from."""
 
     name: str
@@ -43,10 +43,10 @@ def read_query(node: exp.Expr, reading: Reading, known: _Known) -> Block:
 def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
     reading.only(node, *_PARTS)
     known = _definitions(node, reading, known)
-    reader = Reader(reading, known, read_query)
+    reader = FromReader(reading, known, read_query)
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
-    frame = Frame(reading, source.scope, Measures(), "SELECT", reader.private_tables)
+    frame = ExpressionFrame(reading, source.scope, Measures(), "SELECT", reader.private_tables)
     pending = source.pending
     if node.args.get("where") is not None:
         condition = read_condition(node.args["where"].this, replace(frame, measures=None, clause="WHERE"))
@@ -88,8 +88,8 @@ def _check_unused(node: exp.Expr, reading: Reading, known: _Known) -> None:
             read_query(definition.this, apart, known[str(name_of(definition.args["alias"].this))].known)
 
 
-def _items(node: exp.Select, frame: Frame) -> list[Item]:
-    items: list[Item] = []
+def _items(node: exp.Select, frame: ExpressionFrame) -> list[SelectItem]:
+    items: list[SelectItem] = []
     for part in node.expressions:
         items += _expanded(part, frame)
         if len(items) > MOST_COLUMNS:
@@ -101,7 +101,7 @@ def _items(node: exp.Select, frame: Frame) -> list[Item]:
     return items
 
 
-def _expanded(part: exp.Expr, frame: Frame) -> list[Item]:
+def _expanded(part: exp.Expr, frame: ExpressionFrame) -> list[SelectItem]:
     where = frame.reading.place(part)
     if isinstance(part, exp.Star) or (isinstance(part, exp.Column) and isinstance(part.this, exp.Star)):
         frame.reading.only(part if isinstance(part, exp.Star) else part.this)
@@ -110,15 +110,15 @@ def _expanded(part: exp.Expr, frame: Frame) -> list[Item]:
         if not entries:
             why = "* stands for the columns of the tables in FROM."
             raise where.unknown("table", str(table or "*"), sorted(frame.scope.tables), why)
-        return [Item(entry.name, replace(entry.expression, at=where.at), part) for entry in entries]
+        return [SelectItem(entry.name, replace(entry.expression, at=where.at), part) for entry in entries]
     if isinstance(part, exp.Alias):
         frame.reading.only(part, "this", "alias")
         value = fit_null(read_expression(part.this, frame), where)
-        return [Item(str(name_of(part.args["alias"])), value, part.this, alias=True)]
-    return [Item(output_name(part), fit_null(read_expression(part, frame), where), part)]
+        return [SelectItem(str(name_of(part.args["alias"])), value, part.this, alias=True)]
+    return [SelectItem(output_name(part), fit_null(read_expression(part, frame), where), part)]
 
 
-def _grouped(node: exp.Select, block: Block, items: list[Item], frame: Frame) -> Block:
+def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionFrame) -> Block:
     """Group if the text does so, then HAVING, DISTINCT, ORDER BY and LIMIT over what came out."""
     reading, measures = frame.reading, frame.measures or Measures()
     keys = _keys(node, items, frame)
@@ -140,7 +140,7 @@ def _grouped(node: exp.Select, block: Block, items: list[Item], frame: Frame) ->
     return _cut(node, replace(block, outputs=outputs), [key for key, _ in order], reading)
 
 
-def _keys(node: exp.Select, items: list[Item], frame: Frame) -> list[Expression]:
+def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> list[Expression]:
     group = node.args.get("group")
     if group is None:
         return []
@@ -170,7 +170,9 @@ def _flat(parts: list[exp.Expr]) -> list[exp.Expr]:
     return flat
 
 
-def _chosen(part: exp.Expr, items: list[Item], frame: Frame, where: Place, aliases_first: bool) -> Item | None:
+def _chosen(
+    part: exp.Expr, items: list[SelectItem], frame: ExpressionFrame, where: Place, aliases_first: bool
+) -> SelectItem | None:
     """Return the item that an ordinal or an output name means; None if it is an expression of its own."""
     if isinstance(part, exp.Literal) and not part.args.get("is_string"):
         if part.name.isascii() and part.name.isdigit() and 1 <= int(part.name[:9]) <= len(items):
@@ -197,7 +199,7 @@ class _Group:
 
     label: str
     keys: list[Expression]
-    frame: Frame
+    frame: ExpressionFrame
 
     def over(self, value: Expression, node: exp.Expr) -> Expression:
         """Return an expression over the rows as one over the groups."""
@@ -217,7 +219,7 @@ class _Group:
 _Order = list[tuple[SortKey, exp.Expr]]
 
 
-def _order(node: exp.Select, items: list[Item], frame: Frame) -> _Order:
+def _order(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> _Order:
     order = node.args.get("order")
     if order is None:
         return []
@@ -236,8 +238,8 @@ def _order(node: exp.Select, items: list[Item], frame: Frame) -> _Order:
 
 
 def _distinct(
-    node: exp.Select, block: Block, items: list[Item], order: _Order, reading: Reading
-) -> tuple[Block, list[Item], _Order]:
+    node: exp.Select, block: Block, items: list[SelectItem], order: _Order, reading: Reading
+) -> tuple[Block, list[SelectItem], _Order]:
     """SELECT DISTINCT is a group without measures."""
     reading.only(node.args["distinct"])
     values = list(dict.fromkeys(item.value for item in items))

@@ -8,8 +8,8 @@ from sqlglot import exp
 from sfumato.errors import excerpt
 from sfumato.query.expression import Column, Expression, Literal, conjunction
 from sfumato.query.functions import Function
-from sfumato.query.names import Entry, Name, Scope, lookup
-from sfumato.query.parse_expression import Frame, fit_null, read_condition, read_expression
+from sfumato.query.names import Name, NamedColumn, Scope, lookup
+from sfumato.query.parse_expression import ExpressionFrame, fit_null, read_condition, read_expression
 from sfumato.query.parse_reading import MOST_COLUMNS, MOST_ITEMS, Reading, name_of
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place, place
@@ -36,7 +36,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class FromReader:
     """How a FROM clause reads what is below it."""
 
     reading: Reading
@@ -54,7 +54,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FromItem:
     """Rows, the conditions they still have to meet, and the names of their columns."""
 
     relation: Relation
@@ -62,7 +62,7 @@ class Source:
     scope: Scope
 
 
-def read_from(node: exp.Expr, joins: list[exp.Join], reader: Reader) -> Source:
+def read_from(node: exp.Expr, joins: list[exp.Join], reader: FromReader) -> FromItem:
     """Return the rows of a FROM clause. A comma binds less than JOIN."""
     items = [_item(node, reader)]
     for join in joins:
@@ -75,16 +75,16 @@ def read_from(node: exp.Expr, joins: list[exp.Join], reader: Reader) -> Source:
     for item in items[1:]:
         reader.reading.count_join(node)
         scope = _together(result.scope, item.scope, reader.reading.place(node))
-        result = Source(_inner(result, item, node, reader), result.pending + item.pending, scope)
+        result = FromItem(_inner(result, item, node, reader), result.pending + item.pending, scope)
     return result
 
 
-def no_table(reading: Reading) -> Source:
+def no_table(reading: Reading) -> FromItem:
     """Return the single row that a SELECT without FROM reads."""
-    return Source(Values(reading.label("values"), (), ((),)), (), Scope())
+    return FromItem(Values(reading.label("values"), (), ((),)), (), Scope())
 
 
-def _item(node: exp.Expr, reader: Reader) -> Source:
+def _item(node: exp.Expr, reader: FromReader) -> FromItem:
     match node:
         case exp.Table():
             return _table(node, reader)
@@ -97,7 +97,7 @@ def _item(node: exp.Expr, reader: Reader) -> Source:
     return reader.reading.refuse(node)
 
 
-def _subquery(node: exp.Expr, reader: Reader) -> Source:
+def _subquery(node: exp.Expr, reader: FromReader) -> FromItem:
     reader.reading.only(node, "this", "alias", "joins")
     joins = node.args.get("joins") or []
     if isinstance(node.this, exp.Table | exp.Values | exp.Subquery) and node.args.get("alias") is None:
@@ -114,7 +114,7 @@ def _unordered(block: Block) -> Block:
     return replace(block, relation=block.relation.source) if isinstance(block.relation, Sort) else block
 
 
-def _with_joins(source: Source, joins: list[exp.Join], reader: Reader) -> Source:
+def _with_joins(source: FromItem, joins: list[exp.Join], reader: FromReader) -> FromItem:
     for join in joins:
         source = _join(source, join, reader)
     return source
@@ -129,18 +129,18 @@ def _alias(node: exp.Expr, reading: Reading) -> tuple[str | None, list[str]]:
     return (str(name_of(alias.this)) if alias.this is not None else None), columns
 
 
-def _named(block: Block, alias: str | None, columns: list[str], place: Place) -> Source:
+def _named(block: Block, alias: str | None, columns: list[str], place: Place) -> FromItem:
     names = [output.name for output in block.outputs]
     if len(columns) > len(names):
         raise place.bad(
             f"{len(columns)} names are given to {len(names)} columns.", "Each name needs a column.", "Remove some."
         )
     names = columns + names[len(columns) :]
-    entries = tuple(Entry(alias, name, out.expression) for name, out in zip(names, block.outputs, strict=True))
-    return Source(block.relation, block.pending, Scope(entries, frozenset({alias} if alias else ())))
+    entries = tuple(NamedColumn(alias, name, out.expression) for name, out in zip(names, block.outputs, strict=True))
+    return FromItem(block.relation, block.pending, Scope(entries, frozenset({alias} if alias else ())))
 
 
-def _table(node: exp.Expr, reader: Reader) -> Source:
+def _table(node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
     reading.only(node, "this", "alias", "db", "joins")
     if not isinstance(node.this, exp.Identifier) or where.fragment.startswith("'"):
@@ -177,10 +177,10 @@ def _scan(name: Name, schema: exp.Expr | None, where: Place, reading: Reading) -
     return Block(scan, (), tuple(Named(column.name, column) for column in scan.columns))
 
 
-def _values(node: exp.Expr, reader: Reader) -> Source:
+def _values(node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
     reading.only(node, "expressions", "alias")
-    frame = Frame(reading, Scope(), None, "VALUES", reader.private_tables)
+    frame = ExpressionFrame(reading, Scope(), None, "VALUES", reader.private_tables)
     rows = [
         [read_expression(cell, frame) for cell in (row.expressions if isinstance(row, exp.Tuple) else [row])]
         for row in node.expressions
@@ -209,7 +209,7 @@ def _literals(cells: list[Expression], where: Place) -> list[Literal]:
     return literals
 
 
-def _join(left: Source, node: exp.Expr, reader: Reader) -> Source:
+def _join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
     reading.only(node, "this", "on", "using", "side", "kind", "method")
     side, kind, method = (str(node.args.get(key) or "").upper() for key in ("side", "kind", "method"))
@@ -230,31 +230,31 @@ def _join(left: Source, node: exp.Expr, reader: Reader) -> Source:
         raise where.bad("the join has no condition.", "JOIN needs ON or USING.", "Add ON, or write CROSS JOIN.")
     conditions, scope = _using(using, left, right, side == "RIGHT", where)
     if on is not None:
-        conditions += (read_condition(on, Frame(reading, scope, None, "ON", reader.private_tables)),)
+        conditions += (read_condition(on, ExpressionFrame(reading, scope, None, "ON", reader.private_tables)),)
     if not side:
-        return Source(_inner(left, right, node, reader), left.pending + right.pending + conditions, scope)
+        return FromItem(_inner(left, right, node, reader), left.pending + right.pending + conditions, scope)
     kept, padded = (right, left) if side == "RIGHT" else (left, right)
     condition = conjunction(conditions) if conditions else None
     join = Join(JoinKind.LEFT, kept.relation, padded.relation, condition, where.at)
-    return Source(join, kept.pending, scope)
+    return FromItem(join, kept.pending, scope)
 
 
-def _inner(left: Source, right: Source, node: exp.Expr, reader: Reader) -> Relation:
+def _inner(left: FromItem, right: FromItem, node: exp.Expr, reader: FromReader) -> Relation:
     return Join(JoinKind.INNER, left.relation, right.relation, None, reader.reading.at(node))
 
 
-def _plain(source: Source, reading: Reading) -> Source:
+def _plain(source: FromItem, reading: Reading) -> FromItem:
     """Return the source with nothing but columns, all conditions met: NULLs will take the place of whole columns."""
     relation = filtered(source.relation, source.pending)
     entries = source.scope.entries
     if all(isinstance(entry.expression, Column) for entry in entries):
-        return Source(relation, (), source.scope)
+        return FromItem(relation, (), source.scope)
     values = list(dict.fromkeys(entry.expression for entry in entries))
     items = tuple(Named(f"c{i}", fit_null(value, place(reading.text, 0, 0))) for i, value in enumerate(values, 1))
     project = Project(relation, reading.label("select"), items)
     columns = dict(zip(values, project.columns, strict=True))
     entries = tuple(replace(entry, expression=columns[entry.expression]) for entry in entries)
-    return Source(project, (), replace(source.scope, entries=entries))
+    return FromItem(project, (), replace(source.scope, entries=entries))
 
 
 def _together(left: Scope, right: Scope, where: Place) -> Scope:
@@ -274,16 +274,16 @@ def _shared(left: Scope, right: Scope) -> list[Name]:
 
 
 def _using(
-    names: list[Name], left: Source, right: Source, swapped: bool, where: Place
+    names: list[Name], left: FromItem, right: FromItem, swapped: bool, where: Place
 ) -> tuple[tuple[Expression, ...], Scope]:
     """Return the equalities of USING, and the names after it: each shared column once, and first."""
     scope = _together(left.scope, right.scope, where)
     conditions: list[Expression] = []
-    merged: list[Entry] = []
+    merged: list[NamedColumn] = []
     for name in names:
         pair = [side.scope.find(None, name, where) for side in (left, right)]
         conditions.append(compare(Function.EQUAL, pair[0], pair[1], where))
-        merged.append(Entry(None, str(name), pair[1] if swapped else pair[0]))
+        merged.append(NamedColumn(None, str(name), pair[1] if swapped else pair[0]))
     hidden = tuple(
         replace(entry, bare=entry.bare and not any(name.matches(entry.name) for name in names))
         for entry in scope.entries

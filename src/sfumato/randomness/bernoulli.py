@@ -12,9 +12,9 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.certified.binary import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter, shown
 from sfumato.exact import integer, rational
-from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 
 WORD = 16

@@ -14,12 +14,12 @@ from math import exp, log
 
 import numpy as np
 
+from sfumato.certified.binary import exp_minus_enclosure
 from sfumato.errors import BadParameter, shown
 from sfumato.exact import integer, positive_rational
 from sfumato.randomness import adversary
 from sfumato.randomness.adversary import Interval, biased
 from sfumato.randomness.biased_tree import DEEPEST, SLACK, Floats, Places, play, play_ratio, worst_places
-from sfumato.randomness.certified import exp_minus_enclosure
 from sfumato.randomness.source import Source, broken_source, read_declared
 
 _LARGEST = 1 << 22

@@ -14,9 +14,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.certified.binary import exp_minus_bounds, exp_minus_enclosure, scaled_ceiling, scaled_floor
 from sfumato.exact import positive_rational, probability
 from sfumato.randomness.bernoulli import Bernoulli, refine
-from sfumato.randomness.certified import exp_minus_bounds, exp_minus_enclosure, scaled_ceiling, scaled_floor
 from sfumato.randomness.gaussian_sums import normaliser, part_sum, terms_until, weights
 from sfumato.randomness.geometric import WIDEST, geometric_by_digits
 from sfumato.randomness.guide import Guide, Tail, prepare

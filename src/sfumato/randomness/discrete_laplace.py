@@ -12,9 +12,9 @@ from operator import index
 
 import numpy as np
 
+from sfumato.certified.binary import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.exact import positive_rational, probability
 from sfumato.randomness.bernoulli import ExpRatio
-from sfumato.randomness.certified import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.randomness.geometric import Sampler, in_passes, make_sampler
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source

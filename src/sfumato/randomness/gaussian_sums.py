@@ -9,9 +9,11 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from math import ceil, comb, factorial, floor, isqrt
 
-from sfumato.randomness.certified import (
+from sfumato.certified.binary import (
+    Between,
     exp_minus_bounds,
     pi_bounds,
+    product,
     scaled_ceiling,
     scaled_floor,
     square_root_bounds,
@@ -19,21 +21,18 @@ from sfumato.randomness.certified import (
 
 _SMALL = 64 * 64  # σ² from which Euler–Maclaurin is used
 
-Enclosure = tuple[int, int]
-"""low <= value * 2**bits <= high."""
 
-
-def weights(sigma_squared: Fraction, stride: int, count: int, bits: int) -> list[Enclosure]:
+def weights(sigma_squared: Fraction, stride: int, count: int, bits: int) -> list[Between]:
     """Enclose e^(-(j·stride)² / 2σ²) * 2**bits for j = 0 … count - 1."""
     one = 1 << bits
     first = exp_minus_bounds(Fraction(stride * stride) / (2 * sigma_squared), bits)
-    squared = _product(first, first, bits)
+    squared = product(first, first, bits)
     current, ratio = (one, one), first  # w[j+1] = w[j] · q^(2j+1)
     enclosed = []
     for _ in range(count):
         enclosed.append(current)
-        current = _product(current, ratio, bits)
-        ratio = _product(ratio, squared, bits)
+        current = product(current, ratio, bits)
+        ratio = product(ratio, squared, bits)
     return enclosed
 
 
@@ -46,7 +45,7 @@ def terms_until(sigma_squared: Fraction, stride: int, bits: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def normaliser(sigma_squared: Fraction, bits: int) -> Enclosure:
+def normaliser(sigma_squared: Fraction, bits: int) -> Between:
     """Enclose Σ_z e^(-z² / 2σ²) * 2**bits over all integers z."""
     if sigma_squared >= 1 and bits < 24 * sigma_squared:
         # Poisson: σ√(2π) (1 + 2 Σ_k e^(-2π²σ²k²)), where the sum over k adds less than 2^-bits in all
@@ -60,7 +59,7 @@ def normaliser(sigma_squared: Fraction, bits: int) -> Enclosure:
     return central_sum(sigma_squared, None, bits)
 
 
-def central_sum(sigma_squared: Fraction, reach: int | None, bits: int) -> Enclosure:
+def central_sum(sigma_squared: Fraction, reach: int | None, bits: int) -> Between:
     """Enclose Σ_{|z| <= reach} e^(-z² / 2σ²) * 2**bits; the whole sum when `reach` is None. Term by term."""
     enough = terms_until(sigma_squared, 1, bits)
     count = enough if reach is None else min(enough, reach + 1)
@@ -72,7 +71,7 @@ def central_sum(sigma_squared: Fraction, reach: int | None, bits: int) -> Enclos
     return (low >> guard, -(-high >> guard) + left_out)
 
 
-def part_sum(sigma_squared: Fraction, reach: int, bits: int) -> Enclosure:
+def part_sum(sigma_squared: Fraction, reach: int, bits: int) -> Between:
     """Enclose Σ_{|z| <= reach} e^(-z² / 2σ²) * 2**bits, to within a few units."""
     if sigma_squared < _SMALL or 2 * bits > sigma_squared:  # the expansion is asymptotic: it has only so many bits
         return central_sum(sigma_squared, reach, bits)
@@ -84,7 +83,7 @@ def part_sum(sigma_squared: Fraction, reach: int, bits: int) -> Enclosure:
     return (low + correction_low - rest, high + correction_high + rest)
 
 
-def _integral(end: Fraction, sigma_squared: Fraction, bits: int) -> Enclosure:
+def _integral(end: Fraction, sigma_squared: Fraction, bits: int) -> Between:
     """Enclose ∫_{-end}^{end} e^(-u² / 2σ²) du * 2**bits by its alternating power series."""
     ratio = end * end / (2 * sigma_squared)
     # the largest term is below e^ratio <= 2^(1.5·ratio): so many leading bits cancel
@@ -108,7 +107,7 @@ def _integral(end: Fraction, sigma_squared: Fraction, bits: int) -> Enclosure:
     return (low >> (guard - bits), -(-high >> (guard - bits)))
 
 
-def _corrections(end: Fraction, sigma_squared: Fraction, order: int, bits: int) -> Enclosure:
+def _corrections(end: Fraction, sigma_squared: Fraction, order: int, bits: int) -> Between:
     """Enclose Σ_k 2·B_2k(½)/(2k)!·f^(2k-1)(end) * 2**bits for k = 1 … order: what the integral leaves out."""
     total = Fraction(0)
     for k in range(1, order + 1):
@@ -159,7 +158,3 @@ def _bernoulli(order: int) -> Fraction:
 
 def _bernoulli_at_half(order: int) -> Fraction:
     return (Fraction(2, 1 << order) - 1) * _bernoulli(order)  # B_n(1/2) = (2^(1-n) - 1) B_n
-
-
-def _product(left: Enclosure, right: Enclosure, bits: int) -> Enclosure:
-    return ((left[0] * right[0]) >> bits, -((-left[1] * right[1]) >> bits))

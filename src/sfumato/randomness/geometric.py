@@ -14,9 +14,9 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.certified.binary import exp_minus_bounds, powers
 from sfumato.exact import positive_rational
 from sfumato.randomness.bernoulli import Bernoulli, exp_minus, logistic
-from sfumato.randomness.certified import exp_minus_bounds
 from sfumato.randomness.guide import FiniteLaw, Guide, Tail, stack
 from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 from sfumato.randomness.uniform import Integers
@@ -56,10 +56,11 @@ class _Truncated:
     def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         guard = self.cells.bit_length() + 2
         one = 1 << (bits + guard)
-        powers = _powers(self.step, self.cells, bits + guard)[1:]  # they enclose P[T > k] = ratio^(k + 1)
+        precision = bits + guard
+        tails = powers(exp_minus_bounds(self.step, precision), self.cells, precision)[1:]  # P[T > k] = ratio^(k + 1)
         return (
-            (*((one - high) >> guard for _, high in powers), 1 << bits),
-            (*(-((low - one) >> guard) for low, _ in powers), 1 << bits),
+            (*((one - high) >> guard for _, high in tails), 1 << bits),
+            (*(-((low - one) >> guard) for low, _ in tails), 1 << bits),
         )
 
     @property
@@ -83,8 +84,9 @@ class _Group:
 
     def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         # sums of powers, not (1 - y^(b + 1)) / (1 - y^(2^digits)): nothing cancels, however small the step
-        powers = _powers(self.step, (1 << self.digits) - 1, bits + 2 * self.digits + 4)
-        low, high = (tuple(accumulate(ends)) for ends in zip(*powers, strict=True))
+        precision = bits + 2 * self.digits + 4
+        weights = powers(exp_minus_bounds(self.step, precision), (1 << self.digits) - 1, precision)
+        low, high = (tuple(accumulate(ends)) for ends in zip(*weights, strict=True))
         # the law falls, so P[B < b] is at least b / 2^digits, which a step too small to be seen comes near to
         least = (max((part << bits) // high[-1], (b << bits) >> self.digits) for b, part in enumerate(low[:-1], 1))
         most = (min(-((-part << bits) // low[-1]), 1 << bits) for part in high[:-1])
@@ -93,16 +95,6 @@ class _Group:
     @property
     def tail(self) -> None:
         """There is none."""
-
-
-def _powers(step: Fraction, last: int, bits: int) -> list[tuple[int, int]]:
-    """Enclose e^(-step·k) * 2**bits for k = 0, …, last, each product rounded outwards; both ends fall with k."""
-    ratio_low, ratio_high = exp_minus_bounds(step, bits)
-    enclosed = [(1 << bits, 1 << bits)]
-    for _ in range(last):
-        low, high = enclosed[-1]
-        enclosed.append(((low * ratio_low) >> bits, -((-high * ratio_high) >> bits)))
-    return enclosed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

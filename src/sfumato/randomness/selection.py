@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.certified.binary import exp_minus_enclosure
 from sfumato.errors import BadParameter, EntropyFailed
 from sfumato.exact import positive_rational
-from sfumato.randomness.certified import exp_minus_enclosure
 from sfumato.randomness.source import Source, read_exactly
 
 Integers = npt.NDArray[Any]

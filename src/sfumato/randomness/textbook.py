@@ -16,7 +16,7 @@ Coin = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Coins:
+class LaplaceCoins:
     """The three coins: success with 1 - x, zero with (1 - x) / (1 + x), and a fair sign."""
 
     success: Coin
@@ -24,7 +24,7 @@ class Coins:
     negative: Coin
 
 
-def laplace_by_coins(coins: Coins) -> int:
+def laplace_by_coins(coins: LaplaceCoins) -> int:
     """Draw P[Z = z] = (1 - x) / (1 + x) · x^|z|."""
     waited = 1
     while not coins.success():
@@ -40,7 +40,7 @@ def coin(probability: Probability, source: Source) -> Coin:
     return lambda: refine(probability, 0, 0, source)
 
 
-def dyadic_coins(halvings: int, fair: Coin) -> Coins:
+def dyadic_coins(halvings: int, fair: Coin) -> LaplaceCoins:
     """Return the three coins for x = 2^-halvings, made of fair coins only.
 
     1 - x fails when `halvings` fair coins all fail. (1 - x) / (1 + x) = (2^k - 1) / (2^k + 1) is an integer drawn
@@ -55,7 +55,7 @@ def dyadic_coins(halvings: int, fair: Coin) -> Coins:
             pass
         return word < (1 << halvings) - 1
 
-    return Coins(success, zero, fair)
+    return LaplaceCoins(success, zero, fair)
 
 
 def _word(bits: int, fair: Coin) -> int:

@@ -13,32 +13,32 @@ import numpy as np
 
 from sfumato.planning.plan import Derived, GroupPlan, Plan
 from sfumato.query.functions import Aggregation
-from sfumato.release.decode import Kept
+from sfumato.release.decode import EngineValue
 from sfumato.release.noise_law import Floats, Integers
 from sfumato.release.noisy import Noisy, NoisyGroup
 
 DEVIATIONS = frozenset({Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
 SAMPLES = frozenset({Aggregation.VAR_SAMP, Aggregation.STDDEV_SAMP})
 
-Table = Mapping[str, Sequence[Kept]]
+Columns = Mapping[str, Sequence[EngineValue]]
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class PossibleRange:
     """What an average or variance can be, in its own unit."""
 
     low: float
     high: float
 
 
-def estimates(plan: Plan, noisy: Noisy) -> dict[str, Table]:
+def estimates(plan: Plan, noisy: Noisy) -> dict[str, Columns]:
     """Return the noisy tables by their groups' labels: every key, then every aggregate, as an engine keeps them."""
     return {group.group.label: estimated(group, table) for group, table in zip(plan.groups, noisy.groups, strict=True)}
 
 
-def estimated(group: GroupPlan, noisy: NoisyGroup) -> dict[str, list[Kept]]:
+def estimated(group: GroupPlan, noisy: NoisyGroup) -> dict[str, list[EngineValue]]:
     """Return the table of one group."""
-    table: dict[str, list[Kept]] = {
+    table: dict[str, list[EngineValue]] = {
         key.name: [cells[place] for cells in noisy.keys] for place, key in enumerate(group.group.keys)
     }
     measured = {name: integers(values) for name, values in noisy.columns}
@@ -54,7 +54,7 @@ def integers(values: Sequence[int]) -> Integers:
     return np.array(values, dtype=np.int64 if largest < 1 << 61 else object)
 
 
-def nulled(column: Floats) -> list[Kept]:
+def nulled(column: Floats) -> list[EngineValue]:
     """Return floats with None where they are NaN."""
     return [None if np.isnan(value) else value for value in column.tolist()]
 
@@ -99,9 +99,9 @@ def rows_counted(derived: Derived, count: Floats) -> Floats:
     return _above_zero(count - 1 if derived.aggregation in SAMPLES else count)
 
 
-def public_range(derived: Derived) -> Range:
+def public_range(derived: Derived) -> PossibleRange:
     """Return the range of the argument in its own unit."""
-    return Range(float(derived.low * derived.step), float(derived.high * derived.step))
+    return PossibleRange(float(derived.low * derived.step), float(derived.high * derived.step))
 
 
 def widest_variance(derived: Derived, count: Floats) -> Floats:

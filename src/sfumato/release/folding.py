@@ -19,7 +19,7 @@ from sfumato.release.ratio import Flags
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FoldedRows:
     """The rows of a fold: the group of each, how many groups there are, and what decides whether a row is there."""
 
     label: str
@@ -50,7 +50,7 @@ class Rows:
         }
 
 
-def folded(measure: Folded, rows: Rows, argument: Form | None, cells: MeasuredCells) -> Form:
+def folded(measure: Folded, rows: FoldedRows, argument: Form | None, cells: MeasuredCells) -> Form:
     """Return an aggregate, a row per group."""
     counts = measure.aggregation is Aggregation.COUNT
     if isinstance(argument, Truth | Opaque):
@@ -92,7 +92,7 @@ def folded(measure: Folded, rows: Rows, argument: Form | None, cells: MeasuredCe
     return Boxed(merged([of_nulls, rows.events([number.events])]), of_nulls, ends, nulls, open)
 
 
-def doubtful_rows(rows: Rows) -> Truth:
+def doubtful_rows(rows: FoldedRows) -> Truth:
     """Return whether each group is there at all: whether one of its rows is."""
     present = _presence(rows, None)
 
@@ -114,7 +114,7 @@ class _Box:
     """Every row that is there surely is there maybe."""
 
 
-def _presence(rows: Rows, number: Number | None) -> Callable[[Fraction], tuple[Flags, Flags]]:
+def _presence(rows: FoldedRows, number: Number | None) -> Callable[[Fraction], tuple[Flags, Flags]]:
     def present(tail: Fraction) -> tuple[Flags, Flags]:
         surely, maybe = np.ones(len(rows.groups), dtype=bool), np.ones(len(rows.groups), dtype=bool)
         for condition in rows.conditions:
@@ -158,7 +158,7 @@ def _first_of_equals(values: Floats, groups: Places, there: Flags) -> Flags:
     return found
 
 
-def _certain(measure: Folded, rows: Rows, argument: Form | None, cells: MeasuredCells) -> Form | None:
+def _certain(measure: Folded, rows: FoldedRows, argument: Form | None, cells: MeasuredCells) -> Form | None:
     """Return an aggregate whose rows are known, where it is a weighted sum of noise or has none."""
     there, _ = _presence(rows, None)(Fraction(1))
     if argument is None:
@@ -192,7 +192,7 @@ def _scale(measure: Folded) -> float | None:
 
 
 def _count_ends(
-    rows: Rows, present: Callable[[Fraction], tuple[Flags, Flags]], distinct: bool
+    rows: FoldedRows, present: Callable[[Fraction], tuple[Flags, Flags]], distinct: bool
 ) -> Callable[[Fraction], Ends]:
     def ends(tail: Fraction) -> Ends:
         surely, maybe = present(tail)
@@ -202,25 +202,25 @@ def _count_ends(
     return ends
 
 
-def _sum(_: Folded, rows: Rows, box: _Box) -> Ends:
+def _sum(_: Folded, rows: FoldedRows, box: _Box) -> Ends:
     low = np.where(box.surely, box.low, np.where(box.maybe, np.minimum(box.low, 0), 0))
     high = np.where(box.surely, box.high, np.where(box.maybe, np.maximum(box.high, 0), 0))
     return rows.total(low), rows.total(high)
 
 
-def _maximum(_: Folded, rows: Rows, box: _Box) -> Ends:
+def _maximum(_: Folded, rows: FoldedRows, box: _Box) -> Ends:
     sure = rows.extreme(np.maximum, np.where(box.surely, box.low, -np.inf), -np.inf)
     least = rows.extreme(np.minimum, np.where(box.maybe, box.low, np.inf), np.inf)
     low = np.where(np.isneginf(sure) & np.isfinite(least), least, sure)
     return _filled(low, rows.extreme(np.maximum, np.where(box.maybe, box.high, -np.inf), -np.inf))
 
 
-def _minimum(measure: Folded, rows: Rows, box: _Box) -> Ends:
+def _minimum(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
     low, high = _maximum(measure, rows, _Box(-box.high, -box.low, box.surely, box.maybe))
     return -high, -low
 
 
-def _average(_: Folded, rows: Rows, box: _Box) -> Ends:
+def _average(_: Folded, rows: FoldedRows, box: _Box) -> Ends:
     low = rows.extreme(np.minimum, np.where(box.maybe, box.low, np.inf), np.inf)
     high = rows.extreme(np.maximum, np.where(box.maybe, box.high, -np.inf), -np.inf)
     settled = rows.count(box.surely) == rows.count(box.maybe)
@@ -229,7 +229,7 @@ def _average(_: Folded, rows: Rows, box: _Box) -> Ends:
     return _filled(np.where(settled, means[0], low), np.where(settled, means[1], high))
 
 
-def _spread(measure: Folded, rows: Rows, box: _Box) -> Ends:
+def _spread(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
     """Return the ends of a variance or deviation.
 
     The deviation is a seminorm: it differs from that of the middles by at most that of the distances to them. Where it
@@ -258,7 +258,7 @@ def _filled(low: Floats, high: Floats) -> Ends:
     return np.where(nothing, 0, low), np.where(nothing, 0, high)
 
 
-_ENDS: dict[Aggregation, Callable[[Folded, Rows, _Box], Ends]] = {
+_ENDS: dict[Aggregation, Callable[[Folded, FoldedRows, _Box], Ends]] = {
     Aggregation.SUM: _sum,
     Aggregation.AVG: _average,
     Aggregation.MIN: _minimum,

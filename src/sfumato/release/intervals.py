@@ -15,10 +15,10 @@ import numpy as np
 from sfumato.analysis.facts import Kind
 from sfumato.analysis.flow import Item, Show, outputs
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
-from sfumato.engines.desk import Values
+from sfumato.engines.after_noise import Values
 from sfumato.planning.plan import Derived, GroupPlan, Plan
 from sfumato.query.functions import Aggregation
-from sfumato.release.decode import Kept
+from sfumato.release.decode import EngineValue
 from sfumato.release.estimates import estimates, plain_name
 from sfumato.release.forms import NEVER, Affine, Form, Number, Opaque, Truth
 from sfumato.release.layers import Layers
@@ -29,7 +29,7 @@ from sfumato.release.row_forms import Evaluate
 from sfumato.release.tracing import Traced, place_name, trace
 
 Rounding = Callable[[float], int | float]
-Bar = tuple[Kept, Kept]
+Bar = tuple[EngineValue, EngineValue]
 """The ends of an interval as an engine keeps them; None is an unbounded side."""
 
 _CLOSE, _WHOLE_CLOSE = 4e-15, 1e-6
@@ -42,7 +42,7 @@ class Answered:
 
     plan: Plan
     traced: Traced
-    columns: tuple[tuple[Kept, ...], ...]
+    columns: tuple[tuple[EngineValue, ...], ...]
     forms: tuple[Form | None, ...]
     """None for a column that comes from keys and literals alone, or that is no number."""
     chosen: bool
@@ -106,14 +106,14 @@ def bars(answered: Answered, level: Fraction) -> list[list[Bar | None] | None]:
     return found
 
 
-def _plain_bars(plain: tuple[GroupPlan, Derived], values: Sequence[Kept], level: Fraction) -> list[Bar | None]:
+def _plain_bars(plain: tuple[GroupPlan, Derived], values: Sequence[EngineValue], level: Fraction) -> list[Bar | None]:
     group, derived = plain
     name = plain_name(derived)
     margin = next(one.mechanism for one in group.measured if one.name == name).margin(level)
     return [None if value is None else (int(value) - margin, int(value) + margin) for value in values]
 
 
-def _bars(form: Number, values: Sequence[Kept], tail: Fraction, whole: bool) -> list[Bar | None]:
+def _bars(form: Number, values: Sequence[EngineValue], tail: Fraction, whole: bool) -> list[Bar | None]:
     """Return the bars of one column, each with its own value inside, as far as the truth can be that value at all."""
     if isinstance(form, Affine):  # exact and symmetric, so that bars of counts can be added and compared
         low, high = form.centre - form.margin(tail), form.centre + form.margin(tail)
@@ -136,7 +136,7 @@ def _bars(form: Number, values: Sequence[Kept], tail: Fraction, whole: bool) -> 
     ]
 
 
-def _end(end: float, value: int | float, rounding: Rounding) -> Kept:
+def _end(end: float, value: int | float, rounding: Rounding) -> EngineValue:
     if isinf(end):
         return None
     return value if end == value else rounding(end)

@@ -8,19 +8,19 @@ import numpy as np
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Show, outputs
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
-from sfumato.engines.desk import Values
+from sfumato.engines.after_noise import Values
 from sfumato.planning.plan import Plan
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
-from sfumato.release.decode import Kept
+from sfumato.release.decode import EngineValue
 from sfumato.release.extension import undecided, unknown
-from sfumato.release.folding import Rows, doubtful_rows, folded
+from sfumato.release.folding import FoldedRows, doubtful_rows, folded
 from sfumato.release.form_algebra import limited
 from sfumato.release.forms import Exact, Form, Opaque, Truth
 from sfumato.release.leaf_forms import leaf_forms
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noisy import Noisy
-from sfumato.release.row_forms import Evaluate, Joined, Table
+from sfumato.release.row_forms import Evaluate, FormTable, Joined
 from sfumato.release.tracing import Loose, Noise, Traced, conjuncts, loosen, place_name, tables_below, written_out
 
 _MOST_ROWS = 250_000
@@ -77,7 +77,7 @@ class Layers:
         found = {(group.group.label, one.name) for group in self.plan.groups for one in group.derived}
         return found | {(fold.label, measure.name) for fold in folds for measure in fold.measures}
 
-    def _shaky(self, traced: Traced, tables: Mapping[str, Table]) -> frozenset[str]:
+    def _shaky(self, traced: Traced, tables: Mapping[str, FormTable]) -> frozenset[str]:
         """Return the tables of which noise, or a selection of keys, decides whether a left join meets a row."""
 
         def noisy(scalar: Scalar | None) -> bool:
@@ -95,21 +95,21 @@ class Layers:
         selected = {group.group.label for group in self.plan.groups if group.selection is not None}
         return frozenset(selected | ({fold.label for fold in folds} if selected else set()))
 
-    def _table(self, given: Given, folds: Sequence[Fold]) -> Table:
+    def _table(self, given: Given, folds: Sequence[Fold]) -> FormTable:
         if given.rows is not None:
             names = [name for name, _ in given.columns]
             exact = {name: [row[place] for row in given.rows] for place, name in enumerate(names)}
-            return Table(len(given.rows), exact, {})
+            return FormTable(len(given.rows), exact, {})
         fold = next((one for one in folds if one.label == given.label), None)
         return self._group(given.label) if fold is None else self._fold(fold)
 
-    def _group(self, label: str) -> Table:
+    def _group(self, label: str) -> FormTable:
         place = next(at for at, group in enumerate(self.plan.groups) if group.group.label == label)
         group, found = self.plan.groups[place], self.noisy.groups[place]
         exact = {key.name: [cells[at] for cells in found.keys] for at, key in enumerate(group.group.keys)}
-        return Table(len(found.keys), exact, leaf_forms(group, self.cells, len(found.keys)))
+        return FormTable(len(found.keys), exact, leaf_forms(group, self.cells, len(found.keys)))
 
-    def _fold(self, fold: Fold) -> Table:
+    def _fold(self, fold: Fold) -> FormTable:
         givens, folds = tables_below(fold)
         tables = {given.label: self._table(given, folds) for given in givens}
 
@@ -128,16 +128,16 @@ class Layers:
         joined = self._joined(loose, tables)
         if joined is None:
             return _lost(fold, 0)
-        places: dict[tuple[Kept, ...], int] = {}
+        places: dict[tuple[EngineValue, ...], int] = {}
         listed = list(zip(*joined.exact_columns(exact_keys), strict=True)) if keys else [()] * joined.rows
         groups = np.array([places.setdefault(key, len(places)) for key in listed], dtype=np.int64)
         size = len(places) if keys else 1
         if not keys:
             places = {(): 0}
         conditions = tuple(_condition(doubt, joined) for doubt in loose.doubts)
-        rows = Rows(fold.label, groups, size, (*conditions, *joined.present()))
+        rows = FoldedRows(fold.label, groups, size, (*conditions, *joined.present()))
         self._chosen.extend([fold.label] if rows.conditions else [])
-        exact: dict[str, Sequence[Kept]] = {
+        exact: dict[str, Sequence[EngineValue]] = {
             key.name: [cells[at] for cells in places] for at, key in enumerate(fold.keys)
         }
         forms: dict[str, Form] = {}
@@ -148,9 +148,9 @@ class Layers:
                 exact[measure.name] = [_kept(value, whole) for value in form.values.tolist()]
             forms[measure.name] = form
         present = (doubtful_rows(rows),) if keys and rows.conditions else ()
-        return Table(size, exact, forms, present, places)
+        return FormTable(size, exact, forms, present, places)
 
-    def _measure(self, measure: Folded, rows: Rows, joined: Joined, loose: Loose) -> Form:
+    def _measure(self, measure: Folded, rows: FoldedRows, joined: Joined, loose: Loose) -> Form:
         scalars = [
             None if scalar is None else written_out(scalar, loose.origins)
             for scalar in (measure.argument, measure.where)
@@ -169,7 +169,7 @@ class Layers:
             rows = replace(rows, conditions=(*rows.conditions, condition))
         return folded(measure, rows, argument, self.cells)
 
-    def _joined(self, loose: Loose, tables: Mapping[str, Table]) -> Joined | None:
+    def _joined(self, loose: Loose, tables: Mapping[str, FormTable]) -> Joined | None:
         """Find the rows: those of the one table, or what the engine makes of exact columns; None if too many."""
         if len(tables) == 1 and isinstance(loose.flow.source, Given):
             ((label, table),) = tables.items()
@@ -227,9 +227,9 @@ def _condition(doubt: Scalar | None, joined: Joined) -> Truth:
     return form if isinstance(form, Truth) else undecided(joined.rows)
 
 
-def _lost(fold: Fold, rows: int) -> Table:
+def _lost(fold: Fold, rows: int) -> FormTable:
     """Return an aggregate of which nobody can say which rows it has."""
-    return Table(rows, {}, {name: _unknown(facts, rows) for _, name, facts in outputs(fold)}, open=True)
+    return FormTable(rows, {}, {name: _unknown(facts, rows) for _, name, facts in outputs(fold)}, open=True)
 
 
 def _unknown(facts: Facts, rows: int) -> Form:
@@ -238,7 +238,7 @@ def _unknown(facts: Facts, rows: int) -> Form:
     return unknown(facts, rows) if facts.kind in {Kind.INTEGER, Kind.REAL} else Opaque(rows, open=True)
 
 
-def _rows_of(fold: Fold, table: Table, known: Mapping[str, Values]) -> Places | None:
+def _rows_of(fold: Fold, table: FormTable, known: Mapping[str, Values]) -> Places | None:
     """Return which row of the table each row that was computed is; None where that cannot be said."""
     if table.open:
         return None
@@ -252,7 +252,7 @@ def _through(at: Places, places: Places) -> Places:
     return np.where(places < 0, -1, at[np.maximum(places, 0)] if len(at) else -1)
 
 
-def _kept(value: float, whole: bool) -> Kept:
+def _kept(value: float, whole: bool) -> EngineValue:
     if np.isnan(value):
         return None
     return int(value) if whole else value

@@ -17,7 +17,7 @@ from sfumato.planning.plan import Plan
 from sfumato.planning.truncation import bounding_notes
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
-from sfumato.release.decode import Kept, Value, decode
+from sfumato.release.decode import EngineValue, Value, decode
 from sfumato.release.export import arrow_column, chart, optional
 from sfumato.release.harmless import for_html, visible
 from sfumato.release.intervals import Answered, Bar, answer, bars
@@ -181,7 +181,7 @@ class Release:
 
 
 def make_release(plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate) -> Release:
-    """Return the release of a plan's noisy measurements; `evaluate` runs the outcome over them (`engines.desk`)."""
+    """Return the release of a plan's noisy measurements; `evaluate` runs the outcome (`engines.after_noise`)."""
     answered = answer(plan, noisy, evaluate)
     facts = tuple(item.scalar.facts for item in plan.private.outcome.items)
     values = tuple(
@@ -195,7 +195,7 @@ def make_release(plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate)
 def exact_release(
     names: Sequence[str],
     facts: Sequence[Facts],
-    columns: Sequence[Sequence[Kept]],
+    columns: Sequence[Sequence[EngineValue]],
     receipt: Receipt,
     notes: tuple[str, ...] = (),
 ) -> Release:

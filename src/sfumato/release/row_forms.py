@@ -10,9 +10,9 @@ import numpy as np
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Given, Item, Show
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
-from sfumato.engines.desk import Values
+from sfumato.engines.after_noise import Values
 from sfumato.query.types import Type
-from sfumato.release.decode import Kept
+from sfumato.release.decode import EngineValue
 from sfumato.release.extension import boxed, decided, finished_quotient, is_exact, sides, within
 from sfumato.release.form_algebra import added, chosen, divided, gathered, missed, multiplied
 from sfumato.release.forms import Affine, Boxed, Ends, Exact, Form, Opaque, Ratio, Truth
@@ -20,7 +20,7 @@ from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.tracing import Origins, written_out
 
 Evaluate = Callable[[Flow, Mapping[str, Mapping[str, Values]]], list[list[Any]]]
-"""What runs a flow over given tables and returns its columns: `engines.desk.evaluate`."""
+"""What runs a flow over given tables and returns its columns: `engines.after_noise.evaluate`."""
 
 _FLAT = "exact"
 _NUMBERS = frozenset({Kind.INTEGER, Kind.REAL})
@@ -28,15 +28,15 @@ _DIVISIONS = frozenset({Operator.DIVIDE, Operator.QUOTIENT})
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FormTable:
     """Rows that a row-local flow is made of: exact columns as an engine keeps them, the others as forms."""
 
     rows: int
-    exact: Mapping[str, Sequence[Kept]]
+    exact: Mapping[str, Sequence[EngineValue]]
     forms: Mapping[str, Form]
     present: tuple[Truth, ...] = ()
     """The noisy conditions under which each row is there."""
-    keys: Mapping[tuple[Kept, ...], int] = field(default_factory=dict)
+    keys: Mapping[tuple[EngineValue, ...], int] = field(default_factory=dict)
     """Of an aggregate: which row has these keys."""
     open: bool = False
     """Whether nobody can say which rows there are."""
@@ -46,7 +46,7 @@ class Table:
 class Joined:
     """The rows of a row-local flow: for each table where they come from, -1 where a left join met none."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, FormTable]
     places: Mapping[str, Places]
     rows: int
     evaluate: Evaluate
@@ -97,9 +97,9 @@ class Joined:
         values = self.exact_columns(scalars)
         return [_exact_form(one, scalar.facts, self.rows) for one, scalar in zip(values, scalars, strict=True)]
 
-    def exact_columns(self, scalars: Sequence[Scalar]) -> list[Sequence[Kept]]:
+    def exact_columns(self, scalars: Sequence[Scalar]) -> list[Sequence[EngineValue]]:
         """Return scalars without noise; the engine computes all that are more than a column or a literal."""
-        values: dict[int, Sequence[Kept]] = {}
+        values: dict[int, Sequence[EngineValue]] = {}
         waiting = []
         for place, scalar in enumerate(scalars):
             if scalar.operator is Operator.CONSTANT and not isinstance(scalar.constant, tuple):
@@ -112,7 +112,7 @@ class Joined:
             values |= dict(zip(waiting, self._evaluated([scalars[place] for place in waiting]), strict=True))
         return [values.get(place, ()) for place in range(len(scalars))]
 
-    def _evaluated(self, scalars: Sequence[Scalar]) -> list[list[Kept]]:
+    def _evaluated(self, scalars: Sequence[Scalar]) -> list[list[EngineValue]]:
         used = sorted(set().union(*(columns(scalar) for scalar in scalars)))
         facts = {name: part.facts for scalar in scalars for part in _columns_of(scalar) for name in columns(part)}
         names = {name: str(number) for number, name in enumerate(used)}
@@ -129,7 +129,7 @@ class Joined:
         order = np.argsort(np.array(at, dtype=np.int64), kind="stable").tolist()
         return [[values[row] for row in order] for values in found]
 
-    def exact_values(self, label: str, name: str) -> list[Kept]:
+    def exact_values(self, label: str, name: str) -> list[EngineValue]:
         """Return an exact column of a table, for these rows."""
         values = self.tables[label].exact[name]
         return [None if place < 0 else values[place] for place in self.places[label].tolist()]
@@ -188,12 +188,12 @@ class Joined:
         return chosen([*arguments[1:-1:2], arguments[-1]], choices, self.cells)
 
 
-def _exact_form(values: Sequence[Kept], facts: Facts, rows: int) -> Form:
+def _exact_form(values: Sequence[EngineValue], facts: Facts, rows: int) -> Form:
     if facts.kind is Kind.BOOLEAN:
         return decided([value if isinstance(value, bool) else None for value in values])
     if facts.kind in _NUMBERS:
         return Exact(np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64))
-    codes: dict[Kept, float] = {None: np.nan}
+    codes: dict[EngineValue, float] = {None: np.nan}
     return Opaque(rows, codes=np.array([codes.setdefault(value, len(codes)) for value in values], dtype=np.float64))
 
 

@@ -17,7 +17,7 @@ from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.sealed.intake import UNIT_BYTES, Intake, Integers, Truths, take_in
 from sfumato.sealed.layout import ROWS, SQUARES, Layout, SealedColumn
-from sfumato.sealed.manifest import NONCE_BYTES, Manifest, SealedBatch, SealedEpoch, State, fresh_hex
+from sfumato.sealed.manifest import NONCE_BYTES, BatchState, SealedBatch, SealedEpoch, SealedManifest, fresh_hex
 from sfumato.sealed.padding import Padding
 from sfumato.sealed.stores import Stored
 from sfumato.sealed.vault import Vault
@@ -44,14 +44,14 @@ def seal_batch(vault: Vault, table: str, rows: pa.Table) -> Batch:
     labels = (manifest.epoch, fold(layout.table.name))
     given = take_in(rows, layout, vault.key.derive(*labels, "units"))
     digest = given.digest(vault.key.derive(*labels, "rows"))
-    before = next((one for one in epoch.batches if one.state is State.ABORTED and one.digest == digest), None)
+    before = next((one for one in epoch.batches if one.state is BatchState.ABORTED and one.digest == digest), None)
     kept = given.chosen(_within_bounds(vault, layout, given, [one for one in epoch.counted if one is not before]))
     padding = padding_of(vault, layout)
     sizes = _sizes(layout, kept, padding) if before is None else np.array(before.sizes, dtype=np.int64)
     _check_capacity(layout, epoch, sizes)
     ledger = _charge(vault, layout, manifest, padding)
     nonce = fresh_hex(NONCE_BYTES)
-    batch = SealedBatch(manifest.attempts, nonce, State.INTENDED, digest, tuple(int(size) for size in sizes))
+    batch = SealedBatch(manifest.attempts, nonce, BatchState.INTENDED, digest, tuple(int(size) for size in sizes))
     vault.ring.write_units(nonce, Counter(kept.units or ()))
     intended = replace(manifest, attempts=manifest.attempts + 1, ledger=ledger).with_table(
         fold(layout.table.name), replace(epoch, batches=(*epoch.batches, batch))
@@ -61,7 +61,7 @@ def seal_batch(vault: Vault, table: str, rows: pa.Table) -> Batch:
     with vault.ring.changing():
         vault.store.insert(vault.stored_name(manifest.epoch, fold(layout.table.name)), columns)
         done = tuple(one for one in epoch.batches if one is not before)
-        committed = replace(epoch, batches=(*done, replace(batch, state=State.COMMITTED)))
+        committed = replace(epoch, batches=(*done, replace(batch, state=BatchState.COMMITTED)))
         vault.ring.write(replace(intended, version=fresh_hex()).with_table(fold(layout.table.name), committed))
     if before is not None:
         vault.ring.forget_units(before.nonce)
@@ -110,7 +110,7 @@ def _check_capacity(layout: Layout, epoch: SealedEpoch, sizes: Integers) -> None
         )
 
 
-def _charge(vault: Vault, layout: Layout, manifest: Manifest, padding: Padding) -> str:
+def _charge(vault: Vault, layout: Layout, manifest: SealedManifest, padding: Padding) -> str:
     """Pay for the sizes of a table and epoch, once, before the first of them leaves; return the ledger's identity."""
     name = fold(layout.table.name)
     request = Request(

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.policy.policy import fold
 from sfumato.sealed.layout import LIMB, Layout, SealedColumn
-from sfumato.sealed.manifest import Manifest, SealedEpoch, tampered
+from sfumato.sealed.manifest import SealedEpoch, SealedManifest, tampered
 from sfumato.sealed.stores import sums_statement
 from sfumato.sealed.vault import Vault
 
@@ -53,7 +53,11 @@ def _is_left_behind(vault: Vault) -> bool:
 
 
 def decrypted(
-    vault: Vault, manifest: Manifest, layout: Layout, columns: tuple[SealedColumn, ...], rows: list[tuple[Any, ...]]
+    vault: Vault,
+    manifest: SealedManifest,
+    layout: Layout,
+    columns: tuple[SealedColumn, ...],
+    rows: list[tuple[Any, ...]],
 ) -> CellSums | None:
     """Return the sums of every cell; None unless each of them is one that honest rows can have.
 
@@ -101,7 +105,9 @@ def _totals(rows: list[tuple[Any, ...]], columns: tuple[SealedColumn, ...], cell
     return totals
 
 
-def _pads(vault: Vault, manifest: Manifest, layout: Layout, column: SealedColumn, epoch: SealedEpoch) -> list[int]:
+def _pads(
+    vault: Vault, manifest: SealedManifest, layout: Layout, column: SealedColumn, epoch: SealedEpoch
+) -> list[int]:
     """Return what the pads of each cell add up to, over all batches: two calls of the cipher per cell and batch."""
     cells = np.arange(len(layout.cells), dtype=np.uint64)
     sums = [0] * len(cells)

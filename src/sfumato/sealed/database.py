@@ -22,7 +22,7 @@ from sfumato.sealed.batches import Batch, seal_batch
 from sfumato.sealed.cells import check_all
 from sfumato.sealed.engine import SealedEngine
 from sfumato.sealed.keys import create_key
-from sfumato.sealed.manifest import Manifest, fresh_hex
+from sfumato.sealed.manifest import SealedManifest, fresh_hex
 from sfumato.sealed.vault import Vault, sealing_of
 
 __all__ = ["Batch", "SealedDatabase", "open_sealed", "rotate", "seal"]
@@ -98,7 +98,7 @@ def seal(policy: PolicyFile, table: str, rows: pa.Table) -> Batch:
         if vault.ring.exists():
             vault.recover()
         else:
-            vault.ring.write(Manifest(vault.policy.name, fresh_hex(), fresh_hex()))
+            vault.ring.write(SealedManifest(vault.policy.name, fresh_hex(), fresh_hex()))
         return seal_batch(vault, table, rows)
 
 
@@ -143,7 +143,7 @@ def rotate(
             leaving = (*before.old, *_stored_names(old, before))
             if not same and new.ring.exists():
                 leaving = (*leaving, *_taken_up(new))
-            new.ring.write(Manifest(read.name, fresh_hex(), fresh_hex(), old=leaving, ledger=before.ledger))
+            new.ring.write(SealedManifest(read.name, fresh_hex(), fresh_hex(), old=leaving, ledger=before.ledger))
             for name, table in rows.items():
                 seal_batch(new, name, table)
             with new.ring.changing():
@@ -151,7 +151,7 @@ def rotate(
                     new.store.drop(stored)
                 new.ring.write(replace(new.ring.read(read.name), old=()))
             if not same:
-                old.ring.write(Manifest(read.name, fresh_hex(), fresh_hex(), rotated=True))
+                old.ring.write(SealedManifest(read.name, fresh_hex(), fresh_hex(), rotated=True))
 
 
 def _with_key(policy: Policy, path: Path) -> Policy:
@@ -165,17 +165,17 @@ def _with_key(policy: Policy, path: Path) -> Policy:
     return replace(policy, sealed=sealing)
 
 
-def _unfinished_or_old(old: Vault) -> Manifest:
+def _unfinished_or_old(old: Vault) -> SealedManifest:
     """Return what the old key sealed; nothing, where its manifest is damaged or gone: the rows are the owner's."""
     try:
         return old.ring.read(old.policy.name)
     except WrongKey:
         if old.ring.is_rotated():
             raise
-        return Manifest(old.policy.name, "", "")
+        return SealedManifest(old.policy.name, "", "")
 
 
-def _require_all(before: Manifest, old: Vault, rows: Mapping[str, pa.Table]) -> None:
+def _require_all(before: SealedManifest, old: Vault, rows: Mapping[str, pa.Table]) -> None:
     given = {fold(old.layout(name).table.name) for name in rows}
     lost = sorted(set(before.tables or {}) - given)
     if lost or len(given) != len(rows):
@@ -186,7 +186,7 @@ def _require_all(before: Manifest, old: Vault, rows: Mapping[str, pa.Table]) -> 
         )
 
 
-def _stored_names(vault: Vault, manifest: Manifest) -> tuple[str, ...]:
+def _stored_names(vault: Vault, manifest: SealedManifest) -> tuple[str, ...]:
     return tuple(vault.stored_name(manifest.epoch, name) for name in manifest.tables or {})
 
 

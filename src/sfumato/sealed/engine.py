@@ -11,13 +11,16 @@ from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Given, Item, Show
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
-from sfumato.engines.bounded_copy import PATH_UNIT
 from sfumato.engines.catalog_of import declared_cells, facts_of
-from sfumato.engines.desk import evaluate
-from sfumato.engines.duckdb_engine import check_outcome, checked
-from sfumato.engines.duckdb_flow import flow_sql
-from sfumato.engines.duckdb_public import DuckDBPublic
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.duckdb.engine import SHELF
+from sfumato.engines.engine import Job
+from sfumato.engines.sql.flow import flow_sql
+from sfumato.engines.sql.job import check_outcome, checked
+from sfumato.engines.sql.names import PATH_UNIT
+from sfumato.engines.sql.public import PublicTables
 from sfumato.errors import BadSource, shown
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.planning.plan import GroupPlan, Measured, Plan
@@ -27,8 +30,8 @@ from sfumato.query.types import Type
 from sfumato.sealed.cells import CellSums, cell_sums
 from sfumato.sealed.free import FreeReader
 from sfumato.sealed.layout import SQUARES, SUMS, Layout, SealedColumn
-from sfumato.sealed.manifest import Manifest
-from sfumato.sealed.questions import Rows, check_question, measure_of, rows_of
+from sfumato.sealed.manifest import SealedManifest
+from sfumato.sealed.questions import SealedRows, check_question, measure_of, rows_of
 from sfumato.sealed.stores import sums_statement
 from sfumato.sealed.vault import Vault
 
@@ -43,7 +46,7 @@ class SealedGroup:
     """One group of a plan: its rows in terms of cells, and the columns of the store that it needs."""
 
     plan: GroupPlan
-    rows: Rows
+    rows: SealedRows
     layout: Layout
     columns: tuple[SealedColumn, ...]
 
@@ -72,7 +75,7 @@ class SealedEngine:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self._free = FreeReader()
-        self.public = DuckDBPublic({}, self._free.rows)
+        self.public = PublicTables({}, self._free.rows, DUCKDB, SHELF)
         tables = {name: _catalog_table(layout) for name, layout in vault.layouts.items()}
         self.catalog = Catalog(tables, vault.policy.neighbours)
 
@@ -109,13 +112,15 @@ class SealedEngine:
             groups.append(SealedGroup(group, rows, layout, _needed(group, rows, layout)))
         return SealedJob(tuple(groups))
 
-    def run(self, job: SealedJob) -> Aggregates:
+    def run(self, job: Job) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged, or `StoreTampered`; the charge stays."""
+        job = _sealed(job)
         sums = {table: cell_sums(self._vault, table, job.columns(table)) for table in job.tables}
         return Aggregates(tuple(_aggregates(group, sums.get(group.rows.read.table)) for group in job.groups))
 
-    def statements(self, job: SealedJob) -> tuple[str, ...]:
+    def statements(self, job: Job) -> tuple[str, ...]:
         """Return what the store is sent for a job."""
+        job = _sealed(job)
         epoch = self._manifest().epoch
         return tuple(
             sums_statement(
@@ -127,7 +132,7 @@ class SealedEngine:
     def exact(self, show: Show) -> list[list[Value]]:
         """Return the columns of a query that reads no table."""
         self.public.check(show)
-        rows = self._free.free_rows(checked(flow_sql(show, {})) or "")
+        rows = self._free.free_rows(checked(flow_sql(show, {}, DUCKDB)) or "")
         return [[row[at] for row in rows] for at in range(len(show.items))]
 
     def close(self) -> None:
@@ -138,8 +143,14 @@ class SealedEngine:
         """Let go of it when the last question is answered."""
         finalize(self, self._free.close)
 
-    def _manifest(self) -> Manifest:
+    def _manifest(self) -> SealedManifest:
         return self._vault.ring.read(self._vault.policy.name)
+
+
+def _sealed(job: Job) -> SealedJob:
+    if not isinstance(job, SealedJob):
+        raise AssertionError("a job is run by the engine that prepared it")
+    return job
 
 
 def _catalog_table(layout: Layout) -> CatalogTable:
@@ -169,7 +180,7 @@ def _catalog_table(layout: Layout) -> CatalogTable:
     )
 
 
-def _needed(plan: GroupPlan, rows: Rows, layout: Layout) -> tuple[SealedColumn, ...]:
+def _needed(plan: GroupPlan, rows: SealedRows, layout: Layout) -> tuple[SealedColumn, ...]:
     """Return the columns whose sums are asked for: those of the measures, and one that counts rows."""
     found: dict[tuple[str, str, str], SealedColumn] = {}
     for slot in range(len(layout.slots)):
@@ -179,7 +190,7 @@ def _needed(plan: GroupPlan, rows: Rows, layout: Layout) -> tuple[SealedColumn, 
     return tuple(found.values())
 
 
-def _columns_of(one: Measured, rows: Rows, layout: Layout, slot: int) -> list[SealedColumn]:
+def _columns_of(one: Measured, rows: SealedRows, layout: Layout, slot: int) -> list[SealedColumn]:
     argument = None if one.argument is None else rows.inlined(one.argument)
     shape = None if argument is None else _shape(argument, layout)
     if shape is None:

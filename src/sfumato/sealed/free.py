@@ -8,7 +8,8 @@ from typing import Any
 import duckdb
 
 from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
-from sfumato.engines.connection import Limits, closed_connection, execute
+from sfumato.engines.duckdb.connection import closed_connection, execute
+from sfumato.engines.engine import Limits
 from sfumato.errors import EngineFailed
 
 _INHERITED: list[duckdb.DuckDBPyConnection] = []

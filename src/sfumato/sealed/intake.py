@@ -11,8 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.column_sql import Stored, check_range, check_type, column_sql, keyed, unit_sql
-from sfumato.engines.connection import Limits, closed_connection, execute, quoted
+from sfumato.engines.duckdb.column import check_range, column_sql, unit_sql
+from sfumato.engines.duckdb.column import stored as as_stored
+from sfumato.engines.duckdb.connection import closed_connection, execute
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.column import Stored, check_type, keyed
+from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadParameter, BadSource, EngineFailed, shown
 from sfumato.policy.policy import Column, ColumnType, UnitColumn, fold
 from sfumato.sealed.layout import Layout
@@ -95,7 +100,7 @@ def _converted(rows: pa.Table, layout: Layout, owner: Column | None, measures: t
     given = rows.append_column(_PLACE, pa.array(np.arange(rows.num_rows, dtype=np.int64)))
     with closed_connection([], Limits()) as connection:
         connection.register("given", given)
-        types = {fold(row[0]): Stored(quoted(row[0]), row[1]) for row in execute(connection, "DESCRIBE given")}
+        types = {fold(row[0]): as_stored(quoted(row[0]), row[1]) for row in execute(connection, "DESCRIBE given")}
         if len(types) != given.num_columns:
             raise BadSource(
                 "Two columns of the rows have the same name.", "Names match whatever their case.", "Rename one of them."
@@ -106,7 +111,7 @@ def _converted(rows: pa.Table, layout: Layout, owner: Column | None, measures: t
             for at, column in enumerate(columns):
                 stored = _stored(types, table, column)
                 check_range(table, column, stored)
-                items.append(f"{keyed(column, column_sql(column, stored))} AS {letter}{at}")
+                items.append(f"{keyed(column, column_sql(column, stored), DUCKDB)} AS {letter}{at}")
         return _run(connection, f"SELECT {', '.join([*items, 'TRUE'])} FROM given ORDER BY {quoted(_PLACE)}")  # noqa: S608
 
 

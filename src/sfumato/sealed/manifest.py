@@ -15,8 +15,8 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from hashlib import sha256
 from pathlib import Path
 
-from sfumato.engines.private_file import write_whole
 from sfumato.errors import EngineFailed, StoreTampered, WrongKey
+from sfumato.private_files import write_whole
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.sealed.keys import Key, read_key
 
@@ -24,7 +24,7 @@ NONCE_BYTES = 32
 _LONGEST = 1 << 30
 
 
-class State(StrEnum):
+class BatchState(StrEnum):
     """How far a batch has come."""
 
     INTENDED = "intended"
@@ -40,7 +40,7 @@ class SealedBatch:
 
     number: int
     nonce: str
-    state: State
+    state: BatchState
     digest: str
     """A keyed digest of the rows: the same rows get the same sizes again."""
     sizes: tuple[int, ...]
@@ -58,16 +58,16 @@ class SealedEpoch:
     @property
     def committed(self) -> tuple[SealedBatch, ...]:
         """The batches whose rows are in the store."""
-        return tuple(batch for batch in self.batches if batch.state is State.COMMITTED)
+        return tuple(batch for batch in self.batches if batch.state is BatchState.COMMITTED)
 
     @property
     def counted(self) -> tuple[SealedBatch, ...]:
         """The batches whose rows count against the bounds of their people: also those of an aborted one."""
-        return tuple(batch for batch in self.batches if batch.state is not State.INTENDED)
+        return tuple(batch for batch in self.batches if batch.state is not BatchState.INTENDED)
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class SealedManifest:
     """Everything that was sealed with one key, in one epoch."""
 
     dataset: str
@@ -87,14 +87,16 @@ class Manifest:
         """Return what is known of a table, by its folded name."""
         return (self.tables or {}).get(name)
 
-    def with_table(self, name: str, table: SealedEpoch) -> "Manifest":
+    def with_table(self, name: str, table: SealedEpoch) -> "SealedManifest":
         """Return the manifest with one table as it is now."""
         return replace(self, tables={**(self.tables or {}), name: table})
 
     @property
     def unfinished(self) -> bool:
         """Whether a batch was intended and not committed."""
-        return any(batch.state is State.INTENDED for table in (self.tables or {}).values() for batch in table.batches)
+        return any(
+            batch.state is BatchState.INTENDED for table in (self.tables or {}).values() for batch in table.batches
+        )
 
 
 def fresh_hex(count: int = 16) -> str:
@@ -110,9 +112,9 @@ class Keyring:
         self.key: Key = read_key(path, "that [sealed] names")
         self._manifest = _beside(path, "manifest")
         self._mark = _beside(path, "tampered")
-        self._known: tuple[tuple[int, int, int], Manifest] | None = None
+        self._known: tuple[tuple[int, int, int], SealedManifest] | None = None
 
-    def read(self, dataset: str) -> Manifest:
+    def read(self, dataset: str) -> SealedManifest:
         """Return the manifest, or refuse: there is none, or another key wrote it."""
         try:
             found = os.stat(self._manifest)
@@ -148,7 +150,7 @@ class Keyring:
         """Whether anything was sealed with this key."""
         return self._manifest.exists()
 
-    def write(self, manifest: Manifest) -> None:
+    def write(self, manifest: SealedManifest) -> None:
         """Write the manifest, durably and whole."""
         text = json.dumps(_to_json(manifest), separators=(",", ":"))
         fingerprint = self.key.derive("fingerprint").hex()
@@ -156,7 +158,7 @@ class Keyring:
         _write(self._manifest, f"{fingerprint}\n{code}\n{text}".encode())
         self._known = None
 
-    def _parsed(self, content: bytes) -> Manifest:
+    def _parsed(self, content: bytes) -> SealedManifest:
         fingerprint, _, rest = content.decode("utf-8", "replace").partition("\n")
         code, _, text = rest.partition("\n")
         if not hmac.compare_digest(fingerprint.encode(), self.key.derive("fingerprint").hex().encode()):
@@ -276,7 +278,7 @@ def _locked(path: Path, how: int) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def _to_json(manifest: Manifest) -> dict[str, object]:
+def _to_json(manifest: SealedManifest) -> dict[str, object]:
     tables = {
         name: [table.words, [[b.number, b.nonce, b.state, b.digest, b.sizes] for b in table.batches]]
         for name, table in (manifest.tables or {}).items()
@@ -293,7 +295,7 @@ def _to_json(manifest: Manifest) -> dict[str, object]:
     }
 
 
-def _from_json(found: dict[str, object]) -> Manifest:
+def _from_json(found: dict[str, object]) -> SealedManifest:
     tables = found["tables"]
     if not isinstance(tables, dict):
         raise AssertionError("its code is right, so its form is")
@@ -301,13 +303,13 @@ def _from_json(found: dict[str, object]) -> Manifest:
         name: SealedEpoch(
             words,
             tuple(
-                SealedBatch(number, nonce, State(state), digest, tuple(sizes))
+                SealedBatch(number, nonce, BatchState(state), digest, tuple(sizes))
                 for number, nonce, state, digest, sizes in batches
             ),
         )
         for name, (words, batches) in tables.items()
     }
-    return Manifest(
+    return SealedManifest(
         str(found["dataset"]),
         str(found["epoch"]),
         str(found["version"]),

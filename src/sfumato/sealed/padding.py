@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.accounting.event import Approximate, Neighbours, Pure
+from sfumato.certified.binary import exp_minus_enclosure
 from sfumato.exact import integer, positive_rational, probability
-from sfumato.randomness.certified import exp_minus_enclosure
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.connection import quoted
+from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadParameter, EngineFailed
 
 Answer = TypeVar("Answer")

@@ -19,7 +19,7 @@ _JOIN = "Join before sealing, so that one table has all the columns."
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SealedRows:
     """Rows of one sealed table, some of its cells left out: the conditions, and what each name above stands for."""
 
     read: Read
@@ -38,18 +38,18 @@ class Rows:
         )
 
 
-def rows_of(flow: Flow) -> Rows:
+def rows_of(flow: Flow) -> SealedRows:
     """Return the rows below a group, or refuse what needs more than one table or more than one row at a time."""
     match flow:
         case Read():
-            return Rows(flow, (), {})
+            return SealedRows(flow, (), {})
         case Keep(source, condition):
             below = rows_of(source)
-            return Rows(below.read, (*below.conditions, below.inlined(condition)), below.names)
+            return SealedRows(below.read, (*below.conditions, below.inlined(condition)), below.names)
         case Show(source, label, items):
             below = rows_of(source)
             named = {(label, item.name): below.inlined(item.scalar) for item in items}
-            return Rows(below.read, below.conditions, {**below.names, **named})
+            return SealedRows(below.read, below.conditions, {**below.names, **named})
         case _:
             raise UnsupportedSql(
                 "This question joins tables, or looks at the rows of one person together.",
@@ -83,7 +83,7 @@ def check_question(private: PrivateQuery, layouts: Mapping[str, Layout]) -> None
             _check_asked(asked, rows, layout)
 
 
-def _check_asked(asked: Asked, rows: Rows, layout: Layout) -> None:
+def _check_asked(asked: Asked, rows: SealedRows, layout: Layout) -> None:
     name = asked.aggregation.upper()
     if asked.where is not None:
         _require_cells(rows.inlined(asked.where), layout, "FILTER", _BEFORE)

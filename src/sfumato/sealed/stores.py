@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.connection import Limits, closed_connection, execute, literal, quoted
+from sfumato.engines.duckdb.connection import closed_connection, execute
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Location
 from sfumato.sealed.postgres_store import PostgresCipherStore

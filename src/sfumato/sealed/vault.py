@@ -16,7 +16,7 @@ from sfumato.policy.policy import Policy, Sealing, fold
 from sfumato.sealed.ashe import Ashe
 from sfumato.sealed.keys import Key
 from sfumato.sealed.layout import Layout, SealedColumn, layout_of
-from sfumato.sealed.manifest import Keyring, Manifest, SealedEpoch, State
+from sfumato.sealed.manifest import BatchState, Keyring, SealedEpoch, SealedManifest
 from sfumato.sealed.stores import CipherStore, open_store
 
 _SHORT = 12
@@ -57,7 +57,7 @@ class Vault:
         """Return the hash of what the policy says about a table."""
         return words_about(self.policy, [layout.table.name])
 
-    def epoch_of(self, manifest: Manifest, layout: Layout) -> SealedEpoch | None:
+    def epoch_of(self, manifest: SealedManifest, layout: Layout) -> SealedEpoch | None:
         """Return what was sealed of a table, or refuse a policy that says something else about it by now."""
         found = manifest.table(fold(layout.table.name))
         if found is not None and found.words != self.words(layout):
@@ -98,7 +98,7 @@ class Vault:
         short = table.encode()[:_LONGEST_TABLE].decode("utf-8", "ignore")
         return f"{short} {self.key.derive(epoch, table, 'name').hex()[:_SHORT]}"
 
-    def open_ledger(self, manifest: Manifest, confirm: str | None = None) -> Ledger:
+    def open_ledger(self, manifest: SealedManifest, confirm: str | None = None) -> Ledger:
         """Open the ledger that paid for what was sealed; an account that was spent does not begin anew."""
         place = self.policy.ledger.path
         if manifest.ledger and place is not None and not place.exists():
@@ -115,22 +115,22 @@ class Vault:
             with self.ring.changing():
                 for name, table in (manifest.tables or {}).items():
                     for batch in table.batches:
-                        if batch.state is State.INTENDED:
+                        if batch.state is BatchState.INTENDED:
                             self.store.delete(self.stored_name(manifest.epoch, name), batch.number)
                 self.ring.write(_aborted(manifest, self.ring))
 
 
-def _aborted(manifest: Manifest, ring: Keyring) -> Manifest:
+def _aborted(manifest: SealedManifest, ring: Keyring) -> SealedManifest:
     """Return the manifest in which no batch is intended. The sizes of each stay, once for the same rows."""
     for name, table in (manifest.tables or {}).items():
         kept = []
         for batch in table.batches:
-            if batch.state is not State.INTENDED:
+            if batch.state is not BatchState.INTENDED:
                 kept.append(batch)
-            elif any(other.state is State.ABORTED and other.digest == batch.digest for other in table.batches):
+            elif any(other.state is BatchState.ABORTED and other.digest == batch.digest for other in table.batches):
                 ring.forget_units(batch.nonce)  # a second attempt at the same rows, with the same sizes
             else:
-                kept.append(replace(batch, state=State.ABORTED))
+                kept.append(replace(batch, state=BatchState.ABORTED))
         manifest = manifest.with_table(name, SealedEpoch(table.words, tuple(kept)))
     return manifest
 

@@ -19,7 +19,7 @@ from sfumato.analysis.flow import Given
 from sfumato.analysis.private_query import Key
 from sfumato.analysis.scalar import Operator
 from sfumato.database import Database, Prepared
-from sfumato.engines.registration import places_of
+from sfumato.engines.duckdb.registration import places_of
 from sfumato.engines.salt import read_salt
 from sfumato.errors import BadParameter, UnsupportedSql, shown
 from sfumato.exact import decimal_rational, integer, positive_rational

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
-from sfumato.engines.private_file import write_whole
+from sfumato.private_files import write_whole
 from sfumato.streams.stream_file import damaged, unavailable
 
 

@@ -330,7 +330,7 @@ class WindowEvents:
         return f"A unit is protected if all its steps lie within {self.window:,} consecutive ones."
 
 
-Plan = Union[GaussianSums, TreeSums, PeriodTables, UnboundedSums, WindowEvents]  # noqa: UP007
+StreamPlan = Union[GaussianSums, TreeSums, PeriodTables, UnboundedSums, WindowEvents]  # noqa: UP007
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from sfumato.streams.plans import (
     GaussianSums,
     NextShare,
     PeriodTables,
-    Plan,
+    StreamPlan,
     TreeSums,
     UnboundedSums,
     WindowEvents,
@@ -71,7 +71,7 @@ class Process(Protocol):
         """How many bytes of state there are, at every step."""
 
 
-def process_of(plan: Plan) -> Process:
+def process_of(plan: StreamPlan) -> Process:
     """Return what carries a plan out, at its beginning."""
     match plan:
         case GaussianSums(buffers=0):

@@ -12,13 +12,13 @@ import numpy as np
 
 from sfumato.accounting.event import to_json
 from sfumato.errors import Refusal
-from sfumato.streams.plans import GaussianSums, PeriodTables, Plan, TreeSums, UnboundedSums, WindowEvents
+from sfumato.streams.plans import GaussianSums, PeriodTables, StreamPlan, TreeSums, UnboundedSums, WindowEvents
 from sfumato.streams.processes import Process, Step
 from sfumato.streams.rows import packed, unpacked
 from sfumato.streams.stream_file import damaged
 from sfumato.streams.toeplitz import Integers
 
-_KINDS: dict[str, type[Plan]] = {
+_KINDS: dict[str, type[StreamPlan]] = {
     kind.__name__: kind for kind in (GaussianSums, TreeSums, PeriodTables, UnboundedSums, WindowEvents)
 }
 _OPENING = struct.Struct("<BH")  # published or not, and how many bytes each noisy integer takes
@@ -30,7 +30,7 @@ class Head:
 
     id: str
     """Random."""
-    plan: Plan
+    plan: StreamPlan
     charge: int | None
     """The place of its charge in the ledger; None where the caller charges it elsewhere."""
     words: str = ""
@@ -65,7 +65,7 @@ def head_from_bytes(text: bytes) -> Head:
     return head
 
 
-def plan_words(plan: Plan) -> str:
+def plan_words(plan: StreamPlan) -> str:
     """Return a plan as one line of text.
 
     >>> from sfumato.accounting.event import Neighbours

@@ -26,7 +26,7 @@ from sfumato.streams.plans import (
     GaussianSums,
     NextShare,
     PeriodTables,
-    Plan,
+    StreamPlan,
     TreeSums,
     UnboundedSums,
     WindowEvents,
@@ -72,7 +72,7 @@ class Stream:
 
     @classmethod
     def create(
-        cls, path: str | Path, plan: Plan, *, ledger: Ledger | None = None, account: str = "", words: str = ""
+        cls, path: str | Path, plan: StreamPlan, *, ledger: Ledger | None = None, account: str = "", words: str = ""
     ) -> "Stream":
         """Begin a stream in a new file.
 
@@ -121,7 +121,7 @@ class Stream:
         return stream
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> StreamPlan:
         """What is carried out."""
         return self._head.plan
 
@@ -265,7 +265,7 @@ def _path(path: object) -> Path:
     raise BadParameter(f"{shown(path)} is no path.", "A stream is one file.", "Give the path of a file.")
 
 
-def _plan(plan: object) -> Plan:
+def _plan(plan: object) -> StreamPlan:
     if isinstance(plan, GaussianSums | TreeSums | PeriodTables | UnboundedSums | WindowEvents):
         return plan
     raise BadParameter(

@@ -17,8 +17,8 @@ from weakref import WeakSet, finalize
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from sfumato.engines.private_file import sync_folder
 from sfumato.errors import BadParameter, StreamDamaged, StreamUnavailable, shown
+from sfumato.private_files import sync_folder
 from sfumato.randomness.source import read_exactly, system_source
 
 _MAGIC = b"sfumato stream 1"

@@ -14,7 +14,7 @@ from sfumato.analysis.keys import MOST_CELLS
 from sfumato.database import Database
 from sfumato.drafting.accuracy import SHARE, what_it_buys
 from sfumato.drafting.naming import Names, own_key
-from sfumato.engines.connection import quoted
+from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
 from sfumato.release.harmless import visible

@@ -54,14 +54,14 @@ def check_plot(path: Path) -> None:
     check_writable(path)
 
 
-class Drawn(Protocol):
+class Drawable(Protocol):
     """Whatever can be drawn: a release, or what a workshop found."""
 
     def plot(self) -> Any:
         """Return a chart."""
 
 
-def write_plot(answer: Drawn, path: Path) -> None:
+def write_plot(answer: Drawable, path: Path) -> None:
     """Draw the answer into a file. It was shown before: whatever goes wrong here does not lose it."""
     chart = answer.plot()
     failure = _not_drawn(path)

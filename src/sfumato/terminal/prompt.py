@@ -17,7 +17,7 @@ from rich.text import Text
 
 from sfumato.accounting.loss import round_down
 from sfumato.database import Database
-from sfumato.engines.connection import quoted
+from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal, UnknownName, shown, suggestion
 from sfumato.exact import positive, typed_rational
 from sfumato.planning.within import read_margins

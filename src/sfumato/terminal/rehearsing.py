@@ -8,7 +8,7 @@ from statistics import median
 
 from sfumato.accounting.loss import round_up
 from sfumato.database import Database, rehearse
-from sfumato.engines.connection import quoted
+from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, fold
 from sfumato.release.harmless import visible

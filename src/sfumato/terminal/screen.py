@@ -11,7 +11,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from sfumato.database import Progress
+from sfumato.engines.engine import Progress
 from sfumato.release.harmless import visible
 
 WIDEST = 96

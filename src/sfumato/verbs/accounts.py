@@ -64,7 +64,7 @@ def _account(policy: "Policy", analyst: str | None, every: bool) -> str:
 
 def _source_changed(policy: "Policy") -> str:
     """Return what the owner is told about the source; nothing where it is as it was."""
-    from sfumato.engines.registration import has_changed
+    from sfumato.engines.opening import has_changed
     from sfumato.release.reports import AWAY, CHANGED
 
     if policy.sealed is not None or policy.source.path is None:

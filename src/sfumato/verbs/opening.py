@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sfumato.database import Database, Progress
+    from sfumato.database import Database
+    from sfumato.engines.engine import Progress
 
 
 @contextmanager

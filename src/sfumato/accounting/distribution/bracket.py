@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.accounting.distribution import contour, curves, grid, lattice
 from sfumato.accounting.distribution.cells import Cell, Cover
 from sfumato.accounting.distribution.closed_form import (
-    gaussian_delta,
+    gaussian_delta_bounds,
     integer_laplace_delta,
     laplace_delta,
     range_delta,
@@ -23,12 +23,12 @@ from sfumato.accounting.distribution.mixture import mixture, tail
 from sfumato.accounting.distribution.reduction import (
     View,
     above,
+    all_vectors_listed,
     allowed,
     below,
     covered,
     elementary,
     every_vector,
-    listed,
     repeated_vectors,
     smoothed,
     without_tiny,
@@ -160,7 +160,7 @@ class Gaussians:
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return bounds from the closed form."""
-        return gaussian_delta(self.mu_squared, epsilon)
+        return gaussian_delta_bounds(self.mu_squared, epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class Greatest:
 class Gridded:
     """A composition with sampled or parallel events, convolved on a grid of losses."""
 
-    prepared: grid.Prepared
+    prepared: grid.PreparedGrid
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return bounds from the circumscribed and the inscribed polygon."""
@@ -232,7 +232,7 @@ class Drawn:
         low = max(max(curve.infinite, self._reached(curve, epsilon)) for curve in self.directions)
         return low, max(float(curve.above(at)[0]) for curve in self.directions)
 
-    def _reached(self, curve: curves.Curve, epsilon: float) -> float:
+    def _reached(self, curve: curves.PairCurve, epsilon: float) -> float:
         return float(curve.below(np.array([epsilon]))[0][0]) if epsilon <= FURTHEST else 0.0
 
 
@@ -300,7 +300,7 @@ def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> t
         if least == parts:
             return gridded, gridded
         return [(Later(cache(partial(_gridded, least, delta, epsilon))), 0.0)], gridded
-    if listed(parts) and len(parts) == 1:
+    if all_vectors_listed(parts) and len(parts) == 1:
         each = [_on_lattice(view, delta, epsilon) for view in every_vector(parts)]
         if each and None not in each:
             greatest: Slacked = [(Greatest(tuple(curve for curve in each if curve)), 0.0)]
@@ -315,7 +315,7 @@ def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> t
         for direction, curves_there in ((1, lowers), (-1, uppers)):
             if (view := smoothed(parts, direction)) is not None:
                 curves_there.append((_curve(view, delta, epsilon), view.slack))
-    if listed(parts):
+    if all_vectors_listed(parts):
         uppers.append((_on_lattice(covered(parts), delta, epsilon) or _gridded(parts, delta, epsilon), 0.0))
         same = [_on_lattice(view, delta, epsilon) for view in repeated_vectors(parts)]
         lowers += [(curve, 0.0) for curve in same if curve]
@@ -323,11 +323,11 @@ def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> t
 
 
 def _gridded(parts: Mapping[Event, int], delta: float, epsilon: float | None, *, refined: bool = True) -> Gridded:
-    return Gridded(grid.prepare(tuple(parts.items()), delta, epsilon, refined=refined))
+    return Gridded(grid.prepared_grid(tuple(parts.items()), delta, epsilon, refined=refined))
 
 
 def _on_lattice(view: View, delta: float, epsilon: float | None) -> Curve | None:
-    return lattice.convolved(view.parts, delta, epsilon)
+    return lattice.exact_lattice(view.parts, delta, epsilon)
 
 
 def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
@@ -346,7 +346,7 @@ def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
             return OneRange(losses.largest())
         case [(LaplaceNoise(steps, scale, _), 1)] if steps < _COUNTED and _COUNTED > scale > 1 / _COUNTED:
             return OneIntegerLaplace(steps, float(1 / scale))
-    exact = lattice.convolved(view.parts, delta, epsilon) or lattice.enumerated(view.parts)
+    exact = lattice.exact_lattice(view.parts, delta, epsilon) or lattice.enumerated(view.parts)
     if exact is not None:
         return exact
     return contour.for_delta(losses, delta) if epsilon is None else contour.for_epsilon(losses, epsilon)

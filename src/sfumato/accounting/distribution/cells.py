@@ -21,14 +21,14 @@ from sfumato.accounting.distribution.curves import (
     Anchors,
     Bracketed,
     Closed,
-    Curve,
     Floats,
     Line,
-    atoms,
+    PairCurve,
+    atomic_curve,
     worst,
 )
 from sfumato.accounting.distribution.grid_sum import Composition, Summed
-from sfumato.accounting.distribution.tilted_fft import Law, prepare
+from sfumato.accounting.distribution.tilted_fft import Law, tilted_law
 from sfumato.accounting.event import Event
 
 _FEW, _MOST_VECTORS = 4, 64
@@ -92,7 +92,7 @@ def typical(norm: int) -> tuple[tuple[int, ...], ...]:
 
 
 @lru_cache(maxsize=64)
-def curve(vector: tuple[int, ...], sigma_squared: Fraction) -> Curve:
+def curve(vector: tuple[int, ...], sigma_squared: Fraction) -> PairCurve:
     """Return the curve of one vector, by several tilts of its exact law."""
     norm = sum(shift * shift for shift in vector)
     unit, half = float(1 / sigma_squared), float(Fraction(norm) / (2 * sigma_squared))
@@ -100,7 +100,7 @@ def curve(vector: tuple[int, ...], sigma_squared: Fraction) -> Curve:
     exponent = _REACH**2 / 2 + 2 * _REACH / math.sqrt(float(sigma_squared)) + 2 / float(sigma_squared)
     tilts = []
     for target in _TARGETS:
-        law = prepare(laws, unit, target, mass_error=ROUNDOFF * (32 + 4 * exponent))
+        law = tilted_law(laws, unit, target, mass_error=ROUNDOFF * (32 + 4 * exponent))
         below = convolved(law, half, 0.0)
         tilts.append(Composition(replace(below, infinite=len(vector) * _BEYOND), below))
     both = tuple(tilts)
@@ -153,7 +153,7 @@ class Lifted:
 
 
 @lru_cache(maxsize=32)
-def greatest(norm: int, sigma_squared: Fraction) -> Curve:
+def greatest(norm: int, sigma_squared: Fraction) -> PairCurve:
     """Return, above, the curve of `cover` (folded at t = 0, as each vector's is), and below, one vector's."""
     if len(vectors(norm)) == 1:
         return curve(vectors(norm)[0], sigma_squared)
@@ -162,5 +162,5 @@ def greatest(norm: int, sigma_squared: Fraction) -> Curve:
     first, masses, infinite = cover(norm, sigma_squared)
     losses = (norm + 2 * (first + np.arange(len(masses)))) / (2 * float(sigma_squared))
     one = worst(tuple(curve(vector, sigma_squared) for vector in typical(norm))).chosen
-    above = Lifted(atoms(losses, masses, np.full(len(masses), 4 * SPECIAL), None), infinite, one.anchors)
+    above = Lifted(atomic_curve(losses, masses, np.full(len(masses), 4 * SPECIAL), None), infinite, one.anchors)
     return Bracketed((above,), (one,))

@@ -9,7 +9,7 @@ from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
 _SPECIAL = 2.0**-46  # scipy's erfcx and ndtr are taken to be this close, relatively: 128 units of roundoff
 
 
-def gaussian_delta(mu_squared: float, epsilon: float) -> tuple[float, float]:
+def gaussian_delta_bounds(mu_squared: float, epsilon: float) -> tuple[float, float]:
     """Return bounds on Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), for a float within u of mu^2.
 
     Both terms are e^(-a^2/2) times a Mills ratio, a = mu/2 - epsilon/mu, so that only the ratios are subtracted.

@@ -76,7 +76,7 @@ class Mixture:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MomentTable:
     """Moments at c + i j spacing (j = 0, 1, …) and at some real points: enough for delta at every epsilon."""
 
     c: float
@@ -130,7 +130,7 @@ class Table:
             above = min(above, _series(-(d - c) * period) * math.exp(min(700.0, log - d * epsilon)))
         return (below + above) * (1 + 1e-9)
 
-    def plus(self, more: Mixture) -> "Table":
+    def plus(self, more: Mixture) -> "MomentTable":
         """Return the table of these losses and more; the nodes stay, and a further factor only shrinks what is cut."""
         logs, doubts = more.on_line(self.c, self.spacing * np.arange(len(self.logs), dtype=np.float64))
         real_logs, real_doubts = more.on_axis(self.real_points)
@@ -143,7 +143,7 @@ class Table:
         )
 
 
-def _table(frame: Table, logs: Complexes, doubts: Floats, real_logs: Floats, largest: float) -> Table:
+def _table(frame: MomentTable, logs: Complexes, doubts: Floats, real_logs: Floats, largest: float) -> MomentTable:
     """Return the table on the nodes of `frame` with these moments."""
     heights = frame.spacing * np.arange(len(logs))
     z = frame.c + 1j * heights
@@ -174,7 +174,7 @@ def _series(log_ratio: float) -> float:
     return math.exp(log_ratio) / -math.expm1(log_ratio) if log_ratio < -1e-9 else math.inf
 
 
-def for_delta(mixture: Mixture, delta: float) -> Table:
+def for_delta(mixture: Mixture, delta: float) -> MomentTable:
     """Lay the nodes for the epsilon at which delta(epsilon) is about `delta`."""
     log_delta = math.log(max(delta, 1e-300))
 
@@ -186,7 +186,7 @@ def for_delta(mixture: Mixture, delta: float) -> Table:
     return _lay(mixture, math.exp(log_c), max(0.0, bound(log_c)))
 
 
-def for_epsilon(mixture: Mixture, epsilon: float) -> Table:
+def for_epsilon(mixture: Mixture, epsilon: float) -> MomentTable:
     """Lay the nodes for this epsilon."""
 
     def height(log_c: float) -> float:
@@ -196,7 +196,7 @@ def for_epsilon(mixture: Mixture, epsilon: float) -> Table:
     return _lay(mixture, math.exp(minimise(height, math.log(1e-4), math.log(1e7), steps=14)), epsilon)
 
 
-def _lay(mixture: Mixture, c: float, epsilon: float) -> Table:
+def _lay(mixture: Mixture, c: float, epsilon: float) -> MomentTable:
     base = mixture.log_mgf(c)
     step = 0.05 * c
     curvature = (mixture.log_mgf(c + step) + mixture.log_mgf(c - step) - 2 * base) / step**2
@@ -212,7 +212,7 @@ def _lay(mixture: Mixture, c: float, epsilon: float) -> Table:
     places, omitted = cut(mixture.families, mixture.mu_squared, c, spacing, 1 / width)
     count, left_out = _length(mixture, places, omitted, tolerance, c, spacing)
     logs, node_doubts = mixture.on_line(c, spacing * np.arange(count + 1, dtype=np.float64))
-    frame = Table(
+    frame = MomentTable(
         c, spacing, logs, node_doubts, points, real_logs, left_out, reach, base, np.zeros((1, 1), complex), 0.0, 0.0
     )
     return _table(frame, logs, node_doubts, real_logs, reach)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import signal
 
 from sfumato.accounting.distribution.curves import ROUNDOFF, Floats, Line
-from sfumato.accounting.distribution.tilted_fft import Prepared
+from sfumato.accounting.distribution.tilted_fft import TiltedLaw
 
 _STRIDE = 16
 
@@ -78,7 +78,7 @@ class Convolved:
         return index, line, scale, mass
 
 
-def convolved(law: Prepared, offset: float, infinite: float) -> Convolved:
+def convolved(law: TiltedLaw, offset: float, infinite: float) -> Convolved:
     """Sum a convolved law from above, for epsilon >= 0; `offset` moves its losses, `infinite` lies at infinity."""
     theta, unit = law.theta, law.unit
     # Points before the window, whose own mass is part of `spill`: from them delta is known below the window, too.

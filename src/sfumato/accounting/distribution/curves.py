@@ -31,7 +31,7 @@ SPECIAL = 2.0**-47
 """Assumed relative error of exp, expm1, log1p, and of log_ndtr relative to 1 + |log|; tests/accounting/test_grid.py."""
 
 
-class Curve(Protocol):
+class PairCurve(Protocol):
     """Both sides of the curve of one pair of laws, at slopes e^t."""
 
     @property
@@ -197,7 +197,7 @@ def concentrated(rho: float) -> Closed:
     return Closed(formula)
 
 
-def atoms(losses: Floats, masses: Floats, errors: Floats, anchors: Anchors | None) -> Closed:
+def atomic_curve(losses: Floats, masses: Floats, errors: Floats, anchors: Anchors | None) -> Closed:
     """Return the curve of a symmetric pair with these losses, probabilities under P and their relative errors."""
     order = np.argsort(-losses)
     descending = losses[order]
@@ -236,7 +236,7 @@ def cumulative(values: Floats) -> Floats:
 class Scaled:
     """A curve known by a nearby one, whose P and Q are within e^(±eta) of it: proofs/pld_grid.md, step 8."""
 
-    near: Curve
+    near: PairCurve
     eta: float
     anchors: Anchors | None = None
     infinite: float = 0.0
@@ -263,7 +263,7 @@ class Mixed:
     """
 
     rate: float
-    inner: Curve
+    inner: PairCurve
     backward: bool
 
     @property
@@ -344,7 +344,7 @@ class Mixed:
 class Failing:
     """The inner event, except with probability delta (a float within u of it), when P and Q do not overlap."""
 
-    inner: Curve
+    inner: PairCurve
     delta: float
 
     @property
@@ -376,8 +376,8 @@ class Failing:
 class Bracketed:
     """One pair known in several ways: the least upper bound holds, and the best set may be named at each slope."""
 
-    uppers: tuple[Curve, ...]
-    lowers: tuple[Curve, ...]
+    uppers: tuple[PairCurve, ...]
+    lowers: tuple[PairCurve, ...]
 
     @property
     def infinite(self) -> float:
@@ -405,8 +405,8 @@ class Bracketed:
 class Worst:
     """Any one of these pairs, unknown which: above, the greatest curve; below, one member, `chosen`."""
 
-    members: tuple[Curve, ...]
-    chosen: Curve
+    members: tuple[PairCurve, ...]
+    chosen: PairCurve
 
     @property
     def infinite(self) -> float:
@@ -427,7 +427,7 @@ class Worst:
         return self.chosen.below(t)
 
 
-def worst(members: tuple[Curve, ...]) -> Worst:
+def worst(members: tuple[PairCurve, ...]) -> Worst:
     """Return the worst of these pairs; below, the member that costs most at small delta stands for all of them."""
     scale = np.geomspace(1e-9, 1e6, 300)
     return Worst(members, max(members, key=lambda curve: float(np.minimum(curve.below(scale)[0], 1e-6).sum())))

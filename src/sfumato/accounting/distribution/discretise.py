@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.accounting.distribution.curves import FURTHEST, ROUNDOFF, SPECIAL, Curve, Floats, Line
+from sfumato.accounting.distribution.curves import FURTHEST, ROUNDOFF, SPECIAL, Floats, Line, PairCurve
 
 _ROUNDS = 60
 
@@ -47,7 +47,7 @@ class LatticeLaw:
         return max(0.0, float(self.masses.sum()) + self.infinite - 1.0) + rounding
 
 
-def law_above(curve: Curve, cut: Cut) -> LatticeLaw:
+def law_above(curve: PairCurve, cut: Cut) -> LatticeLaw:
     """Return a law on the lattice and at infinity whose curve lies nowhere below `curve`."""
     points = cut.points
     values = np.minimum(curve.above(points - 4 * ROUNDOFF * np.abs(points)), 1.0)
@@ -59,7 +59,7 @@ def law_above(curve: Curve, cut: Cut) -> LatticeLaw:
     return LatticeLaw(survival[:-1] - survival[1:], cut.first, float(survival[-1]), cut.offset)
 
 
-def law_below(curve: Curve, cut: Cut) -> LatticeLaw:
+def law_below(curve: PairCurve, cut: Cut) -> LatticeLaw:
     """Return a law on the lattice and at infinity whose curve lies nowhere above `curve`."""
     # Beyond FURTHEST, e^t and Q(E) leave the range of floats: such losses count as FURTHEST, which is below them.
     cut = Cut(cut.unit, cut.offset, cut.first, min(cut.last, math.floor((FURTHEST - cut.offset) / cut.unit) - 1))
@@ -109,7 +109,7 @@ def _everything(cut: Cut) -> Floats:
     return heights - 8 * ROUNDOFF * (np.abs(heights) + np.abs(cut.points))
 
 
-def _at_ends(curve: Curve, cut: Cut, tangents: Tangents) -> Tangents:
+def _at_ends(curve: PairCurve, cut: Cut, tangents: Tangents) -> Tangents:
     """Touch the curve at the left end of cells whose line falls below 1 - x, at the right end if below the floor.
 
     Extreme losses that have probability lie at such ends: there the line meets 1 - x, or the floor, exactly.

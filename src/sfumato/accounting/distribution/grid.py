@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.accounting.distribution import cells, curves
-from sfumato.accounting.distribution.curves import SPECIAL, Bracketed, Closed, Curve, Failing, Mixed, Scaled, worst
+from sfumato.accounting.distribution.curves import SPECIAL, Bracketed, Closed, Failing, Mixed, PairCurve, Scaled, worst
 from sfumato.accounting.distribution.grid_sum import COARSE, FINE, USUAL, Composition, Curves, Summed, composition
 from sfumato.accounting.event import (
     Approximate,
@@ -36,7 +36,7 @@ from sfumato.accounting.event import (
 from sfumato.errors import UnsupportedEvent
 
 Parts = tuple[tuple[Event, int], ...]
-Directions = tuple[Curve, Curve]
+Directions = tuple[PairCurve, PairCurve]
 """The curve when a person is removed (with, without them) and when one is added; the same object if symmetric."""
 
 _ATOMS = 250_000  # variance of integer Gaussian noise up to which its atoms are listed one by one
@@ -45,7 +45,7 @@ _INNER_TARGETS = (0.3, 1e-3, 1e-8, 1e-16)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedGrid:
     """A composition, convolved in each direction that differs."""
 
     directions: tuple[Composition, ...]
@@ -56,7 +56,7 @@ class Prepared:
         return max((low for low, _ in bounds), default=0.0), max((high for _, high in bounds), default=0.0)
 
 
-def prepare(parts: Parts, delta: float, epsilon: float | None = None, *, refined: bool = True) -> Prepared:
+def prepared_grid(parts: Parts, delta: float, epsilon: float | None = None, *, refined: bool = True) -> PreparedGrid:
     """Convolve all parts, sharpest where delta(epsilon) is about `delta`, or at `epsilon` if it is given.
 
     Sharpness is all that `delta`, `epsilon` and `refined` decide here: the bounds hold at every epsilon.
@@ -65,7 +65,7 @@ def prepare(parts: Parts, delta: float, epsilon: float | None = None, *, refined
     widenings = [USUAL if len(sides) == 1 or not refined else COARSE] * len(sides)
     composed = [composition(side, delta, epsilon, w) for side, w in zip(sides, widenings, strict=True)]
     if not refined:  # releases known by a bound keep both sides apart, however fine the lattice
-        return Prepared(tuple(composed))
+        return PreparedGrid(tuple(composed))
     steps = (USUAL, FINE) if epsilon is None else (FINE,)  # delta moves more than epsilon does
     for _ in range(len(sides) * len(steps)):
         leader, width = _leader(composed, delta, epsilon)
@@ -73,7 +73,7 @@ def prepare(parts: Parts, delta: float, epsilon: float | None = None, *, refined
         if width <= _ENOUGH or finer is None:  # a direction that does not lead is known well enough
             break
         composed[leader], widenings[leader] = composition(sides[leader], delta, epsilon, finer), finer
-    return Prepared(tuple(composed))
+    return PreparedGrid(tuple(composed))
 
 
 def _sides(parts: Parts) -> list[Curves]:
@@ -108,7 +108,7 @@ def _crossing(composed: Composition, side: int, delta: float) -> float:
     return high
 
 
-def delta_bounds(parts: Parts, epsilon: float, delta: float) -> tuple[float, float]:
+def grid_delta_bounds(parts: Parts, epsilon: float, delta: float) -> tuple[float, float]:
     """Return certified bounds on delta(epsilon) of the composition of each event, `times` times.
 
     >>> sampled = PoissonSampled(Fraction(1, 100), RealGaussianNoise(1, 1, Neighbours.ADD_REMOVE))
@@ -116,7 +116,7 @@ def delta_bounds(parts: Parts, epsilon: float, delta: float) -> tuple[float, flo
     >>> lower < upper < lower * 1.001
     True
     """
-    return prepare(parts, delta, epsilon).delta_bounds(epsilon)
+    return prepared_grid(parts, delta, epsilon).delta_bounds(epsilon)
 
 
 def _grouped(parts: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
@@ -194,7 +194,7 @@ def _composed(event: Event) -> Directions:
     return forward, forward if ahead is back else Summed(back, ahead)
 
 
-def _curve(event: Event) -> Curve:
+def _curve(event: Event) -> PairCurve:
     match event:
         case RealGaussianNoise(sensitivity_squared, sigma_squared, _):
             return curves.gaussian(math.sqrt(sensitivity_squared / sigma_squared))
@@ -221,19 +221,19 @@ def _curve(event: Event) -> Curve:
 def _response(epsilon: float, categories: int) -> Closed:
     share = 1 / (math.exp(epsilon) + categories - 1)
     masses = np.array([math.exp(epsilon) * share, (categories - 2) * share, share])
-    return curves.atoms(
+    return curves.atomic_curve(
         np.array([epsilon, 0.0, -epsilon]), masses, np.full(3, SPECIAL * (1 + epsilon)), (-epsilon, epsilon, 2)
     )
 
 
-def _integer_gaussian(norm: int, sigma_squared: Fraction) -> Curve:
+def _integer_gaussian(norm: int, sigma_squared: Fraction) -> PairCurve:
     variance = float(sigma_squared)
     if norm == 1 and variance <= _ATOMS:
         return _one_cell(1, variance)
     if cells.listed(norm, sigma_squared):  # every vector, exactly
         return cells.greatest(norm, sigma_squared)
     rho = norm / (2 * variance)
-    uppers: list[Curve] = [curves.concentrated(rho * (1 + SPECIAL))]  # integer noise too is rho-zCDP [CKS20, Thm 4]
+    uppers: list[PairCurve] = [curves.concentrated(rho * (1 + SPECIAL))]  # integer noise too is rho-zCDP [CKS20, Thm 4]
     for blur in _blurs(norm):
         if blur < variance:
             eta = _eta(norm, _ripple(blur), _ripple(variance))
@@ -242,9 +242,9 @@ def _integer_gaussian(norm: int, sigma_squared: Fraction) -> Curve:
     return Bracketed(tuple(uppers), (_below_integer_gaussian(norm, variance),))
 
 
-def _below_integer_gaussian(sensitivity_squared: int, variance: float) -> Curve:
+def _below_integer_gaussian(sensitivity_squared: int, variance: float) -> PairCurve:
     """Return the curve of one vector within the sensitivity: in one cell exactly, or in four cells nearly."""
-    lowers: list[Curve] = [_one_cell(math.isqrt(sensitivity_squared), variance)] if variance <= _ATOMS else []
+    lowers: list[PairCurve] = [_one_cell(math.isqrt(sensitivity_squared), variance)] if variance <= _ATOMS else []
     for blur in _blurs(4):  # every integer is a sum of four squares [Lagrange]
         eta = _eta(4, _ripple(variance * blur / (variance + blur)), _ripple(variance))
         if math.isfinite(eta):
@@ -263,7 +263,7 @@ def _one_cell(shift: int, variance: float) -> Closed:
     losses = (shift * shift - 2 * shift * z) / (2 * variance)
     step = shift * shift / (2 * variance)
     errors = SPECIAL / 8 * (1 + exponents / 4)
-    return curves.atoms(losses, weights / total, errors, (-step, step, shift))
+    return curves.atomic_curve(losses, weights / total, errors, (-step, step, shift))
 
 
 def _blurs(cells: int) -> list[float]:

@@ -11,12 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.accounting.distribution.convolved import Convolved, convolved
-from sfumato.accounting.distribution.curves import ROUNDOFF, Anchors, Curve, Floats, Line, folded_above, folded_below
+from sfumato.accounting.distribution.curves import (
+    ROUNDOFF,
+    Anchors,
+    Floats,
+    Line,
+    PairCurve,
+    folded_above,
+    folded_below,
+)
 from sfumato.accounting.distribution.discretise import Cut, LatticeLaw, law_above, law_below
-from sfumato.accounting.distribution.tilted_fft import Law, Prepared, minimise, prepare
+from sfumato.accounting.distribution.tilted_fft import Law, TiltedLaw, minimise, tilted_law
 from sfumato.errors import UnsupportedEvent
 
-Curves = Sequence[tuple[Curve, int]]
+Curves = Sequence[tuple[PairCurve, int]]
 
 USUAL, COARSE, FINE = 1.5e-5, 6e-5, 3e-6
 """Shares of epsilon that the lattice may add."""
@@ -43,7 +51,7 @@ class Composition:
 
 
 @dataclass(frozen=True, slots=True)
-class Lattice:
+class Cutting:
     """How fine each curve is cut, from where to where, and which loss of each must be met."""
 
     unit: float
@@ -139,11 +147,11 @@ def _offset(laws: Sequence[LatticeLaw], curves: Curves, direction: int) -> float
     return total + direction * 4 * ROUNDOFF * math.fsum(times * abs(law.offset) for law, (_, times) in pairs)
 
 
-def _fitted(laws: list[Law], unit: float, target: float) -> Prepared | None:
+def _fitted(laws: list[Law], unit: float, target: float) -> TiltedLaw | None:
     # A lighter tilt than the best costs a few digits of sixteen and keeps heavy tails out of the window.
     for lighter in (1e2, 1e4, 1e6):
         try:
-            return prepare(laws, unit, min(0.1, lighter * target), mass_error=4 * ROUNDOFF)
+            return tilted_law(laws, unit, min(0.1, lighter * target), mass_error=4 * ROUNDOFF)
         except UnsupportedEvent:  # more points than memory allows
             continue
     return None
@@ -173,7 +181,7 @@ def _any_infinite(laws: Sequence[LatticeLaw], curves: Curves) -> float:
     )
 
 
-def _choose(curves: Curves, delta: float, epsilon: float | None, widening: float) -> tuple[Lattice, float]:
+def _choose(curves: Curves, delta: float, epsilon: float | None, widening: float) -> tuple[Cutting, float]:
     """Choose unit and ranges from a pilot: losses on a logarithmic scale, cumulants under the tilt; and guess delta."""
     total = sum(times for _, times in curves)
     if epsilon is not None:  # the tail that may be cut off depends on delta, so that is guessed first
@@ -190,7 +198,7 @@ def _choose(curves: Curves, delta: float, epsilon: float | None, widening: float
     unit = min(unit, max(_FINENESS * scale, span / _POINTS))
     unit = max(unit, _FINEST * scale / math.sqrt(total), span / _MOST_POINTS[widening], 1e-14)
     unit, met = _aligned(unit, curves)
-    return Lattice(unit, tuple((float(losses[0]), float(losses[-1])) for losses, _, _ in pilots), met), delta
+    return Cutting(unit, tuple((float(losses[0]), float(losses[-1])) for losses, _, _ in pilots), met), delta
 
 
 def _aligned(unit: float, curves: Curves) -> tuple[float, tuple[float, ...]]:
@@ -224,7 +232,7 @@ def _pilots(curves: Curves, tail: float) -> list[tuple[Floats, Floats, int]]:
     return [(*_pilot(curve, tail, max(1e-8 / total, 1e-15)), times) for curve, times in curves]
 
 
-def _pilot(curve: Curve, tail: float, gap: float) -> tuple[Floats, Floats]:
+def _pilot(curve: PairCurve, tail: float, gap: float) -> tuple[Floats, Floats]:
     """Connect the dots on a logarithmic scale, from where almost nothing lies below to almost nothing above."""
     right = np.minimum(curve.above(_SCALE), 1.0)
     left = (np.minimum(curve.above(-_SCALE), 1.0) + curve.below(-_SCALE)[0]) / 2

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.accounting.distribution import cells
 from sfumato.accounting.distribution.cells import Cell, Cover, Parts
-from sfumato.accounting.distribution.tilted_fft import ROUNDOFF, Floats, Prepared, prepare
+from sfumato.accounting.distribution.tilted_fft import ROUNDOFF, Floats, TiltedLaw, tilted_law
 from sfumato.accounting.event import Event, GaussianNoise, LaplaceNoise, Pure, RandomizedResponse
 from sfumato.errors import UnsupportedEvent
 
@@ -96,7 +96,7 @@ def _gaussian(shift: int, sigma_squared: Fraction) -> Atoms:
 class Lattice:
     """A convolution on one unit; the loss is `start` plus what was convolved."""
 
-    prepared: Prepared
+    prepared: TiltedLaw
     start: Fraction
     infinite: float = 0.0
 
@@ -128,7 +128,7 @@ class Listed:
         return lower * (1 - doubt), min(1.0, upper * (1 + doubt))
 
 
-def convolved(parts: Parts, target: float, epsilon: float | None = None) -> Lattice | None:
+def exact_lattice(parts: Parts, target: float, epsilon: float | None = None) -> Lattice | None:
     """Return the exact composition on the common unit, or None where there is none that memory and time allow."""
     laws = _laws(parts)
     if laws is None:
@@ -152,7 +152,7 @@ def convolved(parts: Parts, target: float, epsilon: float | None = None) -> Latt
     error = sum(times * law.error for law, times in laws) / sum(times for _, times in laws)
     shifted = None if epsilon is None else float(Fraction(epsilon) - start)
     try:
-        return Lattice(prepare(masses, float(unit), target, shifted, error), start, _infinite(laws))
+        return Lattice(tilted_law(masses, float(unit), target, shifted, error), start, _infinite(laws))
     except UnsupportedEvent:  # the window grew beyond the estimate: another engine answers
         return None
 

@@ -287,7 +287,7 @@ def smoothed(parts: Mapping[Event, int], direction: int) -> View | None:
     return View(pile.parts, slack * (1 + _OUTWARD), by_moments=False) if found else None
 
 
-def listed(parts: Mapping[Event, int]) -> bool:
+def all_vectors_listed(parts: Mapping[Event, int]) -> bool:
     """Tell whether integer Gaussian noise of many vectors occurs, and for each such event all of them can be tried."""
     wide = [event for event in parts if isinstance(event, GaussianNoise) and event.sensitivity_squared > 3]
     return bool(wide) and all(cells.listed(event.sensitivity_squared, event.sigma_squared) for event in wide)

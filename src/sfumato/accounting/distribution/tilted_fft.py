@@ -34,7 +34,7 @@ _SMOOTH = 0.3  # change of the tilt's exponent from one such point to the next
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class TiltedLaw:
     """A convolved, tilted law: `masses[i]` is the tilted probability of the loss `(first + i) * unit`."""
 
     masses: Floats
@@ -84,12 +84,12 @@ def convolved_delta(
     `infinite` is the mass at +infinity to add (0 if there is none). `target` guesses delta(epsilon) and only chooses
     the tilt: a wrong guess widens the bounds and breaks nothing. `mass_error` bounds the relative error of each mass.
     """
-    return prepare(masses, unit, target, epsilon=epsilon, mass_error=mass_error).delta(epsilon, infinite)
+    return tilted_law(masses, unit, target, epsilon=epsilon, mass_error=mass_error).delta(epsilon, infinite)
 
 
-def prepare(
+def tilted_law(
     masses: Sequence[Law], unit: float, target: float, epsilon: float | None = None, mass_error: float = 0.0
-) -> Prepared:
+) -> TiltedLaw:
     """Convolve laws on the lattice of `unit`, tilted for the epsilon at which delta is about `target`.
 
     A given `epsilon` chooses the tilt instead of `target`. Theorem: proofs/pld_lattice.md
@@ -97,7 +97,7 @@ def prepare(
     laws = [_trimmed(law) for law in masses]
     laws = [law for law in laws if law[2] > 0]
     if any(not len(law[0]) for law in laws):  # a law without mass: so is the sum
-        return Prepared(np.zeros(1), 0, unit, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        return TiltedLaw(np.zeros(1), 0, unit, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
     logged = _logged(laws, unit)
     rough = [_thinned(law) for law in logged]
     theta = _tilt(rough, target, epsilon)
@@ -120,7 +120,7 @@ def prepare(
     spill += 1e-290 * sum(len(law) * times for law, _, times in laws)  # masses that underflowed
     relative = math.expm1(min(50.0, relative * 1.01))
     convolved = np.maximum(convolved[: stop - start + 1], 0.0)  # what was wrapped beyond `stop` is part of `spill`
-    return Prepared(convolved, start, unit, theta, log_scale, pointwise, spill, relative, high)
+    return TiltedLaw(convolved, start, unit, theta, log_scale, pointwise, spill, relative, high)
 
 
 def _trimmed(law: Law) -> Law:

@@ -1,0 +1,108 @@
+"""One build of a bounded copy in DuckDB: the source, the database `stage` of what is thrown away, and `copy`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from sfumato.engines.duckdb.column import READING
+from sfumato.engines.duckdb.connection import COPY, STAGE, execute
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.duckdb.source import SourceTable
+from sfumato.engines.engine import Progress
+from sfumato.engines.sql.column import Kind, Part, Reading, Stored
+from sfumato.engines.sql.copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.names import quoted
+from sfumato.policy.policy import Column, ColumnType, Policy, Table, fold
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Build:
+    """One build under way: a connection with `copy` and `stage` attached, the source's schema, the salt."""
+
+    connection: duckdb.DuckDBPyConnection
+    policy: Policy
+    sources: dict[str, SourceTable]
+    salt: bytes
+    read: Mapping[str, int]
+    """How many rows each table of the source has, by those who count them without reading them: see `loading`."""
+    dialect: Dialect = DUCKDB
+    reading: Reading = READING
+    salt_sql: str = "$salt"
+    """A parameter: nothing that is logged or fails here holds its value."""
+
+    def source(self, name: str) -> SourceTable:
+        """Return the source's table of this name."""
+        return next(source for known, source in self.sources.items() if fold(known) == fold(name))
+
+    def parts(self, table: str) -> Sequence[Part]:
+        """Return the rows of a table of the source, those together that are stored alike."""
+        return self.source(table).parts
+
+    def stage(self, name: str) -> str:
+        """Return how an intermediate table is named."""
+        return f"{STAGE}.{name}"
+
+    def kept(self, table: str) -> str:
+        """Return how a table of the copy is named."""
+        return f"{COPY}.main.{quoted(table)}"
+
+    def make(self, relation: str, query: str, *, salted: bool = False) -> None:
+        """Write the rows of a query, in its order, into a new table; `salted`: the query holds `salt_sql`."""
+        self._run(f"CREATE TABLE {relation} AS {query}", salted)
+
+    def append(self, relation: str, query: str, *, salted: bool = False) -> None:
+        """Write the rows of a query into a table that there is."""
+        self._run(f"INSERT INTO {relation} {query}", salted)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query about the build itself."""
+        return execute(self.connection, query)
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Throw intermediate tables away that there may be."""
+        for name in names:
+            execute(self.connection, f"DROP TABLE IF EXISTS {self.stage(name)}")
+
+    def _run(self, statement: str, salted: bool) -> None:
+        execute(self.connection, statement, {"salt": self.salt.hex()} if salted else None)
+
+
+def build_table(build: Build, table: Table, progress: Progress) -> CopiedTable:
+    """Write one table of the copy."""
+    if table.public:
+        progress("copy", table.name)
+        return _public(build, table)
+    return bounded_table(build, table, progress)
+
+
+def _public(build: Build, table: Table) -> CopiedTable:
+    source = build.source(table.name)
+    stored_columns = {fold(name): stored for name, stored in source.columns}
+    columns = [(name, stored.sql) for name, stored in source.columns]
+    if table.columns:
+        columns = [(column.name, _as_declared(column, stored_columns[fold(column.name)])) for column in table.columns]
+    names = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
+    target = build.kept(table.name)
+    build.make(target, f"SELECT {names} FROM {source.relation}")  # noqa: S608
+    require_all(table, build.read[table.name] == count_rows(build, target))
+    described = build.rows(f"DESCRIBE {target}")
+    return CopiedTable(table.name, tuple(CopiedColumn(name, kind) for name, kind, *_ in described), None)
+
+
+_PUBLIC_TYPES = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+    ColumnType.TEXT: "VARCHAR",
+}
+
+
+def _as_declared(column: Column, stored: Stored) -> str:
+    """Return a public value as it is; text of a CSV file is read as what it was declared."""
+    if stored.kind is not Kind.RAW:
+        return stored.sql
+    return f"TRY_CAST({stored.sql} AS {_PUBLIC_TYPES.get(column.type, 'DOUBLE')})"

@@ -1,0 +1,103 @@
+"""DuckDB connections without extensions, network or other files, whose failures all read the same."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.names import literal
+from sfumato.errors import EngineFailed
+
+COPY = "copy"
+"""The name under which the bounded copy is attached."""
+STAGE = "stage"
+"""The name under which the database of intermediate results is attached; it is thrown away."""
+
+Connection = duckdb.DuckDBPyConnection
+"""For those who hold one and leave the driver to this room."""
+Parameters = Sequence[object] | Mapping[str, object]
+_PATTERNS = {"*": "[*]", "?": "[?]", "[": "[[]"}
+_PART = 10_000
+_FAILURES = (duckdb.Error, MemoryError, OSError, OverflowError)
+
+
+def execute(
+    connection: duckdb.DuckDBPyConnection, statement: str, parameters: Parameters | None = None
+) -> list[tuple[Any, ...]]:
+    """Run one statement and return its rows; a failure is one fixed sentence.
+
+    The engine's own words may hold a value, a count or a path. The refusal is raised after the handler, so that they
+    are not even in its context.
+    """
+    try:
+        return connection.execute(statement, parameters).fetchall()
+    except (*_FAILURES, RuntimeError):
+        pass
+    raise EngineFailed()
+
+
+def execute_in_parts(connection: duckdb.DuckDBPyConnection, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+    """Run one statement and give its rows some at a time, so that a caller may stop; failures are as in `execute`."""
+    try:
+        connection.execute(statement)
+        while part := connection.fetchmany(_PART):
+            yield part
+        return
+    except (*_FAILURES, RuntimeError):
+        pass
+    raise EngineFailed()
+
+
+def starless(path: Path) -> str:
+    """Return a path in which stars, question marks and brackets mean themselves where the engine looks for patterns."""
+    return "".join(_PATTERNS.get(character, character) for character in str(path))
+
+
+def closed_connection(
+    allowed: Sequence[Path], limits: Limits, temporary: Path | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Return an in-memory connection that reaches the allowed files and folders and nothing else."""
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_community_extensions": False,
+        "allow_persistent_secrets": False,
+        "memory_limit": limits.memory,
+        "preserve_insertion_order": False,  # else memory grows with the table
+        "temp_directory": "" if temporary is None else str(temporary),
+    }
+    if limits.threads is not None:
+        settings["threads"] = limits.threads
+    # what is asked for is compared before patterns are resolved and after
+    folders = [literal(f"{name}/") for path in allowed if path.is_dir() for name in (path, starless(path))]
+    # a database's log is looked for when the database is opened
+    names = [name for path in allowed if not path.is_dir() for name in (path, starless(path), f"{path}.wal")]
+    files = [literal(str(name)) for name in names]
+    connection = _connect(settings)
+    execute(connection, "SET enable_progress_bar = false")
+    execute(connection, f"SET allowed_directories = [{', '.join(folders)}]")
+    execute(connection, f"SET allowed_paths = [{', '.join(files)}]")
+    execute(connection, "SET enable_external_access = false")
+    execute(connection, "SET lock_configuration = true")
+    return connection
+
+
+def _connect(settings: dict[str, str | bool | int | float | list[str]]) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(":memory:", config=settings)
+    except _FAILURES:
+        pass
+    raise EngineFailed()
+
+
+def open_copy(path: Path, limits: Limits, spill: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a connection that can read the bounded copy, as the catalog `copy`, and can do nothing else.
+
+    What does not fit into memory goes to the folder `spill`; without one, the statement fails.
+    """
+    connection = closed_connection([path], limits, spill)
+    execute(connection, f"ATTACH {literal(str(path))} AS {COPY} (READ_ONLY)")
+    execute(connection, f"USE {COPY}")
+    return connection

@@ -1,0 +1,63 @@
+"""The DuckDB engine: plans become statements before anything is charged, and exact, secret integers after."""
+
+from weakref import finalize
+
+from sfumato.analysis.catalog import Catalog
+from sfumato.analysis.flow import Show
+from sfumato.analysis.private_query import PrivateQuery
+from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.catalog_of import catalog_of
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.duckdb.reader import Reader
+from sfumato.engines.duckdb.registration import Registered
+from sfumato.engines.duckdb.tables import DuckDBTables
+from sfumato.engines.engine import Job, Limits
+from sfumato.engines.sql.job import Statements, aggregated, prepared, shown
+from sfumato.engines.sql.public import PublicTables
+from sfumato.planning.plan import Plan
+from sfumato.policy.policy import Policy
+
+SHELF = "memory.main"
+"""Where public rows are kept that were computed once: beside the copy, in memory."""
+
+
+class DuckDB:
+    """One registered source. Threads may share it; in a process that was forked it opens the copy again."""
+
+    catalog: Catalog
+    version: str
+    public: PublicTables
+
+    def __init__(self, policy: Policy, registered: Registered, limits: Limits | None = None) -> None:
+        self._reader = Reader(registered, limits or Limits())
+        tables = DuckDBTables(policy, registered.tables, self._reader.rows)
+        self._public_tables, private = tables.relations()
+        self._tables = {**self._public_tables, **private}
+        self.version = registered.version
+        self.public = PublicTables(self._public_tables, self._reader.rows, DUCKDB, SHELF)
+        self.catalog = catalog_of(policy, tables, self.public)
+
+    def check(self, private: PrivateQuery) -> None:
+        """Accept every question that was analysed: it has a statement here."""
+
+    def prepare(self, plan: Plan) -> Statements:
+        """Return what will be run. No data is read: whatever can be refused is refused here."""
+        self._reader.ready()
+        return prepared(plan, self._tables, self.public, DUCKDB)
+
+    def run(self, job: Job) -> Aggregates:
+        """Return the exact aggregates of a plan that has been charged."""
+        return aggregated(job, self._reader.rows)
+
+    def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
+        """Return the columns of a query that reads public tables alone."""
+        self.public.check(show)
+        return shown(show, self._public_tables, DUCKDB, self._reader.free_rows)
+
+    def close(self) -> None:
+        """Let go of the copy."""
+        self._reader.close()
+
+    def retire(self) -> None:
+        """Let go of the copy when the last question about it is answered: another snapshot has taken its place."""
+        finalize(self, self._reader.close)

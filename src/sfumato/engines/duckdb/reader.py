@@ -1,0 +1,134 @@
+"""A bounded copy that is open for reading: by many threads at once, and again after a fork."""
+
+import os
+import re
+from contextlib import closing
+from pathlib import Path
+from shutil import rmtree
+from threading import Lock
+from typing import Any
+from weakref import WeakSet
+
+import duckdb
+
+from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
+from sfumato.engines.duckdb.connection import execute, execute_in_parts, open_copy
+from sfumato.engines.duckdb.registration import Registered
+from sfumato.engines.engine import Limits
+from sfumato.errors import EngineFailed
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import system_source
+
+_SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]{32}$")
+_INHERITED: list[duckdb.DuckDBPyConnection] = []
+"""Connections of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
+
+
+class Reader:
+    """One open copy. Every statement has a cursor of its own, so that threads do not wait for each other."""
+
+    def __init__(self, registered: Registered, limits: Limits) -> None:
+        self._registered = registered
+        self._limits = limits
+        self._lock = Lock()
+        self._open()
+        _READERS.add(self)
+
+    def ready(self) -> None:
+        """Open the copy again in a process that was forked: before a charge, so that a failure costs nothing."""
+        if os.getpid() != self._process:
+            with self._lock:
+                if os.getpid() != self._process:
+                    _INHERITED.append(self._connection)
+                    self._open()
+
+    def rows(self, statement: str, clock: Clock | None = None) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows; a failure is one fixed sentence. The clock may stop it."""
+        with closing(self._cursor()) as cursor:
+            if clock is None:
+                return execute(cursor, statement)
+            with clock.running(cursor.interrupt):
+                return execute(cursor, statement)
+
+    def free_rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement that costs nothing and return its rows: not too many, not too long, not for too long."""
+        found: list[tuple[Any, ...]] = []
+        with closing(self._cursor()) as cursor, Clock().running(cursor.interrupt):
+            size = 0
+            for part in execute_in_parts(cursor, statement):
+                found += part
+                size += sum(len(value) for row in part for value in row if isinstance(value, str))
+                if len(found) > MOST_ROWS or size > MOST_CHARACTERS:
+                    raise too_long_an_answer()
+        return found
+
+    def close(self) -> None:
+        """Let go of the copy; in a child, of nothing that is the parent's."""
+        if os.getpid() == self._process:
+            self._connection.close()
+            rmtree(self._spill, ignore_errors=True)
+        self._registered.use.close()
+
+    def _open(self) -> None:
+        """Open the copy. The reader is this process's when that has succeeded, not before."""
+        spill = spill_folder(self._registered.path)
+        try:
+            connection = open_copy(self._registered.path, self._limits, spill)
+        except BaseException:
+            rmtree(spill, ignore_errors=True)
+            raise
+        self._spill, self._connection = spill, connection
+        self._process = os.getpid()
+
+    def after_fork(self) -> None:
+        """Forget the parent's lock: a thread that does not exist here may have held it."""
+        self._lock = Lock()
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        self.ready()
+        try:
+            with self._lock:
+                return self._connection.cursor()
+        except duckdb.Error:
+            pass
+        raise EngineFailed()
+
+
+def spill_folder(copy: Path) -> Path:
+    """Make the folder for what does not fit into memory: beside the copy, and only its owner may enter.
+
+    What processes left behind that were killed is removed first.
+    """
+    try:
+        for folder in copy.parent.iterdir():
+            left = _SPILL.search(folder.name)
+            if left is not None and folder.is_dir() and not _alive(int(left[1])):
+                rmtree(folder, ignore_errors=True)
+        made = copy.with_name(f"{copy.name}.spill-{os.getpid()}-{fresh_id(system_source())}")
+        made.mkdir(mode=0o700)
+    except OSError:
+        pass  # the system's words hold the path
+    else:
+        return made
+    raise EngineFailed()
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # it is somebody else's
+    return True
+
+
+_READERS: WeakSet[Reader] = WeakSet()
+
+
+def _after_fork() -> None:
+    for reader in list(_READERS):
+        reader.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

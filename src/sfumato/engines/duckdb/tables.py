@@ -1,0 +1,154 @@
+"""The tables of the copy as flows read them: integers on their grid, texts, doubles, and the owner's opaque id.
+
+Private tables are stored so. The columns of public tables have the source's own types and are brought to their grid
+when they are read; what their type cannot say here (lists, blobs, times of day) does not exist for a query.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from sfumato.analysis.catalog import REMOVED
+from sfumato.analysis.private_query import Cell
+from sfumato.engines.duckdb.column import column_sql
+from sfumato.engines.duckdb.column import stored as as_stored
+from sfumato.engines.duckdb.connection import COPY
+from sfumato.engines.sql.column import TYPES, Kind, Stored
+from sfumato.engines.sql.copy import CopiedTable
+from sfumato.engines.sql.grid import NotExact
+from sfumato.engines.sql.names import PLACE, RANK, quoted
+from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, fold
+
+ROWID = "rowid"
+"""The engine's own number of a row, where no column has that name."""
+ROW = '"row"'
+"""What tells rows apart where a column is called rowid."""
+_SCALE = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
+_PLAIN = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"})
+
+
+@dataclass(frozen=True, slots=True)
+class PublicColumn:
+    """A column of a public table: what it is to a query, its name in the copy, and the SQL of its value."""
+
+    column: Column
+    stored: str
+    sql: str
+
+
+class DuckDBTables:
+    """`catalog_of.Copies` over the tables of a copy that was registered."""
+
+    def __init__(self, policy: Policy, copied: Sequence[CopiedTable], run: Callable[[str], list[tuple[Any, ...]]]):
+        self._policy = policy
+        self._copied = {fold(one.name): one for one in copied}
+        self._run = run
+
+    def relations(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return what stands after FROM, by the folded name of the table: of the public tables, and of the others."""
+        public, private = {}, {}
+        for name, copied in self._copied.items():
+            table = self._policy.table(copied.name)
+            if table is None:
+                continue
+            if table.public:
+                public[name] = _encoded(copied, public_columns(table, copied))
+            else:
+                private[name] = _stored(table, copied)
+                if copied.unit is not None:
+                    private[name + REMOVED] = _removed(table, copied.unit)
+        return public, private
+
+    def unit(self, table: Table) -> str | None:
+        """Return the column of the owner's opaque id; None in a public table, and where each row is a person."""
+        return self._copied[fold(table.name)].unit
+
+    def row(self, table: Table) -> str:
+        """Return the column that tells rows apart where each of them is a person."""
+        return row_name(table)
+
+    def columns(self, table: Table) -> list[tuple[Column, str]]:
+        """Return the columns of a public table that a query may use, and their names in the copy."""
+        return [(known.column, known.stored) for known in public_columns(table, self._copied[fold(table.name)])]
+
+    def keys(self, column: Column, reference: Reference, most: int) -> list[Cell]:
+        """Return the keys that a private column takes from a public table, on the column's own grid."""
+        copied = self._copied[fold(reference.table)]
+        keys = f"SELECT {key_sql(column, copied, reference)} AS k FROM {copy_of(copied)}"  # noqa: S608
+        found = self._run(f"SELECT DISTINCT k FROM ({keys}) AS p WHERE k IS NOT NULL LIMIT {most}")  # noqa: S608
+        return [key for (key,) in found]
+
+
+def row_name(table: Table) -> str:
+    """Return the column that tells the rows of a private table apart."""
+    return ROWID if table.column(ROWID) is None else ROW
+
+
+def public_columns(table: Table, copied: CopiedTable) -> list[PublicColumn]:
+    """Return the columns of a public table that a query may use."""
+    found = []
+    for stored in copied.columns:
+        if '"' not in stored.name:  # such names are ours
+            read = _read(table.column(stored.name), as_stored(quoted(stored.name), stored.type))
+            found += [] if read is None else [PublicColumn(replace(read[0], name=stored.name), stored.name, read[1])]
+    return found
+
+
+def key_sql(column: Column, copied: CopiedTable, reference: Reference) -> str:
+    """Return the SQL of the keys that a private column takes from a public table, on the column's own grid."""
+    stored = next(known for known in copied.columns if fold(known.name) == fold(reference.column))
+    raw = stored.type == "VARCHAR" and column.type is not ColumnType.TEXT  # an undeclared column of a CSV file
+    return column_sql(column, as_stored(quoted(stored.name), stored.type, raw))
+
+
+def copy_of(copied: CopiedTable) -> str:
+    """Return the name of a table in the copy."""
+    return f"{COPY}.main.{quoted(copied.name)}"
+
+
+def _read(declared: Column | None, stored: Stored) -> tuple[Column, str] | None:
+    own = _own(stored)
+    if own is None:
+        return None
+    column = own if declared is None else Column(declared.name, declared.type, step=declared.step)
+    if column.type is ColumnType.DECIMAL and column.step is None:
+        column = replace(column, step=own.step)
+    if stored.type in _PLAIN and column.type is ColumnType.INTEGER:
+        return column, f"{stored.sql}::BIGINT"
+    try:
+        return column, column_sql(column, stored)
+    except NotExact:  # a declared step that is too fine for this type
+        return own, column_sql(own, stored)
+
+
+def _own(stored: Stored) -> Column | None:
+    """Return the column that the engine's type is."""
+    kind = TYPES.get(stored.kind)
+    if kind is None:
+        return None
+    scale = _SCALE.fullmatch(stored.type)
+    step = Fraction(1, 10 ** int(scale[1])) if scale else Fraction(1) if stored.kind is Kind.INTEGER else None
+    return Column("", kind, step=step)
+
+
+def _encoded(copied: CopiedTable, columns: list[PublicColumn]) -> str:
+    listed = [f"{column.sql} AS {quoted(column.stored)}" for column in columns]
+    place = ROWID
+    if any(fold(column.name) == ROWID for column in copied.columns):
+        order = ", ".join(quoted(column.stored) for column in columns)
+        place = f"row_number() OVER (ORDER BY {order})" if order else "0"
+    return f"(SELECT {', '.join([f'{place} AS {quoted(PLACE)}', *listed])} FROM {copy_of(copied)})"  # noqa: S608
+
+
+def _removed(table: Table, unit: str) -> str:
+    """Return those who lost rows: few, so that their one row each is numbered when it is read."""
+    rank = f"row_number() OVER (PARTITION BY {quoted(unit)}) AS {quoted(RANK)}"
+    return f"(SELECT *, {rank} FROM {COPY}.main.{quoted(table.name + REMOVED)})"  # noqa: S608
+
+
+def _stored(table: Table, copied: CopiedTable) -> str:
+    if isinstance(table.unit, EachRow) and row_name(table) == ROW:
+        return f"(SELECT *, row_number() OVER () AS {quoted(ROW)} FROM {copy_of(copied)})"  # noqa: S608
+    return copy_of(copied)

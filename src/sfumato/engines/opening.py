@@ -1,0 +1,54 @@
+"""Opening the source of a policy: its scheme decides which engine, whose driver is imported when it is needed."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from importlib import import_module
+
+from sfumato.engines.engine import Backend, Limits, Progress, Taken
+from sfumato.errors import BadSource
+from sfumato.policy.policy import Policy
+
+BACKENDS = {
+    "parquet": "sfumato.engines.duckdb.opening",
+    "csv": "sfumato.engines.duckdb.opening",
+    "duckdb": "sfumato.engines.duckdb.opening",
+}
+"""The file whose BACKEND opens sources of a scheme."""
+
+
+def open_engine(
+    policy: Policy,
+    progress: Progress,
+    limits: Limits | None = None,
+    *,
+    again: bool = False,
+    first: Callable[[], None] | None = None,
+) -> AbstractContextManager[Taken]:
+    """Find the current snapshot of a policy's source, or take one aside; who keeps it has the engine.
+
+    In between, the ledger is opened: what is refused there has changed nothing.
+    """
+    return backend_of(policy).take(policy, progress, limits or Limits(), again=again, first=first)
+
+
+def has_changed(policy: Policy) -> bool:
+    """Tell the owner whether the source has changed since its snapshot was taken; no row is read."""
+    return backend_of(policy).has_changed(policy)
+
+
+def was_paid_for(policy: Policy) -> bool:
+    """Tell whether there is a snapshot that a ledger belongs to."""
+    return backend_of(policy).was_paid_for(policy)
+
+
+def backend_of(policy: Policy) -> Backend:
+    """Return how sources of the policy's scheme are opened."""
+    scheme = policy.source.scheme
+    if scheme not in BACKENDS:
+        raise BadSource(
+            f"source starts with {scheme}:.", "This engine reads files.", "Write parquet:, csv: or duckdb: with a path."
+        )
+    backend = import_module(BACKENDS[scheme]).BACKEND
+    if not isinstance(backend, Backend):
+        raise AssertionError("every scheme names a backend")
+    return backend

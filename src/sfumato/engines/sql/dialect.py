@@ -1,0 +1,79 @@
+"""Dialect: everything in which engines that speak SQL differ, one entry each. What is no entry reads the same in all.
+
+A statement is written once, in `scalar`, `flow`, `fold`, `group`, `public` and `copy`; an engine is a table of entries.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.query.functions import Aggregation
+
+Form = Callable[[Scalar, list[str]], str]
+"""The SQL of an operator, from the SQL of its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One engine's SQL."""
+
+    name: str
+    forms: Mapping[Operator, Form]
+    """A form for every operator but COLUMN. It mentions each argument once, or nested forms grow exponentially."""
+    quoted: Callable[[str], str]
+    """A name as an identifier."""
+    literal: Callable[[str], str]
+    """A text as a constant."""
+
+    # ── numbers ──
+    double: str
+    """The type of doubles."""
+    integer_type: Callable[[Facts], str]
+    """The type of an INTEGER kind with these facts."""
+    integer: Callable[[int, str], str]
+    """An integer as a constant of this type."""
+    wide: str
+    """An integer type of at least 127 bits and a sign, for sums and what is computed from them."""
+    quotient: Callable[[str, str], str]
+    """Of two wide integers, towards zero; NULL is NULL, and the divisor is never zero."""
+    remainder: Callable[[str, str], str]
+    """What `quotient` leaves, with the sign of the dividend."""
+    finite: Callable[[str], str]
+    """Whether a named double is neither infinite nor no number."""
+
+    # ── rows ──
+    sortable: Callable[[str, Kind], str]
+    """A value as it stands in ORDER BY: texts by code point."""
+    aggregate: Callable[[Aggregation, str, Facts, bool], str]
+    """An aggregate of a value with these facts, of its distinct values only if the last is true. Sums are exact."""
+    row_number: Callable[[Sequence[str], Sequence[str]], str]
+    """The number of a row among those that agree in the first, in the order of the second; both may be empty."""
+    drawn: Callable[[str | None, Sequence[tuple[str, Kind]]], list[str]]
+    """An order of one person's rows or cells that only their values decide: by a hash of the id and the values.
+
+    The id is 128 bits of a keyed hash that nobody knows: it is the key here; None where a row's number is no person.
+    """
+    octets: Callable[[str], str]
+    """How many bytes a text has, in UTF-8."""
+
+    # ── the bounded copy ──
+    id_type: str
+    """The type of opaque ids: 128 bits, compared as unsigned bytes are."""
+    text_type: str
+    rank_type: str
+    """The type of the numbers that rows have within one person."""
+    hash128: Callable[[str], str]
+    """The first 128 bits of SHA-256 of a text in UTF-8, as an id."""
+    id_text: Callable[[str], str]
+    """An id in hexadecimal, in capitals and without leading zeros."""
+    value_text: Callable[[str, str], str]
+    """A value of the copy, given its type there, as the text that is hashed."""
+    place: str
+    """What tells the rows of one intermediate table apart."""
+    numbered: str | None
+    """What is selected into such a table to be that; None where the engine numbers rows by itself."""
+    numbers_rows: bool
+    """Whether the copy has to store NUMBER where each row is a person: the engine has no number of its own."""
+    part: Callable[[str, int], str]
+    """A number below the second, by an id: the same part for the same person."""

@@ -1,0 +1,274 @@
+"""Flows as SQL: one SELECT, in which relations are t0, t1, … and their columns c0, c1, …
+
+No name of a query reaches an engine. A flow becomes a frame, the clauses of a SELECT whose list is still open, so that
+filters and joins add to it and only what must be computed apart is nested. Rows have a place: whatever an Order leaves
+equal stays as it was, and a Take keeps the same rows each time it is asked.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Protocol, runtime_checkable
+
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.flow import Flow, Fold, Given, Keep, Kept, Order, Pair, Read, Show, Take, outputs
+from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.fold import finished, one_zero, parts
+from sfumato.engines.sql.names import PLACE, RANK, once_name
+from sfumato.engines.sql.scalar import Columns, scalar_sql
+from sfumato.query.relation import JoinKind
+
+
+@runtime_checkable
+class KeptRows(Protocol):
+    """Where the engine keeps public rows that were computed once."""
+
+    @property
+    def relation(self) -> str:
+        """The SQL after FROM: a table with the columns c0, c1, … and RANK."""
+
+
+Tables = Mapping[str, str]
+"""For each table, and for each noisy table by its label, the SQL after FROM. Where rows are shown, it has a PLACE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A statement on its way: in whose SQL, over which tables, and how many relations it names so far."""
+
+    dialect: Dialect
+    tables: Tables
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def alias(self) -> str:
+        """Return a name for one more relation."""
+        return f"t{next(self.numbers)}"
+
+    def sql(self, scalar: Scalar, columns: Columns) -> str:
+        """Return the SQL of a scalar over these columns."""
+        return scalar_sql(scalar, columns, self.dialect)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The clauses of a SELECT but its list."""
+
+    source: str
+    columns: Columns
+    """What can be used above it."""
+    conditions: tuple[str, ...] = ()
+    order: tuple[tuple[str, str], ...] = ()
+    """What rows are ordered by, and in which direction."""
+    ties: tuple[str, ...] = ()
+    """What tells any two rows apart, where somebody needs an order."""
+    count: int | None = None
+    offset: int = 0
+    joined: bool = False
+
+    @property
+    def limited(self) -> bool:
+        return self.count is not None or self.offset > 0
+
+    @property
+    def ordered(self) -> str:
+        """What stands after ORDER BY."""
+        return ", ".join([*(f"{sql} {direction}" for sql, direction in self.order), *self.ties])
+
+    def select(self, listed: Sequence[str]) -> str:
+        """Return the whole statement."""
+        where = _where(self.conditions)
+        order = f" ORDER BY {self.ordered}" if self.order or self.ties else ""
+        limit = "" if self.count is None else f" LIMIT {self.count}"
+        offset = f" OFFSET {self.offset}" if self.offset else ""
+        return f"SELECT {', '.join(listed)} FROM {self.source}{where}{order}{limit}{offset}"  # noqa: S608
+
+
+def flow_sql(flow: Flow, tables: Tables, dialect: Dialect) -> str:
+    """Return one statement for the columns and rows of a flow, in its order."""
+    writing = Writing(dialect, tables)
+    if isinstance(flow, Show):
+        frame = _frame(flow.source, writing, ordered=True)
+        shown = [writing.sql(item.scalar, frame.columns) for item in flow.items]
+    else:
+        frame = _frame(flow, writing, ordered=True)
+        shown = [frame.columns[label, name] for label, name, _ in outputs(flow)]
+    return frame.select([f"{sql} AS c{at}" for at, sql in enumerate(shown)] or ["0 AS c0"])
+
+
+def projected(flow: Flow, tables: Tables, columns: Mapping[str, Scalar], dialect: Dialect) -> str:
+    """Return one statement for some scalars over the rows of a flow, in no order."""
+    writing = Writing(dialect, tables)
+    frame = replace(_apart(_frame(flow, writing, ordered=False), writing), order=(), ties=())
+    listed = [f"{writing.sql(scalar, frame.columns)} AS {name}" for name, scalar in columns.items()]
+    return frame.select(listed or ["0 AS none"])
+
+
+def _frame(flow: Flow, writing: Writing, *, ordered: bool) -> Frame:
+    match flow:
+        case Read():
+            return _read(flow, writing, ordered)
+        case Given():
+            return _given(flow, writing, ordered)
+        case Kept():
+            return _kept(flow, writing, ordered)
+        case Keep(source, condition):
+            frame = _apart(_frame(source, writing, ordered=ordered), writing)
+            return replace(frame, conditions=(*frame.conditions, writing.sql(condition, frame.columns)))
+        case Pair():
+            return _pair(flow, writing, ordered)
+        case Fold():
+            return _fold(flow, writing, ordered)
+        case Show():
+            return _show(flow, writing, ordered)
+        case Order(source, keys):
+            frame = _apart(_frame(source, writing, ordered=True), writing)
+            return replace(frame, order=(*(_sort_key(*key, frame, writing) for key in keys), *frame.order))
+        case Take(source, most, offset):
+            return replace(_apart(_frame(source, writing, ordered=True), writing), count=most, offset=offset)
+
+
+def _sort_key(scalar: Scalar, descending: bool, nulls_first: bool, frame: Frame, writing: Writing) -> tuple[str, str]:
+    value = writing.dialect.sortable(writing.sql(scalar, frame.columns), scalar.facts.kind)
+    return value, f"{'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
+
+
+def _addressed(flow: Flow, alias: str) -> Columns:
+    """Return the columns of a relation in which they are c0, c1, …"""
+    return {(label, name): f"{alias}.c{at}" for at, (label, name, _) in enumerate(outputs(flow))}
+
+
+def _placed(alias: str, ordered: bool) -> tuple[str, ...]:
+    return (f"{alias}.place",) if ordered else ()
+
+
+def _read(read: Read, writing: Writing, ordered: bool) -> Frame:
+    quoted, alias = writing.dialect.quoted, writing.alias()
+    listed = [f"{_decoded(quoted(stored), facts)} AS c{at}" for at, (_, stored, facts) in enumerate(read.columns)]
+    if ordered or not listed:
+        listed.append(f"{quoted(PLACE) if ordered else 0} AS place")
+    # What was accounted for is what is read. The engine knows the greatest rank of the table and skips a test that
+    # nothing fails, so that this costs nothing as long as the copy is what it should be.
+    tests = [] if read.most is None else [f"{quoted(RANK)} <= {read.most}"]
+    tests += [f"{quoted(once_name(name))} = 1" for name in read.once]
+    source = f"(SELECT {', '.join(listed)} FROM {writing.tables[read.table]}{_where(tests)}) AS {alias}"  # noqa: S608
+    return Frame(source, _addressed(read, alias), ties=_placed(alias, ordered))
+
+
+def _where(tests: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(tests)}" if tests else ""
+
+
+def _kept(kept: Kept, writing: Writing, ordered: bool) -> Frame:
+    if ordered or not isinstance(kept.rows, KeptRows):
+        raise AssertionError("kept rows meet people's rows, which have no order, in the engine that keeps them")
+    quoted, alias = writing.dialect.quoted, writing.alias()
+    listed = [f"c{at}" for at in range(len(kept.columns))] or ["0 AS none"]
+    cut = f"SELECT {', '.join(listed)} FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}"  # noqa: S608
+    return Frame(f"({cut}) AS {alias}", _addressed(kept, alias))
+
+
+def _decoded(stored: str, facts: Facts) -> str:
+    """Return a stored column as scalars expect it: truth values are integers in the copy."""
+    return f"({stored} = 1)" if facts.kind is Kind.BOOLEAN else stored
+
+
+def _given(given: Given, writing: Writing, ordered: bool) -> Frame:
+    quoted, alias = writing.dialect.quoted, writing.alias()
+    if given.rows is None:
+        columns = {(given.label, name): f"{alias}.{quoted(name)}" for name, _ in given.columns}
+        ties = (f"{alias}.{quoted(PLACE)}",) if ordered else ()
+        return Frame(f"{writing.tables[given.label]} AS {alias}", columns, ties=ties)
+    kinds = [facts for _, facts in given.columns]
+    names = ["place", *(f"c{at}" for at in range(len(kinds)))]
+    if given.rows:
+        rows = [
+            ", ".join([str(at), *(_constant(value, facts, writing) for value, facts in zip(row, kinds, strict=True))])
+            for at, row in enumerate(given.rows)
+        ]
+        source = f"(VALUES ({'), ('.join(rows)})) AS {alias}({', '.join(names)})"
+    else:
+        values = ["0", *(_constant(None, facts, writing) for facts in kinds)]
+        listed = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
+        source = f"(SELECT {listed} WHERE false) AS {alias}"
+    return Frame(source, _addressed(given, alias), ties=_placed(alias, ordered))
+
+
+def _constant(value: int | float | str | bool | None, facts: Facts, writing: Writing) -> str:
+    return writing.sql(Scalar(Operator.CONSTANT, (), facts, value), {})
+
+
+def _pair(pair: Pair, writing: Writing, ordered: bool) -> Frame:
+    left, right = (_apart(_frame(side, writing, ordered=ordered), writing) for side in (pair.left, pair.right))
+    if pair.kind is JoinKind.LEFT and right.conditions:
+        right = _nested(right, writing)  # a row that they drop has not been met; the left side's may be tested later
+    other = f"({right.source})" if right.joined else right.source
+    columns = {**left.columns, **right.columns}
+    on = "true" if pair.condition is None else writing.sql(pair.condition, columns)
+    between = tuple((tie, "ASC NULLS LAST") for tie in left.ties)
+    return Frame(
+        f"{left.source} {'LEFT' if pair.kind is JoinKind.LEFT else 'INNER'} JOIN {other} ON {on}",
+        columns,
+        left.conditions + right.conditions,
+        order=left.order + between + right.order if left.order or right.order else (),
+        ties=left.ties + right.ties,
+        joined=True,
+    )
+
+
+def _fold(fold: Fold, writing: Writing, ordered: bool) -> Frame:
+    """Aggregate in one SELECT and finish what needs arithmetic in another, so that no argument is written twice."""
+    frame, alias = _apart(_frame(fold.source, writing, ordered=ordered), writing), writing.alias()
+    inner = [f"{_key(key.scalar, frame, writing)} AS k{at}" for at, key in enumerate(fold.keys)]
+    outer = [f"k{at}" for at in range(len(fold.keys))]
+    for at, measure in enumerate(fold.measures):
+        named = {f"p{at}_{nth}": part for nth, part in enumerate(parts(measure, frame.columns, writing.dialect))}
+        inner += [f"{part} AS {name}" for name, part in named.items()]
+        outer.append(finished(measure, list(named), writing.dialect))
+    outer = [f"{sql} AS c{at}" for at, sql in enumerate(outer)]
+    if ordered or not outer:
+        inner.append(f"{f'min({frame.ties[0]})' if ordered else 'count(*)'} AS place")
+        outer.append("place AS place")
+    # by position: a name could also be a column's
+    grouped = f" GROUP BY {', '.join(str(at) for at in range(1, len(fold.keys) + 1))}" if fold.keys else ""
+    folded = replace(frame, order=(), ties=()).select(inner) + grouped
+    source = f"(SELECT {', '.join(outer)} FROM ({folded}) AS folded) AS {alias}"  # noqa: S608
+    apart = [f"{alias}.c{at}" for at in range(len(fold.keys))] if ordered else []
+    return Frame(source, _addressed(fold, alias), ties=(*_placed(alias, ordered), *apart))
+
+
+def _key(scalar: Scalar, frame: Frame, writing: Writing) -> str:
+    """Return what rows are grouped by: of equal doubles, always the same one stands for the group."""
+    sql = writing.sql(scalar, frame.columns)
+    return one_zero(sql, writing.dialect) if scalar.facts.kind is Kind.REAL else sql
+
+
+def _show(show: Show, writing: Writing, ordered: bool) -> Frame:
+    frame, alias = _frame(show.source, writing, ordered=ordered), writing.alias()
+    listed = [f"{writing.sql(item.scalar, frame.columns)} AS c{at}" for at, item in enumerate(show.items)]
+    if ordered or not listed:
+        place = f"row_number() OVER (ORDER BY {frame.ordered})" if ordered else "0"
+        listed.append(f"{place} AS place")
+    source = f"({frame.select(listed)}) AS {alias}"
+    return Frame(source, _addressed(show, alias), ties=_placed(alias, ordered))
+
+
+def _apart(frame: Frame, writing: Writing) -> Frame:
+    """Return a frame to which clauses can be added: rows that were taken are taken first."""
+    return _nested(frame, writing) if frame.limited else frame
+
+
+def _nested(frame: Frame, writing: Writing) -> Frame:
+    """Return the frame as one subselect: what can be used above it, and what its order needs, are columns of it."""
+    alias = writing.alias()
+    columns = {key: f"c{at}" for at, key in enumerate(frame.columns)}
+    order = {f"o{at}": sql for at, (sql, _) in enumerate(frame.order)}
+    ties = {f"p{at}": sql for at, sql in enumerate(frame.ties)}
+    listed = [f"{frame.columns[key]} AS {name}" for key, name in columns.items()]
+    listed += [f"{sql} AS {name}" for name, sql in (*order.items(), *ties.items())]
+    return Frame(
+        f"({frame.select(listed or ['0 AS none'])}) AS {alias}",
+        {key: f"{alias}.{name}" for key, name in columns.items()},
+        order=tuple((f"{alias}.{name}", way) for name, (_, way) in zip(order, frame.order, strict=True)),
+        ties=tuple(f"{alias}.{name}" for name in ties),
+    )

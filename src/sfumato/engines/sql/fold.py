@@ -1,0 +1,124 @@
+"""Plain aggregates as SQL: what is aggregated per group, and the arithmetic that follows from it.
+
+None of it can raise. Whatever aggregates integers is exact, whatever order the rows come in: they are added in 128
+bits, and what leaves the range that the facts promise is cut there. Sums, averages and variances of doubles are the
+engine's own; they meet nobody's rows (`written.is_exact`). Doubles that are not finite are NULL, and there is one zero.
+"""
+
+from collections.abc import Sequence
+
+from sfumato.analysis.facts import FARTHEST, STORED, Facts, Kind
+from sfumato.analysis.flow import Folded
+from sfumato.analysis.scalar import Scalar
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.scalar import Columns, scalar_sql
+from sfumato.errors import QueryTooLarge
+from sfumato.query.functions import Aggregation
+
+_HALF = 1 << 62
+_FAR = 1 << 64
+"""A sum whose upper half goes further is beyond 2^126, where every fact ends."""
+_FINEST = 1 << 80
+"""Grids whose ratio is longer than this are not averaged exactly: n times the ratio must stay below 2^126."""
+
+
+def clipped(name: str, facts: Facts, dialect: Dialect) -> str:
+    """Return a named integer inside the range of its facts, in the type that they have; NULL stays NULL."""
+    type = dialect.integer_type(facts)
+    low, high = dialect.integer(facts.low, type), dialect.integer(facts.high, type)
+    # not least and greatest, which pass over NULL
+    inside = f"CASE WHEN {name} < {low} THEN {low} WHEN {name} > {high} THEN {high} ELSE {name} END"
+    return f"CAST({inside} AS {type})"
+
+
+def one_zero(sql: str, dialect: Dialect) -> str:
+    """Return a double without a sign on zero: 0.0 and -0.0 are equal, and which of them is met first is no fact."""
+    zero = f"CAST(0 AS {dialect.double})"
+    return f"CASE WHEN {sql} = {zero} THEN {zero} ELSE {sql} END"
+
+
+def parts(folded: Folded, columns: Columns, dialect: Dialect) -> list[str]:
+    """Return what is aggregated: SQL over the rows of a group."""
+    where = "" if folded.where is None else f" FILTER (WHERE {scalar_sql(folded.where, columns, dialect)})"
+    if folded.argument is None:
+        return [f"count(*){where}"]
+    sql, facts = scalar_sql(folded.argument, columns, dialect), folded.argument.facts
+
+    def aggregate(aggregation: Aggregation, value: str) -> str:
+        return f"{dialect.aggregate(aggregation, value, facts, folded.distinct)}{where}"
+
+    match folded.aggregation:
+        case Aggregation.MIN | Aggregation.MAX if facts.kind is Kind.REAL:
+            return [aggregate(folded.aggregation, one_zero(sql, dialect))]
+        case Aggregation.COUNT | Aggregation.MIN | Aggregation.MAX:
+            return [aggregate(folded.aggregation, sql)]
+        case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:
+            counted = [aggregate(Aggregation.COUNT, sql)] if folded.aggregation is Aggregation.AVG else []
+            if _short(facts) or folded.distinct:  # of distinct values, as many as there can be stay below 2^126
+                return [aggregate(Aggregation.SUM, sql), *counted]
+            half = _wide(_HALF, dialect)
+            halves = [dialect.quotient(sql, half), dialect.remainder(sql, half)]
+            return [*(aggregate(Aggregation.SUM, value) for value in halves), *counted]
+        case _:
+            return [aggregate(folded.aggregation, f"CAST({sql} AS {dialect.double})")]
+
+
+def finished(folded: Folded, named: Sequence[str], dialect: Dialect) -> str:
+    """Return the aggregate from the names of its parts."""
+    argument = folded.argument
+    if argument is None or folded.aggregation in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
+        return named[0]
+    if argument.facts.kind is not Kind.INTEGER or folded.aggregation not in {Aggregation.SUM, Aggregation.AVG}:
+        return f"CASE WHEN {dialect.finite(named[0])} THEN {named[0]} END"
+    if folded.aggregation is Aggregation.SUM:
+        return clipped(_total(named, dialect), folded.facts, dialect)
+    *totals, count = named
+    if folded.facts.kind is Kind.REAL:
+        return _quotient(argument.facts, _total(totals, dialect), count, dialect)
+    return clipped(f"({_average(argument, folded, _total(totals, dialect), count, dialect)})", folded.facts, dialect)
+
+
+def _wide(number: int, dialect: Dialect) -> str:
+    return dialect.integer(number, dialect.wide)
+
+
+def _total(named: Sequence[str], dialect: Dialect) -> str:
+    """Return a sum from its halves, where it has two."""
+    if len(named) == 1:
+        return named[0]
+    upper, lower = named
+    near = f"least(greatest({upper}, {_wide(-_FAR, dialect)}), {_wide(_FAR, dialect)})"
+    return f"(CASE WHEN {upper} IS NOT NULL THEN {near} * {_wide(_HALF, dialect)} + {lower} END)"
+
+
+def _short(facts: Facts) -> bool:
+    return facts.low >= -STORED and facts.high < STORED
+
+
+def _quotient(facts: Facts, total: str, count: str, dialect: Dialect) -> str:
+    """Return an exact total over a count as a double: three roundings, each of the same two numbers every time."""
+    double = dialect.double
+    n, d = (f"CAST({float(part)!r} AS {double})" for part in (facts.step.numerator, facts.step.denominator))
+    return f"(CAST({total} AS {double}) * {n} / {d} / CAST(nullif({count}, 0) AS {double}))"
+
+
+def _average(argument: Scalar, folded: Folded, total: str, count: str, dialect: Dialect) -> str:
+    """Return total / count on the grid of the facts, rounded half away from zero by integers.
+
+    With p/q the ratio of the two grids: total = Q·n + R and Q·p = A·q + B, so that the average is
+    A + (B·n + R·p) / (n·q), where everything but A is small and all parts have the sign of the total.
+    """
+    ratio = argument.facts.step / folded.facts.step
+    p, q = ratio.numerator, ratio.denominator
+    if max(p, q) >= _FINEST or max(-argument.facts.low, argument.facts.high) * p >= FARTHEST:
+        raise QueryTooLarge(
+            "An average on so fine a grid cannot be computed.",
+            "Averages are exact, in 128-bit integers.",
+            "Average a column with a coarser step, or round it first.",
+        )
+    over, left = dialect.quotient, dialect.remainder
+    n, times, parts_of = f"CAST(nullif({count}, 0) AS {dialect.wide})", _wide(p, dialect), _wide(q, dialect)
+    scaled = f"({over(total, n)} * {times})"
+    rest = f"({left(scaled, parts_of)} * {n} + {left(total, n)} * {times})"
+    nearest = over(f"(2 * abs({rest}) + {n} * {parts_of})", f"(2 * {n} * {parts_of})")
+    return f"{over(scaled, parts_of)} + CASE WHEN {rest} < 0 THEN -{nearest} ELSE {nearest} END"

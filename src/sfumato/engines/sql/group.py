@@ -1,0 +1,172 @@
+"""One private GROUP BY as SQL: exact integers per cell, after every person was bounded.
+
+What a person adds depends on that person's rows alone: which of them, or which cells, are kept is decided by a hash of
+the person's opaque id and the values themselves, so that nobody's rows push out another's.  Proof: proofs/lineage.md
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sfumato.analysis.facts import Kind
+from sfumato.analysis.private_query import Group
+from sfumato.analysis.scalar import Scalar
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.flow import Tables, projected
+from sfumato.engines.sql.fold import clipped
+from sfumato.planning.plan import GroupPlan, Measured
+from sfumato.query.functions import Aggregation
+
+_OWNER = "u"
+_SPELLED = 300_000
+"""So many characters of public texts may stand in a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """The columns that a statement takes from the rows: `names` by what they compute, equal scalars once."""
+
+    keys: list[str]
+    names: dict[Scalar, str]
+    kinds: dict[str, Kind]
+
+    @property
+    def all(self) -> list[str]:
+        return list(dict.fromkeys([*self.keys, *self.names.values()]))
+
+
+def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
+    """Return the statement: keys, then each measurement, then how many people if the keys are secret.
+
+    None where nothing is measured: public keys are known without looking. A NULL is no key, and its cell is to be
+    dropped: dropping its rows would cost a test of every row.
+    """
+    group = plan.group
+    if not plan.measured and group.public_keys:
+        return None
+    numbered = _numbered(group) if group.contribution.bound_groups else {}
+    used = _used(group, plan.measured, numbered)
+    needs_owner = group.contribution.bound_rows or group.contribution.bound_groups or _counts_people(plan)
+    columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
+    columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
+    if needs_owner:
+        columns[_OWNER] = group.unit
+    rows = projected(group.rows, tables, columns, dialect)
+    if group.contribution.bound_rows or group.contribution.bound_groups:
+        rows = _present(rows, used.keys)  # else they would take the place of rows that count
+    if numbered:
+        rows = _with_numbers(rows, list(columns), numbered)
+    if group.contribution.bound_rows:
+        rows = _first_rows(rows, list(columns), group, used, dialect)
+    if group.contribution.bound_groups and group.keys:
+        rows = _first_cells(rows, list(columns), group, used, dialect)
+    measures = [_measure(one, group, used, dialect) for one in plan.measured]
+    grouped = _grouped(rows, used.keys, measures if group.public_keys else [*measures, _people(group)])
+    return _with_keys(grouped, used.keys, len(measures), numbered, dialect) if numbered else grouped
+
+
+def _numbered(group: Group) -> dict[str, tuple[str, ...]]:
+    """Return the public texts that keys can be: their numbers are ranked in half the time that the texts take."""
+    if not group.public_keys:
+        return {}
+    texts = {
+        f"k{at}": tuple(cell for cell in key.cells or () if isinstance(cell, str))
+        for at, key in enumerate(group.keys)
+        if key.scalar.facts.kind is Kind.TEXT
+    }
+    spelled = sum(len(cell) + 10 for cells in texts.values() for cell in cells)
+    return texts if spelled < _SPELLED and all(texts.values()) else {}
+
+
+def _with_numbers(rows: str, columns: list[str], numbered: dict[str, tuple[str, ...]]) -> str:
+    """Put the number of its cell in place of a text; a text that is no cell is dropped with its row."""
+    listed = ", ".join(f"{name}_cells.number AS {name}" if name in numbered else f"r.{name}" for name in columns)
+    joins = " ".join(f"JOIN {name}_cells ON r.{name} = {name}_cells.cell" for name in numbered)
+    return f"SELECT {listed} FROM ({rows}) AS r {joins}"  # noqa: S608
+
+
+def _with_keys(
+    grouped: str, keys: list[str], measures: int, numbered: dict[str, tuple[str, ...]], dialect: Dialect
+) -> str:
+    """Put the texts back, and say what their numbers are."""
+    cells = ", ".join(
+        f"{name}_cells(cell, number) AS (VALUES {_counted(texts, dialect)})" for name, texts in numbered.items()
+    )
+    names = [*keys, *(f"m{at}" for at in range(measures))]
+    listed = ", ".join(f"{name}_cells.cell" if name in numbered else f"g.{name}" for name in names)
+    joins = " ".join(f"JOIN {name}_cells ON g.{name} = {name}_cells.number" for name in numbered)
+    return f"WITH {cells} SELECT {listed} FROM ({grouped}) AS g({', '.join(names)}) {joins}"  # noqa: S608
+
+
+def _counted(texts: tuple[str, ...], dialect: Dialect) -> str:
+    return ", ".join(f"({dialect.literal(text)}, {number})" for number, text in enumerate(texts))
+
+
+def _used(group: Group, measured: Sequence[Measured], numbered: dict[str, tuple[str, ...]]) -> _Used:
+    names: dict[Scalar, str] = {}
+    for one in measured:
+        for scalar in (one.argument, one.where):
+            if scalar is not None and not _is_owner(scalar, group):
+                names.setdefault(scalar, f"v{len(names)}")
+    kinds = {f"k{at}": key.scalar.facts.kind for at, key in enumerate(group.keys)}
+    kinds |= dict.fromkeys(numbered, Kind.INTEGER) | {name: scalar.facts.kind for scalar, name in names.items()}
+    return _Used([f"k{at}" for at in range(len(group.keys))], names, kinds)
+
+
+def _is_owner(scalar: Scalar, group: Group) -> bool:
+    return scalar == group.unit
+
+
+def _counts_people(plan: GroupPlan) -> bool:
+    arguments = (one.argument for one in plan.measured)
+    return not plan.group.public_keys or any(one is not None and _is_owner(one, plan.group) for one in arguments)
+
+
+def _present(rows: str, keys: list[str]) -> str:
+    present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+    return f"SELECT * FROM ({rows}) AS p WHERE {present}" if keys else rows  # noqa: S608
+
+
+def _first_rows(rows: str, columns: list[str], group: Group, used: _Used, dialect: Dialect) -> str:
+    """Keep of each person the rows that come first; equal rows are interchangeable."""
+    rank = dialect.row_number([_OWNER], _drawn(used.all, group, used, dialect))
+    return _ranked(rows, columns, rank, group.contribution.rows)
+
+
+def _first_cells(rows: str, columns: list[str], group: Group, used: _Used, dialect: Dialect) -> str:
+    """Keep of each person the rows of the cells that come first; ranking rows is faster than joining cells to them."""
+    order = ", ".join(_drawn(used.keys, group, used, dialect))
+    rank = f"dense_rank() OVER (PARTITION BY {_OWNER} ORDER BY {order})"
+    return _ranked(rows, columns, rank, group.contribution.groups)
+
+
+def _drawn(columns: list[str], group: Group, used: _Used, dialect: Dialect) -> list[str]:
+    """Return an order of one person's rows or cells that only their values decide; a collision is no tie."""
+    owner = _OWNER if group.identity else None  # the number of a row is not about the person
+    drawn = dialect.drawn(owner, [(name, used.kinds[name]) for name in columns])
+    return [*drawn, *columns] if group.identity or columns else []
+
+
+def _ranked(rows: str, columns: list[str], rank: str, most: int) -> str:
+    numbered = f"SELECT {', '.join(columns)}, {rank} AS nth FROM ({rows}) AS r"  # noqa: S608
+    return f"SELECT {', '.join(columns)} FROM ({numbered}) AS n WHERE nth <= {most}"  # noqa: S608
+
+
+def _grouped(rows: str, keys: list[str], measures: list[str]) -> str:
+    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    return f"SELECT {', '.join([*keys, *measures])} FROM ({rows}) AS bounded{grouped}"  # noqa: S608
+
+
+def _people(group: Group) -> str:
+    return "count(*)" if group.contribution.rows == 1 else f"count(DISTINCT {_OWNER})"
+
+
+def _measure(one: Measured, group: Group, used: _Used, dialect: Dialect) -> str:
+    where = "" if one.where is None else f" FILTER (WHERE {used.names[one.where]})"
+    if one.argument is None:
+        return f"count(*){where}"
+    if _is_owner(one.argument, group):
+        return f"{_people(group) if one.distinct else 'count(*)'}{where}"
+    value = used.names[one.argument]
+    if one.argument.facts.kind is Kind.INTEGER and (one.aggregation is Aggregation.SUM or one.distinct):
+        value = clipped(value, one.argument.facts, dialect)  # what it was priced for, whatever is stored
+    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}"

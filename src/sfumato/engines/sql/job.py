@@ -1,0 +1,106 @@
+"""A plan as statements, one per group, and what they return as aggregates: the same for every engine of SQL."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sfumato.analysis.flow import Given, Kept, Read, Show
+from sfumato.analysis.private_query import Cell
+from sfumato.analysis.work import check_work
+from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.engines.engine import Job
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.flow import Tables, flow_sql
+from sfumato.engines.sql.group import group_sql
+from sfumato.engines.sql.public import PublicTables
+from sfumato.errors import QueryTooLarge
+from sfumato.mechanisms.answers import integer_answers
+from sfumato.planning.plan import GroupPlan, Plan
+
+LONGEST = 1_000_000
+"""The most characters of one statement."""
+SELECTED = 1_000
+"""For so many cells, and their pairs, there is time where keys are selected; nobody knows how many there will be."""
+
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """A plan and its statements, one per group; None where nothing is measured."""
+
+    plan: Plan
+    statements: tuple[str | None, ...]
+
+
+def prepared(plan: Plan, tables: Tables, public: PublicTables, dialect: Dialect) -> Statements:
+    """Return the statements of a plan. No data is read: whatever can be refused is refused here."""
+    if plan.groups:
+        check_outcome(plan)
+    else:
+        public.check(plan.private.outcome)  # a quote refuses what asking would
+    groups = tuple(replace(one, group=replace(one.group, rows=public.at_home(one.group.rows))) for one in plan.groups)
+    plan = replace(plan, groups=groups)
+    return Statements(plan, tuple(checked(group_sql(group, tables, dialect)) for group in groups))
+
+
+def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
+    """Return the exact aggregates of a plan that has been charged."""
+    if not isinstance(job, Statements):
+        raise AssertionError("a job is run by the engine that prepared it")
+    groups = zip(job.plan.groups, job.statements, strict=True)
+    return Aggregates(
+        tuple(_aggregates(group, [] if statement is None else run(statement)) for group, statement in groups)
+    )
+
+
+def shown(show: Show, tables: Tables, dialect: Dialect, run: Callable[[str], Rows]) -> list[list[Any]]:
+    """Return the columns of a query that reads public tables alone."""
+    rows = run(checked(flow_sql(show, tables, dialect)) or "")
+    return [[row[at] for row in rows] for at in range(len(show.items))]
+
+
+def check_outcome(plan: Plan) -> None:
+    """Refuse what would compute for ever with the noisy groups: that is free, too."""
+    cells = {one.group.label: one.group.cells if one.group.public_keys else SELECTED for one in plan.groups}
+
+    def size(node: Read | Given | Kept) -> int:
+        return len(node.rows) if isinstance(node, Given) and node.rows is not None else cells.get(node.label, 0)
+
+    check_work(plan.private.outcome, size)
+
+
+def checked(statement: str | None) -> str | None:
+    """Refuse a statement that is too long."""
+    if statement is not None and len(statement) > LONGEST:
+        raise QueryTooLarge(
+            "The query becomes a statement that is too long.",
+            f"A statement has at most {LONGEST:,} characters.",
+            "Ask for fewer columns at once, or write shorter expressions.",
+        )
+    return statement
+
+
+def _aggregates(plan: GroupPlan, rows: Rows) -> GroupAggregates:
+    width, names = len(plan.group.keys), [one.name for one in plan.measured]
+    if plan.group.public_keys:
+        keys = plan.group.all_cells()
+        return GroupAggregates(keys, _columns(names, _spread(rows, keys, width), width), None)
+    rows = [row for row in rows if None not in row[:width]]
+    found = tuple(row[:width] for row in rows)
+    units = integer_answers([row[-1] for row in rows])
+    return GroupAggregates(found, _columns(names, rows, width), units)
+
+
+def _spread(rows: Rows, keys: Sequence[tuple[Cell, ...]], width: int) -> Rows:
+    """Give every public cell its row, in their order; what was not declared is dropped, what is absent is empty."""
+    found = {row[:width]: row for row in rows}
+    return [found.get(key, key) for key in keys]
+
+
+def _columns(names: list[str], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Any]:
+    return {
+        # the sum of no values is NULL in SQL; here nobody added anything
+        name: integer_answers([(row[at] or 0) if at < len(row) else 0 for row in rows])
+        for at, name in enumerate(names, width)
+    }

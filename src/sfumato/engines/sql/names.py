@@ -1,0 +1,38 @@
+"""Names that statements use besides a policy's own; and names and texts as standard SQL spells them.
+
+No name of a query or policy holds a quotation mark, so that a hidden column is one whose name does.
+"""
+
+RANK = '"rank"'
+"""The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys."""
+PLACE = '"place"'
+"""The hidden column that tells the order of rows."""
+PATH_UNIT = '"unit"'
+"""The hidden column of the opaque id where a path leads to the person."""
+NUMBER = '"number"'
+"""The hidden column that numbers the rows of a table in which each of them is a person, where no engine does so."""
+LONE = '"row"'
+"""The only column of a table that declares none: its rows can still be counted."""
+
+
+def once_name(column: str) -> str:
+    """Return the hidden column that numbers the rows of one person in which a column holds the same value."""
+    return f'"once" {column}'
+
+
+def quoted(name: str) -> str:
+    """Return a name as an SQL identifier.
+
+    >>> print(quoted('a"b'))
+    "a""b"
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return text as an SQL string.
+
+    >>> print(literal("it's"))
+    'it''s'
+    """
+    return "'" + text.replace("'", "''") + "'"

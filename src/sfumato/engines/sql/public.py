@@ -1,0 +1,259 @@
+"""What is known before any private row is read: from public tables and the text alone.
+
+It is given the public tables and no others, so that a flow over a private one has no statement here. It costs nothing,
+so that rows, bytes and seconds are limited.
+"""
+
+import os
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from threading import Lock, local
+from typing import Any, Protocol, TypeVar
+from weakref import finalize
+
+from sfumato.analysis.facts import Kind
+from sfumato.analysis.flow import Flow, Given, Item, Kept, Pair, Read
+from sfumato.analysis.private_query import Cell
+from sfumato.analysis.scalar import Scalar
+from sfumato.analysis.work import check_work
+from sfumato.engines.clock import Clock
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.flow import Tables, projected
+from sfumato.engines.sql.names import RANK
+from sfumato.errors import FreeLimit
+
+Rows = list[tuple[Any, ...]]
+Fact = TypeVar("Fact")
+MOST_ROWS = 5_000_000
+MOST_BYTES = 1 << 29
+"""How many public rows, and how many bytes of them, may meet people's rows in one join."""
+_KEPT = 10_000
+"""How many facts are remembered; then all are forgotten."""
+_KEPT_BYTES = 1 << 30
+_KEPT_TABLES = 200
+"""How many computed rows are kept for the next question; those in use are kept besides."""
+
+
+class Run(Protocol):
+    """Runs one statement; a clock may stop it."""
+
+    def __call__(self, statement: str, clock: Clock | None = None) -> Rows:
+        """Return its rows."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
+class _KeptTable:
+    """Public rows in a table of their own, which is dropped when nobody has them any more."""
+
+    relation: str
+    """What stands after FROM."""
+    rows: int
+    size: int
+    """Bytes, about."""
+    most: int
+    home: object
+    """Whose they are: this process's, and this engine's."""
+    facts: dict[Hashable, Any] = field(default_factory=dict)
+    """What is known of them so far."""
+
+
+class PublicTables:
+    """`engine.FreePublic` over the public tables of a copy, whose data does not change while it is open.
+
+    What is kept lies in tables of the schema `shelf`, where this connection alone sees them.
+    """
+
+    def __init__(self, tables: Tables, run: Run, dialect: Dialect, shelf: str) -> None:
+        self._tables = tables
+        self._run = run
+        self._dialect = dialect
+        self._shelf = shelf
+        self._clocks = local()
+        self._names = count(1)  # it goes on in a forked process: no table there has the name of a parent's
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew: in a process that was forked, nothing that was computed is there."""
+        self._lock = Lock()
+        self._known: dict[Hashable, Any] = {}
+        self._held: OrderedDict[Hashable, _KeptTable] = OrderedDict()
+        self._unused: deque[str] = deque()
+        self._home = object()
+        self._process = os.getpid()  # last: another thread that finds it must find nothing of the parent's
+
+    @contextmanager
+    def one_question(self) -> Iterator[None]:
+        """Give everything that the body asks, in this thread, one allowance of time together."""
+        self._clocks.clock = Clock()
+        try:
+            yield
+        finally:
+            del self._clocks.clock
+
+    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> _KeptTable:
+        """Return the rows of a public flow, computed once: the columns by their places, and their rank among equals."""
+        self._here()
+        self._drop_unused()
+        question = (flow, columns, keys)
+        with self._lock:
+            held = self._held.get(question)
+            if held is not None:
+                self._held.move_to_end(question)
+                return held
+        check_work(flow, self._size)
+        made = self._make(flow, tuple(item.scalar for item in columns), keys)
+        with self._lock:
+            self._held[question] = made
+            while len(self._held) > _KEPT_TABLES or sum(table.size for table in self._held.values()) > _KEPT_BYTES:
+                self._held.popitem(last=False)
+        return made
+
+    def _make(self, flow: Flow, columns: tuple[Scalar, ...], keys: tuple[Scalar, ...]) -> _KeptTable:
+        relation = f"{self._shelf}.public{next(self._names)}"
+        named = {f"c{at}": scalar for at, scalar in enumerate(columns)}
+        compared = {f"k{at}": key for at, key in enumerate(keys)}
+        found = f"({self._projected(flow, named | compared)} LIMIT {MOST_ROWS + 1}) AS found"
+        listed = ", ".join([*named, f"{self._rank(list(compared))} AS {self._dialect.quoted(RANK)}"])
+        try:
+            self._ask(f"CREATE TABLE {relation} AS SELECT {listed} FROM {found}")  # noqa: S608
+            made = self._measured(relation, columns)
+        except BaseException:
+            self._unused.append(relation)  # not before: another thread drops what is in there
+            raise
+        finalize(made, self._unused.append, relation).atexit = False
+        return made
+
+    def _measured(self, relation: str, columns: tuple[Scalar, ...]) -> _KeptTable:
+        texts = [f"c{at}" for at, scalar in enumerate(columns) if scalar.facts.kind is Kind.TEXT]
+        characters = " + ".join(["0", *(f"coalesce(sum({self._dialect.octets(text)}), 0)" for text in texts)])
+        ((rows, text, most),) = self._ask(
+            f"SELECT count(*), {characters}, max({self._dialect.quoted(RANK)}) FROM {relation}"  # noqa: S608
+        )
+        size = int(text) + 16 * rows * (len(columns) + 1)
+        if rows > MOST_ROWS or size > MOST_BYTES:
+            raise FreeLimit(
+                "The public rows that are joined with people's rows are too many.",
+                f"There may be {MOST_ROWS:,} of them, and {MOST_BYTES >> 20:,} MB.",
+                "Choose them with WHERE, use fewer of their columns, or join by an equality.",
+            )
+        return _KeptTable(relation, int(rows), size, int(most or 0), self._home)
+
+    def at_home(self, flow: Flow) -> Flow:
+        """Return a flow whose kept rows are this engine's.
+
+        They are, unless a plan was made in another process or by another engine: then they are computed here, and cut
+        at what was accounted for there.
+        """
+        self._here()
+        match flow:
+            case Kept(source, _, columns, keys, _, rows):
+                foreign = isinstance(rows, _KeptTable) and rows.home is not self._home
+                return replace(flow, rows=self.kept(source, columns, keys)) if foreign else flow
+            case Read() | Given():
+                return flow
+            case Pair(_, left, right):
+                return replace(flow, left=self.at_home(left), right=self.at_home(right))
+            case _:
+                return replace(flow, source=self.at_home(flow.source))
+
+    def _drop_unused(self) -> None:
+        """Drop the tables that nobody has any more. It is done here: a finalizer may run at any moment."""
+        while self._unused:
+            try:
+                relation = self._unused.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            self._run(f"DROP TABLE IF EXISTS {relation}")
+
+    def _size(self, node: Read | Given | Kept) -> int:
+        match node:
+            case Read(table):
+                return self._once(("size", table), lambda: self._count(table))
+            case Given(rows=rows):
+                return len(rows or ())
+            case Kept(rows=rows):
+                return rows.rows if isinstance(rows, _KeptTable) else 0
+
+    def _count(self, table: str) -> int:
+        ((rows,),) = self._ask(f"SELECT count(*) FROM {self._tables[table]} AS t")  # noqa: S608
+        return int(rows)
+
+    def check(self, flow: Flow) -> None:
+        """Refuse a flow over public tables alone that would take too long."""
+        check_work(flow, self._size)
+
+    def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
+        """Return the least and greatest integer of an INTEGER scalar over a public flow; None if all are NULL."""
+        return self._known_of("reach", flow, (scalar,), lambda: self._reach(flow, scalar))
+
+    def distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
+        """Return the distinct values of a scalar over a public flow, sorted, without NULL; None if more than `most`."""
+        return self._known_of("distinct", flow, (scalar, most), lambda: self._distinct(flow, scalar, most))
+
+    def rows(
+        self, flow: Flow, scalars: tuple[Scalar, ...], most: int
+    ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
+        """Return the scalars over every row of a public flow; None if there are more than `most` rows."""
+        return self._known_of("rows", flow, (scalars, most), lambda: self._all_rows(flow, scalars, most))
+
+    def _all_rows(
+        self, flow: Flow, scalars: tuple[Scalar, ...], most: int
+    ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
+        named = {f"c{at}": scalar for at, scalar in enumerate(scalars)}
+        found = self._ask(f"{self._projected(flow, named)} LIMIT {most + 1}")
+        return None if len(found) > most else tuple(row[: len(scalars)] for row in found)
+
+    def _reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
+        values = self._projected(flow, {"v": scalar})
+        ((low, high),) = self._ask(f"SELECT min(v), max(v) FROM ({values}) AS p")  # noqa: S608
+        return None if low is None else (low, high)
+
+    def _distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
+        values = self._projected(flow, {"v": scalar})
+        found = self._ask(f"SELECT DISTINCT v FROM ({values}) AS p WHERE v IS NOT NULL LIMIT {most + 1}")  # noqa: S608
+        return None if len(found) > most else tuple(sorted(value for (value,) in found))
+
+    def _ask(self, statement: str) -> Rows:
+        return self._run(statement, getattr(self._clocks, "clock", None) or Clock())
+
+    def _known_of(self, kind: str, flow: Flow, more: Hashable, answer: Callable[[], Fact]) -> Fact:
+        """Return what is known of a flow. What is known of kept rows is kept with them: other rows may differ."""
+
+        def checked() -> Fact:
+            if not isinstance(flow, Read):  # a table by itself is looked at when it is opened, however long it is
+                self.check(flow)
+            return answer()
+
+        if isinstance(flow, Kept):
+            return self._once((kind, more), checked, flow.rows.facts if isinstance(flow.rows, _KeptTable) else {})
+        return self._once((kind, flow, more), checked)
+
+    def _once(self, question: Hashable, answer: Callable[[], Fact], known: dict[Hashable, Any] | None = None) -> Fact:
+        self._here()
+        known = self._known if known is None else known
+        with self._lock:
+            if question in known:
+                fact: Fact = known[question]
+                return fact
+        fact = answer()
+        with self._lock:
+            if len(known) >= _KEPT:
+                known.clear()
+            known[question] = fact
+        return fact
+
+    def _here(self) -> None:
+        if self._process != os.getpid():
+            self._forget()
+
+    def _projected(self, flow: Flow, columns: Mapping[str, Scalar]) -> str:
+        return projected(flow, self._tables, columns, self._dialect)
+
+    def _rank(self, keys: list[str]) -> str:
+        """Return the number of a row among those that agree with it; 0 where a key is NULL, which equals nothing."""
+        number = self._dialect.row_number(keys, [])
+        present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+        return f"CASE WHEN {present} THEN {number} ELSE 0 END" if keys else number

@@ -1,0 +1,158 @@
+"""The attack on encrypted columns: public frequencies give deterministic and ordered ciphertexts away  [NKW15].
+
+A made-up hospital keeps names beside columns whose equality (sex, department) or order (age) is visible. Ranks are
+matched with ranks, and cumulative shares with cumulative shares. Then the same is tried on what a sealed store sees:
+tokens of cells and their padded sizes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.source import Source
+from sfumato.randomness.uniform import UniformInteger
+
+DEPARTMENTS = (300, 220, 160, 120, 80, 60, 40, 20)
+SEXES = (540, 460)
+OLDEST = 99
+EPSILON = Fraction(1, 2)
+SHIFT = 27
+"""Dummies of a cell before noise, at epsilon 1/2, delta 1e-6 and one row per person: sealed.Padding computes it."""
+ELSEWHERE = 4
+"""The public year counts so many times as many patients, in a hospital whose departments differ by a tenth."""
+NEAR = 3
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptedColumn:
+    """How many rows an attack on one column recovered, and how many a guess by the public mode does."""
+
+    name: str
+    scheme: str
+    recovered: float
+    guessed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Encrypted:
+    """What frequencies gave away."""
+
+    patients: int
+    columns: tuple[EncryptedColumn, ...]
+    named: float
+    """The share of real rows whose token was given its right name: the store's view is a noisy histogram."""
+    sealed: tuple[EncryptedColumn, ...]
+
+    def report(self) -> str:
+        """Say what happened, line by line."""
+        return "\n".join(
+            [
+                f"Encrypted columns: {self.patients:,} patients with names, and the public frequencies of another year",
+                "",
+                "  column      scheme                recovered   by the public mode alone",
+                *(self._line(one) for one in self.columns),
+                "",
+                "The same hospital, sealed: the store sees a token per cell (department and sex) and padded sizes",
+                *(self._line(one) for one in self.sealed),
+                "",
+                f"Tokens are named too: {self.named:.0%} of the rows lie in a cell whose token got its right name.",
+                "That is a private histogram, which was paid for. No row leads to a name, so that what a person has is",
+                "guessed as well as by the public mode, and no better.",
+            ]
+        )
+
+    @staticmethod
+    def _line(one: EncryptedColumn) -> str:
+        return f"  {one.name:10}  {one.scheme:20}  {one.recovered:9.1%}   {one.guessed:9.1%}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Hospital:
+    departments: Numbers
+    sexes: Numbers
+    ages: Numbers
+
+    @property
+    def cells(self) -> Numbers:
+        return self.departments * len(SEXES) + self.sexes
+
+
+def run(patients: int, source: Source) -> Encrypted:
+    """Attack the columns of a hospital, first as databases of the past encrypted them, then sealed."""
+    here = _hospital(patients, DEPARTMENTS, source)
+    there = _hospital(
+        ELSEWHERE * patients, [weight + (-1) ** at * weight // 10 for at, weight in enumerate(DEPARTMENTS)], source
+    )
+    columns = (
+        _by_rank("department", here.departments, there.departments, len(DEPARTMENTS)),
+        _by_rank("sex", here.sexes, there.sexes, len(SEXES)),
+        _by_order(here.ages, there.ages),
+    )
+    named, sealed = _sealed(here, there, source)
+    return Encrypted(patients, columns, named, sealed)
+
+
+def _hospital(patients: int, weights: Sequence[int], source: Source) -> _Hospital:
+    ages = [20 + 3 * min(age, 80) - 12 * max(0, age - 80) for age in range(OLDEST + 1)]
+    drawn = (_drawn(patients, law, source) for law in (weights, SEXES, ages))
+    return _Hospital(*drawn)
+
+
+def _drawn(count: int, weights: Sequence[int], source: Source) -> Numbers:
+    """Draw values by integer weights, exactly."""
+    ends = np.cumsum(weights)
+    places: Numbers = np.searchsorted(ends, UniformInteger(int(ends[-1])).draw(count, source), side="right").astype(
+        np.int64
+    )
+    return places
+
+
+def _by_rank(name: str, here: Numbers, there: Numbers, values: int) -> EncryptedColumn:
+    """Give the most frequent ciphertext the most frequent value, and so on: the ciphertexts themselves say nothing."""
+    meaning = _matched(np.bincount(here, minlength=values), np.bincount(there, minlength=values))
+    return EncryptedColumn(name, "deterministic", float(np.mean(meaning[here] == here)), _mode(here, there))
+
+
+def _matched(seen: Numbers, public: Numbers) -> Numbers:
+    """Return which value each ciphertext is taken for."""
+    meaning = np.empty(len(seen), dtype=np.int64)
+    meaning[np.argsort(-seen, kind="stable")] = np.argsort(-public, kind="stable")
+    return meaning
+
+
+def _mode(here: Numbers, there: Numbers, near: int = 0) -> float:
+    """Return how often the best single guess from public frequencies is right, or so near."""
+    values = np.arange(int(there.max()) + 1)
+    hits = [int(np.sum(np.abs(there - value) <= near)) for value in values]
+    return float(np.mean(np.abs(here - values[int(np.argmax(hits))]) <= near))
+
+
+def _by_order(here: Numbers, there: Numbers) -> EncryptedColumn:
+    """Give each ciphertext the value at its own cumulative share; as much is right as lies within three years."""
+    known = np.sort(there)
+    below = np.searchsorted(np.sort(here), here, side="left") + np.searchsorted(np.sort(here), here, side="right")
+    guess = known[np.minimum(below * len(known) // (2 * len(here)), len(known) - 1)]
+    right = float(np.mean(np.abs(guess - here) <= NEAR))
+    return EncryptedColumn(f"age ± {NEAR}", "order-preserving", right, _mode(here, there, NEAR))
+
+
+def _sealed(here: _Hospital, there: _Hospital, source: Source) -> tuple[float, tuple[EncryptedColumn, ...]]:
+    """Return how many rows lie in rightly named cells, and what can be guessed of a person with all of it known."""
+    cells = len(DEPARTMENTS) * len(SEXES)
+    dummies = np.maximum(0, SHIFT + DiscreteLaplace(1 / EPSILON).draw(cells, source))
+    sizes = np.bincount(here.cells, minlength=cells) + dummies
+    meaning = _matched(sizes, np.bincount(there.cells, minlength=cells))
+    named = float(np.mean(meaning[here.cells] == here.cells))
+    # rows have no names, and dummies look like rows: of a person the best guess is the largest cell
+    largest = int(meaning[int(np.argmax(sizes))])
+    guess = float(np.mean(here.cells == largest))
+    prior = _mode(here.ages, there.ages, NEAR)
+    return named, (
+        EncryptedColumn("cell", "token of a cell", guess, _mode(here.cells, there.cells)),
+        EncryptedColumn(f"age ± {NEAR}", "sums of residues", prior, prior),
+    )

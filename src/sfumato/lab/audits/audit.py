@@ -1,0 +1,76 @@
+"""Every audit by name, on the clinic, and all that can be tried on somebody's own policy.
+
+Auditing is evidence, not proof: `tests/planted/` shows what these audits notice, and proofs/ holds the proofs.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+
+from sfumato.lab.audits import books, enumeration, files, fuzzing, neighbours, replay, sampling, whole
+from sfumato.lab.audits.alarm import Alarm, listed
+from sfumato.lab.people.scratch import scratch
+from sfumato.policy.reading import read_policy
+
+Audit = Callable[[object, Path], list[Alarm]]
+"""Takes a seed for made-up people and questions, and a folder of its own."""
+
+AUDITS: dict[str, Audit] = {
+    enumeration.NAME: lambda seed, _: enumeration.run(seed),
+    sampling.NAME: lambda seed, _: sampling.run(seed),
+    books.NAME: books.run,
+    replay.NAME: replay.run,
+    whole.NAME: whole.run,
+    fuzzing.NAME: fuzzing.run,
+    neighbours.NAME: neighbours.run,
+    files.NAME: files.run,
+}
+_COUNTS = 3
+
+
+def audited(names: Sequence[str], seed: object, all_of_them: bool = True) -> list[Alarm]:
+    """Run audits in this order; unless `all_of_them`, stop after the first that raises an alarm.
+
+    A house that breaks down under an audit has failed it.
+    """
+    alarms: list[Alarm] = []
+    for name in names:
+        with scratch() as folder:
+            try:
+                alarms += AUDITS[name](seed, folder)
+            except Exception as error:  # whatever it is: the house broke down
+                alarms.append(Alarm(name, f"{type(error).__name__} under the audit"))
+        if alarms and not all_of_them:
+            break
+    return alarms
+
+
+def audit_policy(path: Path, seconds: float) -> str:
+    """Audit a deployed policy on made-up people of the same shape; its data and its ledger are not touched.
+
+    What every person may move is replayed, counts are sampled on neighbours, and the rest of the time goes to fuzzing.
+    """
+    begun, policy = monotonic(), read_policy(path)
+    with scratch() as folder:
+        alarms = replay.audit(policy, folder / "replay", "replay")
+        alarms += whole.sample_policy(policy, folder / "sampled", "sampled", _COUNTS)
+        rest = max(1.0, seconds - (monotonic() - begun))
+        found, asked = fuzzing.audit(policy, folder / "fuzzed", f"fuzzed {monotonic()}", rest)
+    verdict = listed([*alarms, *found])
+    return (
+        f"{policy.name}: {asked:,} random questions on neighbours, every plain question replayed on the worst people, "
+        f"{_COUNTS} counts sampled {whole.SAMPLES:,} times each, in {monotonic() - begun:.0f} s\n{verdict}"
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the named audits with a seed until one raises an alarm, and print that alarm as JSON."""
+    seed, *names = arguments
+    alarms = audited(names, seed, all_of_them=False)
+    sys.stdout.write(json.dumps([[alarm.audit, alarm.what] for alarm in alarms[:1]]) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,230 @@
+"""The exact audit: laws by their definitions, outcome by outcome in 60 digits, against what the accountant claims.
+
+Nothing here uses the house's own formulas: a law is what its proof says it is, the privacy loss is enumerated over all
+outcomes that weigh anything, and what is left out is bounded by its own weight.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+
+from sfumato.accounting.approximate import separate
+from sfumato.accounting.event import Approximate, Composed, Event, Neighbours, Pure, Repeated
+from sfumato.accounting.filter import Filter
+from sfumato.accounting.pld import delta_bounds
+from sfumato.accounting.pure import epsilon as pure_epsilon
+from sfumato.errors import BudgetExhausted
+from sfumato.lab.audits.alarm import Alarm
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.threshold import Threshold
+from sfumato.planning.noise import concentrated_loss
+from sfumato.randomness.discrete_gaussian import DiscreteGaussian
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+
+NAME = "exact"
+DIGITS = 60
+_BITS = 200
+_SLACK = Decimal(10) ** -45
+_ADD = Neighbours.ADD_REMOVE
+
+Weights = dict[int, Decimal]
+"""The probabilities of integers, as far as they weigh anything."""
+Pair = tuple[Decimal, Decimal]
+"""What an outcome weighs on one neighbour and on the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyNumber:
+    """Integer noise on one number that a person moves by `moved`, and the event that it is accounted as."""
+
+    name: str
+    law: Weights
+    moved: int
+    event: Event
+
+
+def decimal(value: Fraction | int) -> Decimal:
+    """Return a rational in the precision of the audit."""
+    exact = Fraction(value)
+    return Decimal(exact.numerator) / Decimal(exact.denominator)
+
+
+def laplace_weights(scale: Fraction) -> Weights:
+    """P[Z = z] proportional to e^(-|z| / scale); the rest weighs less than 10^-45."""
+    ratio = (-1 / decimal(scale)).exp()
+    reach = int(105 * scale) + 5
+    return {z: (1 - ratio) / (1 + ratio) * ratio ** abs(z) for z in range(-reach, reach + 1)}
+
+
+def gaussian_weights(sigma_squared: Fraction) -> Weights:
+    """P[Z = z] proportional to e^(-z² / 2σ²); the rest weighs less than 10^-45."""
+    reach = int(15 * float(sigma_squared) ** 0.5) + 5
+    heights = {z: (-decimal(z * z) / (2 * decimal(sigma_squared))).exp() for z in range(-reach, reach + 1)}
+    total = sum(heights.values(), Decimal(0))
+    return {z: height / total for z, height in heights.items()}
+
+
+def pairs_of(law: Weights, moved: int) -> Iterator[Pair]:
+    """Give what each outcome weighs on the two neighbours."""
+    for outcome in {*law, *(z + moved for z in law)}:
+        yield law.get(outcome, Decimal(0)), law.get(outcome - moved, Decimal(0))
+
+
+def least_delta(pairs: list[Pair], epsilon: Fraction) -> Decimal:
+    """Return Σ max(0, P - e^ε Q): the least delta at which the two are close, in this direction."""
+    factor = decimal(epsilon).exp()
+    return sum((max(Decimal(0), one - factor * other) for one, other in pairs), Decimal(0))
+
+
+def together(one: list[Pair], other: list[Pair]) -> list[Pair]:
+    """Return the pairs of two independent releases."""
+    return [(a * c, b * d) for a, b in one for c, d in other]
+
+
+def run(_seed: object = 0) -> list[Alarm]:
+    """Enumerate laws, their losses, compositions and selections; alarm where a claim is another."""
+    with localcontext() as context:
+        context.prec = DIGITS
+        checks: tuple[Callable[[], Iterator[str]], ...] = (_laws, _losses, _pure, _compositions, _keys, _budgets)
+        return [Alarm(NAME, what) for check in checks for what in check()]
+
+
+def _releases() -> Iterator[NoisyNumber]:
+    for moved, scale in ((1, Fraction(1)), (3, Fraction(10)), (2, Fraction(1, 2))):
+        mechanism = Laplace(moved, scale, _ADD)
+        yield NoisyNumber(f"Laplace {moved}/{scale}", laplace_weights(scale), moved, mechanism.event)
+    for moved, square in ((1, Fraction(1)), (5, Fraction(100)), (2, Fraction(9, 4))):
+        noise = Gaussian(moved**2, square, _ADD)
+        yield NoisyNumber(f"Gaussian {moved}/{square}", gaussian_weights(square), moved, noise.event)
+
+
+def _laws() -> Iterator[str]:
+    """The samplers' own laws, which margins and thresholds are computed from, are the definitions."""
+    for scale in (Fraction(1, 2), Fraction(1), Fraction(10)):
+        yield from _same_law(f"Laplace noise of scale {scale}", DiscreteLaplace(scale).pmf, laplace_weights(scale))
+    for square in (Fraction(1), Fraction(9, 4), Fraction(100)):
+        yield from _same_law(f"Gaussian noise of σ² {square}", DiscreteGaussian(square).pmf, gaussian_weights(square))
+
+
+def _same_law(name: str, pmf: Callable[[int, int], tuple[int, int]], law: Weights) -> Iterator[str]:
+    for value in range(12):
+        low, high = (Decimal(end) / 2**_BITS for end in pmf(value, _BITS))
+        if not low - _SLACK <= law[value] <= high + _SLACK:
+            yield f"{name}: the probability of {value} is not that of its law"
+            return
+
+
+def _losses() -> Iterator[str]:
+    for release in _releases():
+        pairs = list(pairs_of(release.law, release.moved))
+        for epsilon in (Fraction(0), Fraction(1, 4), Fraction(1)):
+            # squared distance 4 is also 1, 1, 1, 1, which is worse on integers: only a distance of 1 is tight
+            tight = release.moved == 1 or release.name.startswith("Laplace")
+            yield from _claimed(release.name, pairs, release.event, epsilon, tight)
+
+
+def _claimed(name: str, pairs: list[Pair], event: Event, epsilon: Fraction, tight: bool = True) -> Iterator[str]:
+    """The enumerated delta lies between the accountant's two numbers; where it is no worst case, not above."""
+    exact, (low, high) = least_delta(pairs, epsilon), delta_bounds(event, epsilon)
+    if exact > Decimal(high) + _SLACK:
+        yield f"{name}: δ at ε = {epsilon} is {float(exact):.6g}, more than the claimed {high:.6g}"
+    elif tight and exact < Decimal(low) - _SLACK:
+        yield f"{name}: δ at ε = {epsilon} is {float(exact):.6g}, less than the claimed {low:.6g}"
+
+
+def _pure() -> Iterator[str]:
+    for release in _releases():
+        if release.name.startswith("Laplace"):
+            claimed = decimal(Fraction(pure_epsilon(release.event)))
+            law = {z: weight for z, weight in release.law.items() if abs(z) <= 20}
+            worst = max((one / other).ln() for one, other in pairs_of(law, release.moved) if one and other)
+            if abs(worst - claimed) > Decimal(10) ** -30:
+                yield f"{release.name}: the largest loss is {float(worst):.6g}, and the event says {float(claimed):.6g}"
+
+
+def _compositions() -> Iterator[str]:
+    """Two releases, alike or not: the convolved losses are those of the composed event."""
+    laplace = laplace_weights(Fraction(1, 2)), Laplace(1, Fraction(1, 2), _ADD).event
+    gaussian = gaussian_weights(Fraction(1)), Gaussian(1, Fraction(1), _ADD).event
+    cases: list[tuple[str, list[Pair], Event]] = []
+    first, second = (list(pairs_of(law, 1)) for law, _ in (laplace, gaussian))
+    cases.append(("two Laplace releases", together(first, first), Repeated(laplace[1], 2)))
+    cases.append(("Laplace and Gaussian", together(first, second), Composed((laplace[1], gaussian[1]))))
+    response = _response(Fraction(1))
+    cases.append(("two bits", together(response, response), Repeated(Pure(Fraction(1), _ADD), 2)))
+    for name, pairs, event in cases:
+        yield from _claimed(name, pairs, event, Fraction(1, 2))
+        yield from _claimed(name, pairs, event, Fraction(3, 2))
+
+
+def _response(epsilon: Fraction) -> list[Pair]:
+    truth = decimal(epsilon).exp() / (1 + decimal(epsilon).exp())
+    return [(truth, 1 - truth), (1 - truth, truth)]
+
+
+def _keys() -> Iterator[str]:
+    """Keys are kept so that one unit more or less is within (ε', δ') per key, and δ' adds up to δ at most."""
+    for epsilon, delta, groups, relation in (
+        (Fraction(1), Fraction(1, 50), 1, _ADD),
+        (Fraction(2), Fraction(1, 10**6), 3, _ADD),
+        (Fraction(1), Fraction(1, 1000), 2, Neighbours.REPLACE),
+    ):
+        selection = OptimalSelection(epsilon, delta, groups, relation)
+        touched = 2 * groups if relation is Neighbours.REPLACE else groups
+        each, chance = decimal(epsilon / touched), decimal(selection.delta_per_key)
+        name = f"selection of keys at {epsilon}, {delta} by {groups}"
+        if 1 - (1 - chance) ** touched > decimal(delta) + _SLACK:
+            yield f"{name}: the chances of {touched} keys exceed δ"
+        if not separate(selection.event)[1] >= delta:
+            yield f"{name}: its event says δ = {separate(selection.event)[1]}"
+        kept = [Decimal(selection.keep(units).bounds(_BITS)[1]) / 2**_BITS for units in range(40)]
+        factor = each.exp()
+        for units, (less, more) in enumerate(pairwise(kept)):
+            if more > factor * less + chance + _SLACK or 1 - less > factor * (1 - more) + chance + _SLACK:
+                yield f"{name}: {units} and {units + 1} units are told apart"
+                break
+    for threshold in (Threshold.by_loss(1, "0.01", 1, 1, _ADD), Threshold.by_loss(2, "1e-6", 2, 3, _ADD, min_count=2)):
+        law = laplace_weights(threshold.scale)
+        reach = threshold.threshold - (threshold.sensitivity + threshold.min_count - 1)
+        tail = sum((weight for z, weight in law.items() if z >= reach), Decimal(0))
+        shown = 1 - (1 - tail) ** threshold.groups_per_unit
+        if shown > decimal(separate(threshold.event)[1]) + _SLACK:
+            yield f"a threshold of {threshold.threshold}: a lonely key is shown more often than δ"
+
+
+def _budgets() -> Iterator[str]:
+    """What a filter lets through, and what a planner makes of (ε, δ), is within them."""
+    epsilon, delta = Fraction(3), Fraction(1, 1000)
+    response, event = _response(Fraction(1, 2)), Pure(Fraction(1, 2), _ADD)
+    budget, times = Filter(epsilon, delta), 0
+    while budget.accepts(event) and times < 40:
+        budget, times = budget.charge(event), times + 1
+    if least_delta(_repeated(response, times), epsilon) > decimal(delta):
+        yield f"a filter of ({epsilon}, {delta}) lets {times} releases of 1/2 through"
+    full = Filter(epsilon, delta)
+    try:
+        for _ in range(3):
+            full = full.charge(Approximate(Pure(Fraction(1, 10), _ADD), delta / 2))
+    except BudgetExhausted:
+        pass
+    else:
+        yield "a filter lets more δ through than it has"
+    rho = concentrated_loss(Fraction(1), Fraction(1, 1000))
+    if rho is None or least_delta(list(pairs_of(gaussian_weights(1 / (2 * rho)), 1)), Fraction(1)) > decimal(
+        Fraction(1, 1000)
+    ):
+        yield "Gaussian noise planned for (1, 1/1000) costs more"
+
+
+def _repeated(pairs: list[Pair], times: int) -> list[Pair]:
+    """Return the pairs of repeated two-valued releases, by how many of them were the first value."""
+    (p, q), (r, s) = pairs
+    found, ways = [], 1
+    for first in range(times + 1):
+        found.append((ways * p**first * r ** (times - first), ways * q**first * s ** (times - first)))
+        ways = ways * (times - first) // (first + 1)
+    return found

@@ -1,0 +1,169 @@
+"""Neighbours at the level of files: what one person writes into a source changes nobody else's rows, nor anything else.
+
+Files are made up, written by several libraries in several manners, and registered three times: as they are, without one
+person, and with that person's records as hostile as the format allows. All three open; whatever else is in the copy is
+equal; what ordinary rows say is what plain Python counts; and questions differ by no more than is declared.
+
+`python -m sfumato.lab.audits.files 500` tries so many sources.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from sfumato.errors import Refusal
+from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.fuzzing import seen
+from sfumato.lab.audits.neighbours import Other, differences
+from sfumato.lab.audits.subject import Subject, engine_of, moved_to, opened, write_salt
+from sfumato.lab.people.dice import SeededDice
+from sfumato.lab.people.scalars import Dice
+from sfumato.lab.people.scratch import scratch
+from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.people.sheets import COLUMNS, WRITERS, Sheets, Writer, imagine, meaning
+from sfumato.policy.policy import Policy
+from sfumato.policy.reading import read_policy
+
+NAME = "files"
+UNCUT = 50
+"""More rows than anybody has."""
+_WHOLE = 2
+"""So many questions are asked of the whole database, with a ledger; the others of its engine."""
+ASKED = (
+    "SELECT COUNT(*), COUNT(n), SUM(n), COUNT(amount), SUM(amount), COUNT(day) FROM visits",
+    "SELECT city, COUNT(*) FROM visits GROUP BY city",
+    "SELECT flag, COUNT(DISTINCT person), AVG(amount) FROM visits WHERE weight IS NULL OR weight > -1e9 GROUP BY flag",
+    "SELECT SUM(LENGTH(LEFT(city, 9))) FROM visits WHERE city LIKE '%o%' AND seen >= DATE '2020-01-01'",
+    "SELECT SUM(m) FROM (SELECT person, MAX(n) AS m FROM visits GROUP BY person) t",
+    'SELECT COUNT(*), SUM(removed_rows) FROM "visits.removed"',
+)
+
+
+def policy_of(scheme: str, most: int, declared: Mapping[str, Any] = COLUMNS) -> Policy:
+    """Return the policy of such files."""
+    return read_policy(
+        {
+            "name": "files",
+            "source": f"{scheme}:data",
+            "ledger": "sqlite:files.ledger",
+            "budget": {"epsilon": 1000, "delta": 0.9, "query_delta": 0.01},
+            "tables": {"visits": {"unit": "person", "rows_per_unit": most, "columns": dict(declared)}},
+        }
+    )
+
+
+def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Mapping[str, Writer]) -> Iterator[str]:
+    """Say where one person's records change more than what that person may change."""
+    most = dice.choice([UNCUT, 2])
+    policy = policy_of(sheets.scheme, most)
+    variants = {"all": sheets, "without": sheets.without(owner), "hostile": sheets.with_hard(owner, dice)}
+    with ExitStack() as stack:
+        houses: dict[str, Subject] = {}
+        shown: dict[str, tuple[tuple[str, ...], ...]] = {}
+        for name, variant in variants.items():
+            variant.write(folder / name / "data" / "visits", writers)
+            write_salt(folder / name)
+            moved = moved_to(policy, folder / name, scheme=sheets.scheme)
+            try:
+                database = stack.enter_context(opened(moved, folder / name, Seeded("coins")))
+            except Refusal as refusal:
+                yield f"{name} is refused: {refusal.code}"
+                return
+            houses[name] = Subject(moved, engine_of(database))
+            shown[name] = tuple(seen(database, sql) for sql in ASKED[:_WHOLE])
+        yield from _others(houses)
+        if most == UNCUT:
+            yield from _truth(houses, variants)
+        for name in ("without", "hostile"):
+            for sql, here, there in zip(ASKED, shown["all"], shown[name], strict=False):
+                if here != there or any(part.startswith("fault") for part in there):
+                    yield f"{sql} shows something else {name}"
+        for number, sql in enumerate(ASKED):
+            other = Other("without", houses["without"], 1)
+            for name in ("all", "hostile"):
+                yield from (f"{sql}, {name}: {what}" for what in differences(houses[name], other, sql, number))
+
+
+def _others(houses: Mapping[str, Subject]) -> Iterator[str]:
+    """Compare the copies: beyond the rows of everybody else there may be those of one more person, and no others."""
+    rows = {name: _copy(house) for name, house in houses.items()}
+    kept = rows["without"]
+    for name in ("all", "hostile"):
+        if kept - rows[name]:
+            yield f"{name}: {(kept - rows[name]).total()} rows of others are missing or changed"
+    own = {row[0] for row in rows["all"] - kept}
+    if len(own) > 1:
+        yield f"the rows of {len(own)} people appeared with one person"
+    if {row[0] for row in rows["hostile"] - kept} - own:
+        yield "hostile rows of one person became another's"
+
+
+def _copy(house: Subject) -> Counter[tuple[Any, ...]]:
+    """Return the rows of the bounded copy, the opaque id first."""
+    columns = ", ".join(f'"{name}"' for name in COLUMNS)
+    return Counter(house.engine._reader.rows(f"SELECT {columns} FROM {house.engine._tables['visits']}"))  # noqa: S608
+
+
+def _truth(houses: Mapping[str, Subject], variants: Mapping[str, Sheets]) -> Iterator[str]:
+    """Compare exact aggregates with what the files say."""
+    for name in ("all", "without"):
+        meant = meaning(variants[name])
+        rows = _copy(houses[name])
+        places = {column: place for place, column in enumerate(COLUMNS)}
+        if rows.total() != meant.rows:
+            yield f"{name}: {rows.total()} of {meant.rows} rows are in the copy"
+        for column, number in meant.counts.items():
+            present = Counter({row: times for row, times in rows.items() if row[places[column]] is not None})
+            if present.total() != number:
+                yield f"{name}: {column} has {present.total()} values, and {number} were written"
+        for column, total in meant.sums.items():
+            found = sum(times * int(row[places[column]] or 0) for row, times in rows.items())
+            if found != total:
+                yield f"{name}: {column} adds up to {found}, not {total}"
+
+
+def tried(number: int, seed: object, folder: Path, writers: Mapping[str, Mapping[str, Writer]] = WRITERS) -> list[str]:
+    """Make up the source of this number, and say what is wrong."""
+    dice = SeededDice((seed, number))
+    scheme = dice.choice(sorted(writers))
+    sheets = imagine(scheme, sorted(writers[scheme]), dice)
+    owner = dice.choice(sheets.owners)
+    return list(alarms_of(sheets, owner, folder / str(number), dice, writers[scheme]))
+
+
+def run(seed: object, folder: Path, number: int = 12) -> list[Alarm]:
+    """Try some sources."""
+    for place in range(number):
+        if found := tried(place, seed, folder):
+            return [Alarm(NAME, f"source {place}: {found[0]}")]
+    return []
+
+
+def main(arguments: Sequence[str], writers: Mapping[str, Mapping[str, Writer]] = WRITERS) -> int:
+    """Try many sources and say how it goes; return 1 if something was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m sfumato.lab.audits.files", description=__doc__)
+    parser.add_argument("sources", type=int)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first source: go on from there")
+    parser.add_argument("--seed", default="files")
+    wanted = parser.parse_args(arguments)
+    begun, wrong = monotonic(), 0
+    for number in range(wanted.first, wanted.first + wanted.sources):
+        with scratch() as folder:
+            found = tried(number, wanted.seed, folder, writers)
+        wrong += bool(found)
+        for what in found[:3]:
+            sys.stdout.write(f"source {number}: {what}\n")
+        if number % 50 == 49 or found:
+            sys.stdout.write(f"{number + 1 - wanted.first:,} sources, {wrong} wrong, {monotonic() - begun:.0f} s\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{wanted.sources:,} sources, {wrong} wrong, in {monotonic() - begun:.0f} s\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

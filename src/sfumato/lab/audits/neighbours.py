@@ -1,0 +1,289 @@
+"""Random questions on neighbours: nobody moves an exact aggregate further than declared, and nothing else differs.
+
+Every question is planned and run on two databases, by the engine itself: no ledger, no noise that hides. The second
+one lacks a person, or has them replaced; or it holds the same people in another order, under another number of
+threads, and then nothing may move at all. What was refused must be refused in the same words, what was planned must be
+the same plan, and no question may fail, or take long, once it was accepted.
+
+`python -m sfumato.lab.audits.neighbours 100000` asks so many, in two processes; `--first` goes on where a run ended.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import TypeVar
+
+from sfumato.accounting.event import Neighbours
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.engines.after_noise import evaluate
+from sfumato.errors import Refusal
+from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.replay import Recording, compare, record
+from sfumato.lab.audits.shrinking import shrunk
+from sfumato.lab.audits.subject import Subject, schema_of, subject
+from sfumato.lab.people.dice import SeededDice
+from sfumato.lab.people.grammar import LOW_BITS, Grammar, Schema
+from sfumato.lab.people.hospital import hospital
+from sfumato.lab.people.population import CANARY, HIGH, LOW, WANDERER, Population, neighbour_of, populate
+from sfumato.lab.people.scratch import scratch
+from sfumato.planning.plan import Plan
+from sfumato.policy.policy import Policy
+from sfumato.query.parse import parse
+from sfumato.release.receipt import Receipt
+from sfumato.release.release import make_release
+
+T = TypeVar("T")
+
+NAME = "neighbours"
+PATIENCE = 5.0
+"""So many seconds a question over some hundred rows may take; a crowd may need ten times as long."""
+_SLOW = " s for a few rows"
+_CHUNK = 2_000
+"""So many questions are asked of the same people."""
+_CROWDED = 20
+"""One in so many questions is asked of a crowd, whose rows several threads share."""
+_SHOWN = 3
+"""One answer in so many is computed to its end, from equal coins."""
+_CROWD, _READINGS = 3_000, 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What an analyst sees of a question that is not answered."""
+
+    code: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another database: what was done to it, and how many people it is away."""
+
+    name: str
+    house: Subject
+    distance: int
+    patience: float = PATIENCE
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One database and others that are near it."""
+
+    house: Subject
+    others: tuple[Other, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """What questions are made of."""
+        return schema_of(self.house.engine.catalog)
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """How many questions were asked, what became of them, and what differed."""
+
+    asked: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    found: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def world(policy: Policy, seed: object, folder: Path, people: int = 8, readings: int = 8) -> Iterator[World]:
+    """Open a population, the same in another order, and its neighbours."""
+    public, patience = {"readings": readings}, PATIENCE if people < _CROWD else 10 * PATIENCE
+    everybody = populate(policy, seed, people, public=public)
+    populations: list[tuple[str, Population, int]] = [("in another order", everybody.shuffled(SeededDice(seed)), 0)]
+    replaced = policy.neighbours is Neighbours.REPLACE
+    for person in (HIGH, LOW, WANDERER):
+        name = f"with another {person}" if replaced else f"without {person}"
+        populations.append((name, neighbour_of(everybody, policy, seed, person, people, public), 1))
+    rows = [] if replaced else [owner for owner in everybody.owners if "/" in owner][:1]
+    populations += [(f"without {owner}", everybody.without(owner), 1) for owner in rows]
+    with ExitStack() as stack:
+        house = stack.enter_context(subject(policy, everybody, folder / "all"))
+        others = [
+            Other(name, stack.enter_context(_other(policy, population, folder / str(place), place)), distance, patience)
+            for place, (name, population, distance) in enumerate(populations)
+        ]
+        if any(other.house.engine.catalog != house.engine.catalog for other in others):
+            raise ValueError("the catalog depends on the data")
+        yield World(house, tuple(others))
+
+
+@contextmanager
+def _other(policy: Policy, population: Population, folder: Path, place: int) -> Iterator[Subject]:
+    with subject(policy, population, folder, threads=1 + place % 2 * 3 if place else 4, order=place) as house:
+        yield house
+
+
+def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
+    """Ask both; say what differs by more than is declared, and what fails."""
+    begun = perf_counter()
+    read = _tried(lambda: parse(sql, one.engine.catalog))  # the catalogs are equal: `world` has compared them
+    if isinstance(read, Refused | str):
+        first: Plan | Refused | str = read
+        second: Plan | Refused | str = read
+    else:
+        first, second = _tried(lambda: one.plan_of(read)), _tried(lambda: other.house.plan_of(read))
+    if isinstance(first, str) or isinstance(second, str):
+        return [f"fault: {first if isinstance(first, str) else second}"]
+    if isinstance(first, Refused) or isinstance(second, Refused):
+        found = [] if first == second else [f"{_words(first)} / {_words(second)}"]
+        leaks = isinstance(first, Refused) and CANARY in first.words
+        return found + ["fault: a message repeats a value"] * leaks
+    try:
+        pair = _recorded(one, first, seed), _recorded(other.house, second, seed)
+    except Exception as error:  # whatever it is: the question was accepted
+        return [f"fault: {type(error).__name__} after a quote"]
+    found = [] if None in pair else list(compare(*pair, other.distance))  # type: ignore[arg-type]
+    seconds = perf_counter() - begun
+    return found + [f"fault: {seconds:.0f}{_SLOW}"] * (seconds > other.patience)
+
+
+def _tried(step: Callable[[], T]) -> T | Refused | str:
+    """Return what a step gives, how it refuses, or how it fails."""
+    try:
+        return step()
+    except Refusal as refusal:
+        return Refused(refusal.code, str(refusal))
+    except Exception as error:  # whatever it is: no text may provoke it
+        return f"{type(error).__name__} is no refusal"
+
+
+def _words(planned: Plan | Refused) -> str:
+    return f"{planned.code}: {planned.words}" if isinstance(planned, Refused) else "answered"
+
+
+def _recorded(house: Subject, plan: Plan, seed: int) -> Recording | None:
+    """Run a plan as far as people see it, and return what its mechanisms were given; None where it is free."""
+    if not plan.groups:
+        house.engine.exact(plan.private.outcome)
+        return None
+    made = record(house, plan, seed)
+    if seed % _SHOWN == 0:
+        make_release(plan, made.noisy, Receipt("", "", "", PrivacyLoss(Fraction(0))), evaluate).rows()
+    return made
+
+
+def question(schema: Schema, seed: object, number: int) -> str:
+    """Return the question of this number: a run can go on where another one ended."""
+    return Grammar(schema, SeededDice((seed, number))).query()
+
+
+def ask(place: World, numbers: Sequence[int], seed: object, tally: Outcomes, most: int) -> None:
+    """Ask the questions of these numbers; end early after so many differences, which are shortened."""
+    schema = place.schema
+    for number in numbers:
+        sql, other = question(schema, seed, number), place.others[number % len(place.others)]
+        tally.asked += 1
+        if number % 10 == 0:  # a tenth is enough to know how many are answered
+            planned = _tried(partial(place.house.plan, sql))
+            tally.refused[planned.code if isinstance(planned, Refused) else "answered"] += 1
+        if said := _seen(place, other, sql, number):
+            short = shrunk(sql, lambda text, other=other, number=number: bool(_seen(place, other, text, number)))  # type: ignore[misc]
+            what = (_seen(place, other, short, number) or said)[0]
+            tally.found.append(f"{number}, {other.name}: {short}: {what} (found as: {sql})")
+            if len(tally.found) >= most:
+                return
+
+
+def _seen(place: World, other: Other, sql: str, number: int) -> list[str]:
+    """Return the differences; what only took long is asked again, because the machine may have been busy."""
+    found = differences(place.house, other, sql, number)
+    return differences(place.house, other, sql, number) if found and found[0].endswith(_SLOW) else found
+
+
+def run(seed: object, folder: Path, number: int = 400) -> list[Alarm]:
+    """Ask a crowd what once told something, then the hospital and another crowd some questions."""
+    with world(hospital(), seed, folder / "once", _CROWD, 4 * _READINGS) as place:
+        for other in place.others[:2]:
+            for sql in once_told():
+                if found := differences(place.house, other, sql, 0):
+                    return [Alarm(NAME, f"{other.name}: {sql}: {found[0]}")]
+    tally = Outcomes()
+    _chunk(folder, seed, range(number), tally, 1)
+    return [Alarm(NAME, found) for found in tally.found]
+
+
+def once_told() -> Iterator[str]:
+    """Give questions by which one person's values, or how often they count, hung on the order of everybody's rows."""
+    zeros = "CASE WHEN weight = 0 THEN weight * (age - 10) END"  # zeros of both signs
+    powers = ("AVG(POWER(long, 3))", "SUM(DISTINCT POWER(long, 3))", "AVG(DISTINCT POWER(long, 3))")
+    for fold in (*powers, f"MAX({zeros})", f"MIN({zeros})"):
+        inner = f"SELECT patient_id, {fold} AS a FROM visits GROUP BY patient_id"  # noqa: S608
+        yield f"SELECT SUM(CAST(FLOOR(a) AS integer) % 7) FROM ({inner}) t"  # noqa: S608
+        yield f"SELECT COUNT(*) FROM ({inner}) t WHERE CAST(a AS text) LIKE '-%'"  # noqa: S608
+    for fold in ("AVG(level)", "SUM(level)", "VAR_SAMP(level)", "STDDEV_POP(level)"):
+        for bits in LOW_BITS:
+            key = f"FLOOR(s.a * {bits}) % 2 * i.c"
+            four = "(VALUES (1), (2), (3), (4)) i(c)"
+            public = f"SELECT {key} AS k FROM (SELECT {fold} AS a FROM readings) s CROSS JOIN {four}"  # noqa: S608
+            yield f"SELECT COUNT(*) FROM visits v JOIN ({public}) p ON v.age - v.age = p.k"  # noqa: S608
+
+
+def _chunk(folder: Path, seed: object, numbers: Sequence[int], tally: Outcomes, most: int) -> None:
+    """Ask questions: most of a few people, some where people are replaced, some of a crowd."""
+    crowd = [number for number in numbers if number % _CROWDED == 0]
+    replaced = [number for number in numbers if number % _CROWDED in (1, 2, 3)]
+    few = [number for number in numbers if number % _CROWDED > 3]
+    for name, policy, some, size in (
+        ("few", hospital(), few, (8, _READINGS)),
+        ("replaced", hospital(neighbours="replace"), replaced, (8, _READINGS)),
+        ("crowd", hospital(), crowd, (_CROWD, 4 * _READINGS)),
+    ):
+        if some and len(tally.found) < most:
+            with world(policy, (seed, numbers[0]), folder / name, *size) as place:
+                ask(place, some, seed, tally, most)
+
+
+def _process(numbers: range, seed: object, most: int) -> Outcomes:
+    tally = Outcomes()
+    with scratch() as folder:
+        _chunk(folder, seed, numbers, tally, most)
+    return tally
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask many questions in several processes and say how it goes; return 1 after a difference."""
+    parser = argparse.ArgumentParser(prog="python -m sfumato.lab.audits.neighbours", description=__doc__)
+    parser.add_argument("questions", type=int)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first question: go on from there")
+    parser.add_argument("--seed", default="neighbours")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--most", type=int, default=3, help="so many differences end a chunk of questions")
+    wanted = parser.parse_args(arguments)
+    end, begun, whole = wanted.first + wanted.questions, monotonic(), Outcomes()
+    chunks = [range(start, min(start + _CHUNK, end)) for start in range(wanted.first, end, _CHUNK)]
+    asking = partial(_process, seed=wanted.seed, most=wanted.most)
+    with ProcessPoolExecutor(wanted.processes) as pool:
+        for numbers, tally in zip(chunks, pool.map(asking, chunks), strict=True):
+            whole.asked += tally.asked
+            whole.refused += tally.refused
+            whole.found += tally.found
+            pace = whole.asked / (monotonic() - begun)
+            _say(f"{numbers.stop:,} of {end:,}: {len(whole.found)} differences, {pace:.0f} questions a second")
+            for found in tally.found:
+                _say(f"  {found}")
+    answered = whole.refused["answered"] / max(1, whole.refused.total())
+    _say(
+        f"{whole.asked:,} questions, {answered:.0%} of them answered, {len(whole.found)} differences, "
+        f"in {monotonic() - begun:.0f} s"
+    )
+    return 1 if whole.found else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

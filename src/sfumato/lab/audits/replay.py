@@ -1,0 +1,246 @@
+"""Record and replay: what every mechanism was given on one database, against what it is given on a neighbour.
+
+Noise hides a wrong sensitivity from all but many samples; the inputs of the mechanisms do not. They are recorded where
+noise is drawn, with the coins, and compared: a person may move them by the declared sensitivity, and the order of rows
+by nothing at all.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.accounting.approximate import separate
+from sfumato.accounting.event import Composed, Event, Neighbours
+from sfumato.accounting.pld import delta_bounds
+from sfumato.accounting.pure import epsilon as pure_epsilon
+from sfumato.analysis.private_query import Cell
+from sfumato.errors import Refusal
+from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.subject import Subject, schema_of, subject
+from sfumato.lab.people.clinic import clinic
+from sfumato.lab.people.dice import SeededDice
+from sfumato.lab.people.population import HIGH, LOW, WANDERER, Population, populate
+from sfumato.lab.people.questions import questions
+from sfumato.lab.people.seeded import Seeded
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.planning.plan import Measured, Plan
+from sfumato.policy.policy import Policy
+from sfumato.randomness.source import Metered, Source
+from sfumato.release.noisy import Noisy
+from sfumato.release.publish import publish
+
+NAME = "replay"
+ASKED = 1
+"""The epsilon of every question."""
+_FEW = 2
+_RECORDED = (Laplace, Gaussian, OptimalSelection)
+
+Mechanism = Laplace | Gaussian | OptimalSelection
+Vector = dict[tuple[Cell, ...], int]
+"""An integer for each cell, by its keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismCall:
+    """One use of a mechanism: what it was given and what it drew; a selection draws nothing here."""
+
+    mechanism: Mechanism
+    values: tuple[int, ...]
+    noise: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A question on one database: its plan, the cells of each group, and every call in order."""
+
+    plan: Plan
+    keys: tuple[tuple[tuple[Cell, ...], ...], ...]
+    calls: tuple[MechanismCall, ...]
+    noisy: Noisy
+
+    @property
+    def expected(self) -> list[Mechanism]:
+        """The mechanisms that the plan names, in the order in which they are used."""
+        found: list[Mechanism] = []
+        for group in self.plan.groups:
+            found += [] if group.selection is None else [group.selection]
+            found += [measured.mechanism for measured in group.measured]
+        return found
+
+
+def record(house: Subject, plan: Plan, seed: object) -> Recording:
+    """Answer a planned question with these coins and write down what each mechanism was given.
+
+    A selection of keys lets every key pass, so that all cells can be compared; what it was given is recorded.
+    """
+    aggregates = house.run(plan)
+    with recording() as calls:
+        noisy = publish(plan, aggregates, Seeded(seed))
+    return Recording(plan, tuple(group.keys for group in noisy.groups), tuple(calls), noisy)
+
+
+@contextmanager
+def recording() -> Iterator[list[MechanismCall]]:
+    """Write down every call of a mechanism that draws from a source of its own, not from a metered one."""
+    calls: list[MechanismCall] = []
+    originals = {kind: kind.release for kind in _RECORDED}
+
+    def _selected(self: OptimalSelection, values: object, source: Source) -> Any:
+        given = np.asarray(values)
+        calls.append(MechanismCall(self, tuple(given.tolist()), ()))
+        return np.arange(len(given))
+
+    def _noised(self: Any, values: object, source: Source) -> Any:
+        answers = originals[type(self)](self, values, source)
+        if not isinstance(source, Metered):  # that is the second draw, which nobody sees
+            given = np.asarray(values)
+            noise = np.asarray(answers).astype(object) - given.astype(object)
+            calls.append(MechanismCall(self, tuple(given.tolist()), tuple(noise.tolist())))
+        return answers
+
+    try:
+        for kind in _RECORDED:
+            setattr(kind, "release", _selected if kind is OptimalSelection else _noised)  # noqa: B010
+        yield calls
+    finally:
+        for kind, original in originals.items():
+            setattr(kind, "release", original)  # noqa: B010
+
+
+def price_alarms(made: Recording) -> Iterator[str]:
+    """Say where the calls that were made cost more than the plan quotes, or are not those of the plan.
+
+    Gaussian noise is priced by the distribution of its loss where no more than two measurements are composed: there
+    that takes a moment, and longer compositions are planned by the same lines.
+    """
+    if [call.mechanism for call in made.calls] != made.expected:
+        yield "the mechanisms that were used are not those of the plan"
+    loss = made.plan.loss
+    if loss.epsilon > ASKED:
+        yield f"{loss} is quoted where ε = {ASKED} was asked for"
+    events: list[Event] = [call.mechanism.event for call in made.calls]
+    if not events:
+        return
+    composed = Composed(tuple(events))
+    core, delta = separate(composed)
+    if not any(isinstance(call.mechanism, Gaussian) for call in made.calls):
+        if Fraction(pure_epsilon(core)) > loss.epsilon or delta > loss.delta:
+            yield f"what was drawn costs more than the quoted {loss}"
+        elif made.plan.event is None or pure_epsilon(separate(made.plan.event)[0]) < pure_epsilon(core):
+            yield "the event that is charged costs less than what was drawn"
+    elif len(events) <= _FEW and delta_bounds(composed, loss.epsilon)[0] > loss.delta:
+        yield f"what was drawn costs more than the quoted {loss}"
+    if made.plan.event is None or separate(made.plan.event)[1] < delta:
+        yield "the event that is charged leaves out a delta"
+
+
+def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
+    """Say where neighbours (or, at distance 0, the same people) differ by more than was declared."""
+    if one.plan != other.plan:
+        yield "the plan depends on the data"
+        return
+    if len(one.calls) != len(other.calls) or len(one.calls) != len(one.expected):
+        yield "the number of mechanisms that were used depends on the data or is not the plan's"
+        return
+    mine, theirs = iter(one.calls), iter(other.calls)
+    for group, here, there in zip(one.plan.groups, one.keys, other.keys, strict=True):
+        if group.group.public_keys and here != there:
+            yield "the keys that are shown as public depend on the data"
+            continue
+        if group.selection is not None:
+            yield from _selection(group.selection, next(mine), next(theirs), distance)
+        for measured in group.measured:
+            first, second = next(mine), next(theirs)
+            moves = _moves(_vector(here, first), _vector(there, second))
+            yield from _measurement(measured, moves, distance)
+            if group.group.public_keys and first.noise != second.noise:
+                yield f"{measured.name}: the noise of equal coins depends on the data"
+
+
+def _vector(keys: Sequence[tuple[Cell, ...]], call: MechanismCall) -> Vector:
+    return dict(zip(keys, call.values, strict=True))
+
+
+def _moves(one: Mapping[tuple[Cell, ...], int], other: Mapping[tuple[Cell, ...], int]) -> list[int]:
+    return [abs(one.get(key, 0) - other.get(key, 0)) for key in {*one, *other}]
+
+
+def _measurement(measured: Measured, moves: list[int], distance: int) -> Iterator[str]:
+    total, squares, most = sum(moves), sum(move * move for move in moves), max(moves, default=0)
+    declared, mechanism = measured.sensitivity, measured.mechanism
+    if total > declared.l1 * distance:
+        yield f"{measured.name} moved by {total} in all, and {declared.l1 * distance} is declared"
+    elif squares > declared.l2_squared * distance or most > declared.linf * distance:
+        yield f"{measured.name} moved further than declared in one cell"
+    elif isinstance(mechanism, Laplace) and total > mechanism.sensitivity * distance:
+        yield f"{measured.name} moved by {total}, and its noise is for {mechanism.sensitivity * distance}"
+    elif isinstance(mechanism, Gaussian) and squares > mechanism.sensitivity_squared * distance:
+        yield f"{measured.name} moved further than its noise is for"
+
+
+def _selection(selection: OptimalSelection, one: MechanismCall, other: MechanismCall, distance: int) -> Iterator[str]:
+    """The cells come in the engine's order: compare how many have each number of people."""
+    most = max((*one.values, *other.values), default=0)
+    counts = [np.bincount(np.array(call.values, dtype=np.int64), minlength=most + 1)[1:] for call in (one, other)]
+    changed = int(np.abs(np.cumsum((counts[0] - counts[1])[::-1])).sum())  # so many keys gained or lost one person
+    if changed > selection.touched * distance:
+        yield f"{changed} keys gained or lost a person, and {selection.touched * distance} are declared"
+
+
+def neighbours_of(population: Population, policy: Policy, seed: object) -> dict[str, tuple[Population, int]]:
+    """Return neighbours by what was done to them, with the distance: the worst people removed, or replaced."""
+    found: dict[str, tuple[Population, int]] = {}
+    if policy.neighbours is Neighbours.REPLACE:
+        for like in (LOW, WANDERER):
+            other = populate(policy, seed, likeness={HIGH: like})
+            found[f"{HIGH} became like {like}"] = (population.with_rows_of(str(HIGH), other), 1)
+        return found
+    found["rows shuffled"] = (population.shuffled(SeededDice(seed)), 0)
+    rows = [owner for owner in population.owners if "/" in owner][:1]
+    for owner in (str(HIGH), str(LOW), str(WANDERER), *rows):
+        found[f"without {owner}"] = (population.without(owner), 1)
+    return found
+
+
+def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: int | None = None) -> list[Alarm]:
+    """Record every plain question (that a pattern matches) and replay it on neighbours, until one of them differs.
+
+    `only` says which one of the neighbours, counted on for ever.
+    """
+    population = populate(policy, seed)
+    with subject(policy, population, folder / "all") as house:
+        asked = [sql for sql in questions(schema_of(house.engine.catalog)) if re.search(pattern, sql)]
+        recorded = {sql: made for sql in asked if (made := _recorded(house, sql, seed)) is not None}
+        alarms = [Alarm(NAME, f"{sql}: {what}") for sql, made in recorded.items() for what in price_alarms(made)]
+        found = list(neighbours_of(population, policy, seed).items())
+        for place, (name, (other, distance)) in enumerate(found if only is None else [found[only % len(found)]]):
+            if alarms:
+                break
+            with subject(policy, other, folder / str(place)) as neighbour:
+                for sql, made in recorded.items():
+                    again = record(neighbour, neighbour.plan(sql), seed)
+                    alarms += [Alarm(NAME, f"{sql}, {name}: {what}") for what in compare(made, again, distance)]
+    return alarms
+
+
+def _recorded(house: Subject, sql: str, seed: object) -> Recording | None:
+    """Record a question that is answered; one that is refused has nothing to replay."""
+    try:
+        plan = house.plan(sql)
+    except Refusal:
+        return None
+    return record(house, plan, seed)
+
+
+def run(seed: object, folder: Path) -> list[Alarm]:
+    """Audit the clinic: as it is, and where people are replaced instead of removed."""
+    alarms = audit(clinic(), folder / "removed", seed)
+    return alarms or audit(clinic(neighbours="replace"), folder / "replaced", seed, "visits")

@@ -1,0 +1,169 @@
+"""A house under audit: a policy over made-up people, in a folder that is thrown away."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.analyse import analyse
+from sfumato.analysis.catalog import Catalog
+from sfumato.database import Database
+from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.duckdb.connection import closed_connection, execute
+from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.registration import register
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.names import literal, quoted
+from sfumato.errors import Refusal
+from sfumato.lab.people.dice import SeededDice
+from sfumato.lab.people.grammar import Schema
+from sfumato.lab.people.population import Population
+from sfumato.ledger.opening import open_ledger
+from sfumato.planning.plan import Plan
+from sfumato.planning.planner import make_plan, read_wish
+from sfumato.policy.locations import file_ledger
+from sfumato.policy.policy import Location, Policy, fold
+from sfumato.query.parse import parse
+from sfumato.query.relation import Query
+from sfumato.randomness.source import Source
+
+AMPLE = Fraction(10**6)
+_PART = 2048
+"""The fewest rows that an engine gives to one thread."""
+SALT = bytes(range(32))
+"""Neighbours share it: which rows of a person are kept is not what is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One population under one policy."""
+
+    policy: Policy
+    engine: DuckDB
+
+    def plan(self, sql: str, epsilon: str = "1") -> Plan:
+        """Return the plan of a question, or refuse it: the path as far as no data is read."""
+        return self.plan_of(parse(sql, self.engine.catalog), epsilon)
+
+    def plan_of(self, query: Query, epsilon: str = "1") -> Plan:
+        """Return the plan of a question that was read."""
+        private = analyse(query, self.engine.catalog, self.engine.public)
+        budget = self.policy.budget
+        cap = PrivacyLoss(budget.epsilon, budget.delta)
+        plan = make_plan(private, read_wish(epsilon, None, None, query.options, budget, cap))
+        self.engine.prepare(plan)  # refuses what is too large
+        return plan
+
+    def answers(self, sql: str) -> bool:
+        """Whether a question has a plan."""
+        try:
+            self.plan(sql)
+        except Refusal:
+            return False
+        return True
+
+    def run(self, plan: Plan) -> Aggregates:
+        """Return the exact aggregates: only an audit may look at them, and only of made-up people."""
+        return self.engine.run(self.engine.prepare(plan))
+
+
+def moved_to(policy: Policy, folder: Path, ample: bool = True, scheme: str = "parquet") -> Policy:
+    """Return the policy over the data in `folder`, with a ledger there; `ample`: with more budget than is needed."""
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    whole = policy.budget
+    if ample:
+        whole = replace(whole, epsilon=AMPLE, delta=Fraction(999, 1000) if whole.delta else Fraction(0))
+    source = Location(scheme, str(folder / "data"), folder / "data")
+    return replace(policy, source=source, ledger=file_ledger(folder / "audit.ledger"), budget=whole)
+
+
+def write_population(population: Population, folder: Path) -> None:
+    """Write the data and the shared salt."""
+    population.write(folder / "data")
+    write_salt(folder)
+
+
+def write_salt(folder: Path) -> None:
+    """Write the shared salt beside the ledger."""
+    secret = folder / "audit.ledger.copy.salt"
+    secret.touch(mode=0o600)
+    secret.write_bytes(SALT)
+
+
+@contextmanager
+def subject(
+    policy: Policy, population: Population, folder: Path, threads: int = 1, order: object = None
+) -> Iterator[Subject]:
+    """Open the engine of a house over a population; `order` is the seed of another order of the copy's rows."""
+    write_population(population, folder)
+    moved = moved_to(policy, folder)
+    registered = register(moved, _silent, Limits(threads=1))
+    if order is not None:
+        _reorder(registered.path, {fold(table.name) for table in moved.tables if table.public}, SeededDice(order))
+    engine = DuckDB(moved, registered, Limits(threads=threads))
+    try:
+        yield Subject(moved, engine)
+    finally:
+        engine.close()
+
+
+def engine_of(database: Database) -> DuckDB:
+    """Return the engine behind the protocol: the audits look at what nobody else does."""
+    if not isinstance(database._engine, DuckDB):
+        raise AssertionError("the audits know one engine")
+    return database._engine
+
+
+@contextmanager
+def opened(policy: Policy, folder: Path, source: Source, account: str = "") -> Iterator[Database]:
+    """Open a whole database over what lies in a folder, with these coins."""
+    ledger = open_ledger(policy)
+    try:
+        engine = DuckDB(policy, register(policy, _silent, Limits(threads=1)), Limits(threads=1))
+    except BaseException:
+        ledger.close()
+        raise
+    with Database(policy, account, engine, ledger, source) as database:
+        yield database
+
+
+def _reorder(path: Path, public: set[str], dice: SeededDice) -> None:
+    """Write the private tables of a copy in another order, in parts so small that several threads share each table.
+
+    The order of public rows is public, and stays.
+    """
+    other = path.with_name(f"{path.name}.reordered")
+    with closing(closed_connection([path.parent], Limits(threads=1))) as connection:
+        execute(connection, f"ATTACH {literal(str(path))} AS old (READ_ONLY)")
+        execute(connection, f"ATTACH {literal(str(other))} AS new (ROW_GROUP_SIZE {_PART})")
+        tables = execute(
+            connection,
+            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'old' ORDER BY table_oid",
+        )
+        for schema, table in tables:
+            execute(connection, f"CREATE SCHEMA IF NOT EXISTS new.{quoted(schema)}")
+            name = f"{quoted(schema)}.{quoted(table)}"
+            kept = schema != "main" or fold(table) in public
+            order = "rowid" if kept else f"hash(rowid, {dice.randint(0, 1 << 30)}), rowid"
+            execute(connection, f"CREATE TABLE new.{name} AS SELECT * FROM old.{name} ORDER BY {order}")  # noqa: S608
+    other.replace(path)
+
+
+def schema_of(catalog: Catalog) -> Schema:
+    """Return what a grammar needs to know of a catalog: tables by the names that a text calls them."""
+    named = {_spelled(name): table for name, table in catalog.tables.items()}
+    return Schema(
+        {name: dict(table.columns) for name, table in named.items()},
+        frozenset(name for name, table in named.items() if table.public),
+        {name: fold(table.unit) for name, table in named.items() if table.unit is not None},
+    )
+
+
+def _spelled(name: str) -> str:
+    return name if name.isidentifier() else f'"{name}"'
+
+
+def _silent(_phase: str, _table: str) -> None:
+    """Say nothing."""

@@ -1,0 +1,179 @@
+"""The sampled audit of a whole database: answers on two neighbours, as often as a bound on epsilon needs them.
+
+The engine runs once per neighbour and noise is drawn many times; nothing is charged, because the people are made up.
+An outcome is everything that leaves: which keys are shown, every noisy number, how many bits the receipt states. The
+error bars of the same answers have to cover the exact ones as often as they say.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.private_query import Cell
+from sfumato.engines.after_noise import evaluate
+from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.lab.audits.alarm import FAILURE, Alarm
+from sfumato.lab.audits.empirical import at_most, epsilon_lower_bound
+from sfumato.lab.audits.subject import Subject, schema_of, subject
+from sfumato.lab.people.clinic import clinic
+from sfumato.lab.people.population import HIGH, WANDERER, neighbour_of, populate
+from sfumato.lab.people.questions import questions
+from sfumato.planning.plan import Plan
+from sfumato.policy.policy import Policy
+from sfumato.query.functions import Aggregation
+from sfumato.randomness.source import Source, system_source
+from sfumato.release.noisy import Noisy
+from sfumato.release.publish import publish
+from sfumato.release.receipt import Receipt
+from sfumato.release.release import Release, make_release
+
+NAME = "database"
+SAMPLES = 20_000
+_LOOPS = 240
+_WIDEST = 60
+"""So many numbers of an outcome are looked at."""
+_LEVEL = 0.95
+_PRECISE = "20"
+_COVERED = (
+    "SELECT age, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY age",
+    "SELECT AVG(age) AS m FROM visits",
+)
+_ASKED = (
+    ("SELECT COUNT(*) AS n FROM visits", HIGH),
+    ("SELECT SUM(cost) AS s, COUNT(*) AS n FROM visits", HIGH),
+    ("SELECT AVG(age) AS m FROM visits", HIGH),
+    ("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept", WANDERER),
+    ("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", WANDERER),
+)
+
+
+def tiled(aggregates: Aggregates, times: int) -> Aggregates:
+    """Return the aggregates of `times` equal databases at once: every cell's noise is its own, so these are samples."""
+    return Aggregates(
+        tuple(
+            GroupAggregates(
+                tuple((copy, *key) for copy in range(times) for key in group.keys),
+                {name: np.tile(np.asarray(column), times) for name, column in group.columns.items()},
+                None if group.units is None else np.tile(np.asarray(group.units), times),
+            )
+            for group in aggregates.groups
+        )
+    )
+
+
+def sampled(
+    plan: Plan, aggregates: Aggregates, cells: list[tuple[tuple[Cell, ...], ...]], times: int, source: Source
+) -> npt.NDArray[np.float64]:
+    """Return outcomes: for each cell of each group whether it is shown, and its noisy numbers (0 where it is not)."""
+    noisy = publish(plan, tiled(aggregates, times), source)
+    parts = []
+    for group, keys in zip(noisy.groups, cells, strict=True):
+        places = {key: place for place, key in enumerate(keys)}
+        rows = [int(copy) for copy, *_ in group.keys]
+        columns = [places[key] for _, *rest in group.keys if (key := tuple(rest)) in places]
+        shown = np.zeros((times, len(keys)))
+        shown[rows, columns] = 1
+        parts.append(shown)
+        for _, values in group.columns:
+            numbers = np.zeros((times, len(keys)))
+            numbers[rows, columns] = np.array(values, dtype=np.float64)
+            parts.append(numbers)
+    return np.concatenate(parts, axis=1)[:, :_WIDEST]
+
+
+def told_apart(one: Subject, other: Subject, sql: str, times: int) -> Iterator[str]:
+    """Say where two neighbours can certainly be told apart better than the price of the question allows."""
+    plan, source = one.plan(sql), system_source()
+    pair = one.run(plan), other.run(other.plan(sql))
+    cells = [
+        tuple(dict.fromkeys((*first.keys, *second.keys)))
+        for first, second in zip(pair[0].groups, pair[1].groups, strict=True)
+    ]
+    epsilon, delta = float(plan.loss.epsilon), float(plan.loss.delta)
+    first, second = (sampled(plan, each, cells, times, source) for each in pair)
+    bound = epsilon_lower_bound(first, second, delta)
+    if bound.epsilon > epsilon:
+        yield f"{sql} is quoted at {plan.loss}, and loses {bound}"
+    here, there = ([publish(plan, each, source).bits for _ in range(_LOOPS)] for each in pair)
+    bound = epsilon_lower_bound(here, there, delta)
+    if bound.epsilon > epsilon:
+        yield f"{sql}: the bits of the receipt tell neighbours apart, {bound}"
+
+
+def coverage(house: Subject, sql: str, times: int) -> Iterator[str]:
+    """Say where error bars certainly cover less often than they say. An average's own noise is small here."""
+    plan, source = house.plan(sql, _PRECISE), system_source()
+    exact = house.run(plan)
+    truths = _truths(plan, exact)
+    hits, all_cells = dict.fromkeys(truths, 0), dict.fromkeys(truths, 0)
+    for copy in range(times):
+        release = _released(plan, publish(plan, exact, source), copy)
+        for row, ends in enumerate(release.intervals()):
+            for name, column in truths.items():
+                low, high = ends[name] or (None, None)
+                truth = column[row]
+                all_cells[name] += 1
+                hits[name] += (low is None or low <= truth) and (high is None or truth <= high)
+    for name, number in hits.items():
+        share = float(at_most(np.array([number]), all_cells[name], FAILURE)[0])
+        if share < _LEVEL:
+            yield f"{sql}: {name} is covered in less than {share:.3f} of the answers, and 0.95 is said"
+
+
+def _released(plan: Plan, noisy: Noisy, copy: int) -> Release:
+    return make_release(plan, noisy, Receipt(f"audit {copy}", "", "", PrivacyLoss(Fraction(0))), evaluate)
+
+
+def _truths(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
+    """Return the exact answers by the names of the columns, which are those of the aggregates in these questions."""
+    (group,), (found,) = plan.groups, exact.groups
+    shown = dict(zip((item.scalar.constant for item in plan.private.outcome.items), plan.private.names, strict=True))
+    truths = {}
+    for derived in group.derived:
+        name = next(name for place, name in shown.items() if isinstance(place, tuple) and place[1] == derived.name)
+        total = [] if derived.total is None else [int(value) for value in found.columns[derived.total]]
+        count = [] if derived.count is None else [int(value) for value in found.columns[derived.count]]
+        if derived.aggregation is Aggregation.AVG:
+            pairs = zip(total, count, strict=True)
+            truths[name] = [float((derived.offset + Fraction(t, n)) * derived.step) for t, n in pairs]
+        elif derived.aggregation is Aggregation.SUM:
+            truths[name] = [float(t * derived.step) for t in total]
+        else:
+            truths[name] = [float(n) for n in count]
+    return truths
+
+
+def audit(policy: Policy, folder: Path, seed: object, asked: tuple[tuple[str, int], ...], times: int) -> list[Alarm]:
+    """Sample questions of a policy, each on two neighbours that differ in one person."""
+    everybody = populate(policy, seed)
+    with ExitStack() as stack:
+        one = stack.enter_context(subject(policy, everybody, folder / "all"))
+        others = {
+            person: stack.enter_context(
+                subject(policy, neighbour_of(everybody, policy, seed, person), folder / str(person))
+            )
+            for person in dict.fromkeys(person for _, person in asked)
+        }
+        return [Alarm(NAME, what) for sql, person in asked for what in told_apart(one, others[person], sql, times)]
+
+
+def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list[Alarm]:
+    """Sample counts of any policy: the first plain questions of every kind."""
+    with subject(policy, populate(policy, seed), folder / "shape") as house:
+        asked = questions(schema_of(house.engine.catalog))
+        counted = [sql for sql in asked if "SELECT COUNT(*)" in sql and house.answers(sql)]
+    return audit(policy, folder, seed, tuple((sql, HIGH) for sql in counted[:most]), SAMPLES)
+
+
+def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Alarm]:
+    """Audit the clinic: its answers on neighbours, and the error bars of so many releases of two questions."""
+    alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES)
+    with subject(clinic(), populate(clinic(), seed), folder / "bars") as house:
+        for sql, times in zip(_COVERED, releases, strict=True):
+            alarms += [Alarm(NAME, what) for what in coverage(house, sql, times)]
+    return alarms

@@ -1,0 +1,1 @@
+"""Made-up people and made-up questions, from a seed."""

@@ -1,0 +1,42 @@
+"""Choices for made-up data and made-up questions, from a seed: nothing private hangs on them."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from sfumato.lab.people.seeded import Seeded
+
+T = TypeVar("T")
+
+_WORD = 8
+
+
+class SeededDice:
+    """A stream of choices that anybody can repeat.
+
+    >>> SeededDice(1).randint(1, 6) == SeededDice(1).randint(1, 6)
+    True
+    """
+
+    __slots__ = ("_source",)
+
+    def __init__(self, seed: object) -> None:
+        self._source = Seeded(seed)
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        return (self._word() >> 11) / (1 << 53)
+
+    def randint(self, a: int, b: int) -> int:
+        """Return an integer from a to b; the odds differ by less than one in 2^32."""
+        return a + self._word() % (b - a + 1)
+
+    def choice(self, seq: Sequence[T]) -> T:
+        """Return one of several."""
+        return seq[self.randint(0, len(seq) - 1)]
+
+    def shuffled(self, seq: Sequence[T]) -> list[T]:
+        """Return all of them in another order."""
+        return [one for _, _, one in sorted((self._word(), place, one) for place, one in enumerate(seq))]
+
+    def _word(self) -> int:
+        return int.from_bytes(self._source.read(_WORD), "little")

@@ -1,0 +1,431 @@
+"""Bugs to plant: each is a small change that somebody could make, and that takes away a promise."""
+
+from tests.planted.bug import Bug, planned
+from tests.planted.findings import FINDINGS
+
+_REAL_NOISE = """import numpy as np
+
+        words = np.frombuffer(source.read(8 * exact.size), dtype="<u8")
+        share = ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53 - 0.5
+        noise = np.rint(-float(self.scale) * np.sign(share) * np.log1p(-2 * np.abs(share))).astype(np.int64)"""
+
+BUGS: tuple[Bug, ...] = (
+    planned(
+        "Laplace noise × 0.8",
+        "samples",
+        ("mechanisms/laplace.py", "noise = DiscreteLaplace(self.scale)", "noise = DiscreteLaplace(self.scale * 4 / 5)"),
+    ),
+    planned(
+        "Gaussian noise × 0.8",
+        "samples",
+        (
+            "mechanisms/gaussian.py",
+            "noise = DiscreteGaussian(self.sigma_squared)",
+            "noise = DiscreteGaussian(self.sigma_squared * 16 / 25)",
+        ),
+    ),
+    planned(
+        "floating-point noise, rounded",
+        "samples",
+        ("mechanisms/laplace.py", "noise = DiscreteLaplace(self.scale).draw(exact.size, source)", _REAL_NOISE),
+    ),
+    planned(
+        "noise from a generator of its own",
+        "samples",
+        (
+            "mechanisms/laplace.py",
+            "noise = DiscreteLaplace(self.scale).draw(exact.size, source)",
+            "from sfumato.randomness.source import system_source\n\n"
+            "        noise = DiscreteLaplace(self.scale).draw(exact.size, system_source())",
+        ),
+    ),
+    planned(
+        "the same seed after a fork",
+        "books",
+        ("randomness/source.py", "return self._owner != os.getpid()", "return False"),
+        ("randomness/source.py", "os.register_at_fork(after_in_child=_SYSTEM.forget)", "pass"),
+    ),
+    planned(
+        "sensitivity of a sum halved",
+        "replay",
+        (
+            "planning/sensitivities.py",
+            "return norms.total(low, high, 1, contribution.rows, neighbours)",
+            "return norms.total(low, high, 1, max(1, contribution.rows // 2), neighbours)",
+        ),
+    ),
+    planned(
+        "noise for half the sensitivity",
+        "replay",
+        (
+            "planning/noise.py",
+            "Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, one.sensitivity.neighbours)",
+            "Laplace(one.sensitivity.l1, Fraction(one.sensitivity.l1, 2) / epsilon, one.sensitivity.neighbours)",
+        ),
+    ),
+    planned(
+        "numbers are not clipped",
+        "replay",
+        (
+            "engines/sql/column.py",
+            "return Range(grid.step, grid.least, grid.greatest, clipped=True)",
+            "return unbounded(grid.step)",
+        ),
+    ),
+    planned(
+        "clipping after summing",
+        "replay",
+        (
+            "engines/sql/column.py",
+            "return Range(grid.step, grid.least, grid.greatest, clipped=True)",
+            "return unbounded(grid.step)",
+        ),
+        (
+            "engines/sql/group.py",
+            """    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}\"""",
+            """    if one.aggregation is Aggregation.SUM:
+        facts, value = one.argument.facts, used.names[one.argument]
+        return f"least(greatest(sum({value}){where}, {facts.low * 1000}), {facts.high * 1000})"
+    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}\"""",
+        ),
+    ),
+    planned(
+        "clipping a copy: LEAST and GREATEST are computed and not used",
+        "replay",
+        (
+            "engines/duckdb/logic.py",
+            'Operator.LEAST: _named("least")',
+            "Operator.LEAST: lambda scalar, texts: texts[0]",
+        ),
+        (
+            "engines/duckdb/logic.py",
+            'Operator.GREATEST: _named("greatest")',
+            "Operator.GREATEST: lambda scalar, texts: texts[0]",
+        ),
+        (
+            "engines/sql/group.py",
+            "value = clipped(value, one.argument.facts, dialect)",
+            "clipped(value, one.argument.facts, dialect)",
+        ),
+    ),
+    planned(
+        "no cap on groups",
+        "replay",
+        (
+            "engines/sql/group.py",
+            "if group.contribution.bound_groups and group.keys:",
+            "if group.contribution.bound_groups and not group.keys:",
+        ),
+    ),
+    planned(
+        "rows per person off by one",
+        "replay",
+        (
+            "engines/sql/copy.py",
+            'return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
+            'return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
+        ),
+        (
+            "engines/sql/flow.py",
+            "tests = [] if read.most is None else",
+            "tests = [] if read.most is None or read.most else",
+        ),
+    ),
+    planned(
+        "rows chosen by their position",
+        "replay",
+        (
+            "engines/sql/copy.py",
+            'first = _hash(build, "row", _content(build, table, columns))',
+            'first = _hash(build, "row", "CAST(r.rowid AS VARCHAR)")',
+        ),
+    ),
+    planned(
+        "rows chosen among everybody's",
+        "replay",
+        (
+            "engines/sql/copy.py",
+            'rank = dialect.row_number(["id"], ["draw"])',
+            'rank = dialect.row_number([], ["draw"])',
+        ),
+    ),
+    planned(
+        "people of a key counted by their rows",
+        "replay",
+        (
+            "engines/sql/group.py",
+            'return "count(*)" if group.contribution.rows == 1 else f"count(DISTINCT {_OWNER})"',
+            'return "count(*)"',
+        ),
+    ),
+    planned(
+        "threshold of keys off by one",
+        "samples",
+        (
+            "mechanisms/optimal_selection.py",
+            "units = np.maximum(key_counts(values) - (self.min_units - 1), 0)",
+            "units = np.maximum(key_counts(values) - (self.min_units - 1), 0) + (key_counts(values) > 0)",
+        ),
+    ),
+    planned(
+        "threshold of counts off by one",
+        "exact",
+        (
+            "mechanisms/threshold.py",
+            "reach = self.threshold - self.min_count + 1 - self.sensitivity\n",
+            "reach = self.threshold - self.min_count + 2 - self.sensitivity\n",
+        ),
+    ),
+    planned(
+        "keys that nobody declared are shown",
+        "database",
+        ("release/publish.py", "if plan.selection is None:", "if plan.selection is None or exact.units is not None:"),
+    ),
+    planned(
+        "AVG with the exact number of rows",
+        "replay",
+        (
+            "release/publish.py",
+            "noisy = measured.mechanism.release(values, source)",
+            "noisy = values if len(plan.measured) > 1 and measured.argument is None else "
+            "measured.mechanism.release(values, source)",
+        ),
+    ),
+    planned(
+        "a measurement drawn twice and averaged",
+        "replay",
+        (
+            "release/publish.py",
+            "noisy = measured.mechanism.release(values, source)",
+            "noisy = (measured.mechanism.release(values, source) + measured.mechanism.release(values, source)) // 2",
+        ),
+    ),
+    planned(
+        "the receipt tells the bits of the real draw",
+        "database",
+        (
+            "release/publish.py",
+            "    groups = tuple(\n        _publish_group(group, exact, source)",
+            "    source = Metered(source)\n    groups = tuple(\n        _publish_group(group, exact, source)",
+        ),
+        (
+            "release/publish.py",
+            "return Noisy(groups, _bits(plan, groups, source))",
+            "return Noisy(groups, source.bits)",
+        ),
+    ),
+    planned(
+        "error bars too narrow",
+        "database",
+        (
+            "release/intervals.py",
+            "return [None if value is None else (int(value) - margin, int(value) + margin)",
+            "margin //= 2\n    return [None if value is None else (int(value) - margin, int(value) + margin)",
+        ),
+    ),
+    planned(
+        "error bars of averages too narrow",
+        "database",
+        (
+            "release/ratio.py",
+            "return np.asarray(tail_of_two(distance, *laws,",
+            "return np.asarray(tail_of_two(2 * distance, *laws,",
+        ),
+    ),
+    planned(
+        "delta of key selection not quoted",
+        "replay",
+        (
+            "planning/noise.py",
+            "loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if keys else Fraction(0))",
+            "loss = PrivacyLoss(sum(epsilons, Fraction(0)), Fraction(0))",
+        ),
+    ),
+    planned(
+        "delta dropped by the accountant",
+        "exact",
+        ("accounting/approximate.py", "return core, within + delta", "return core, within"),
+    ),
+    planned(
+        "a vector is charged as one count",
+        "replay",
+        (
+            "planning/noise.py",
+            "return Repeated(Laplace(1, mechanism.scale, mechanism.neighbours).event, moved.l1)",
+            "return Laplace(1, mechanism.scale, mechanism.neighbours).event",
+        ),
+    ),
+    planned(
+        "shares of the budget sum to more than 1",
+        "replay",
+        ("planning/split.py", "Fraction(part, sum(parts))", "Fraction(part, max(parts))"),
+    ),
+    planned(
+        "Gaussian noise planned at twice the loss",
+        "exact",
+        ("planning/noise.py", "    exact = Fraction(bound)\n", "    exact = 2 * Fraction(bound)\n"),
+    ),
+    planned(
+        "replace counted as add-remove",
+        "replay",
+        (
+            "sensitivity/norms.py",
+            "sides = 2 if as_neighbours(neighbours) is Neighbours.REPLACE else 1",
+            "sides = 1",
+        ),
+    ),
+    planned(
+        "keys of a replaced person counted once",
+        "exact",
+        (
+            "mechanisms/keys.py",
+            "return 2 * groups_per_unit if neighbours is Neighbours.REPLACE else groups_per_unit",
+            "return groups_per_unit",
+        ),
+    ),
+    planned(
+        "refund on error",
+        "books",
+        (
+            "ledger/state.py",
+            "changed = replace(state, unanswered=rest)",
+            "changed = replace(state, unanswered=rest)\n"
+            "            if row.kind == Kind.FAILED:\n"
+            "                empty = {name: Filter(cap.epsilon, cap.delta) for name, cap in state.accounts.items()}\n"
+            "                changed = replace(changed, accounts=empty)",
+        ),
+    ),
+    planned(
+        "charge after the answer",
+        "books",
+        (
+            "database.py",
+            "        with self._ledger.charge(request, key) as charge:",
+            "        self._engine.run(asked.job)\n        with self._ledger.charge(request, key) as charge:",
+        ),
+    ),
+    planned(
+        "answers kept across analysts",
+        "books",
+        ("ledger/chain.py", "framed(account, question, version)", 'framed("", question, version)'),
+    ),
+    planned(
+        "answers kept across versions of the data",
+        "books",
+        ("database.py", "            version=asked.engine.version,\n", '            version="1",\n'),
+    ),
+    planned(
+        "an analyst's own budget is not charged",
+        "books",
+        ("ledger/state.py", "for name in {DATASET, row.account}}", "for name in {DATASET}}"),
+    ),
+    planned(
+        "the dataset is not charged for analysts",
+        "books",
+        ("ledger/state.py", "for name in {DATASET, row.account}}", "for name in {row.account}}"),
+    ),
+    planned(
+        "the cap of the budget is ignored",
+        "books",
+        ("accounting/filter.py", "        if after._holds():\n", "        if after is not None:\n"),
+    ),
+    planned(
+        "the version of the data is a digest of it",
+        "books",
+        (
+            "engines/duckdb/registration.py",
+            "version = known.version if known is not None and same_data else fresh_id(self._random)",
+            'version = __import__("hashlib").sha256(b"".join(path.read_bytes() for path in '
+            "source_files(self._policy.source))).hexdigest()",
+        ),
+    ),
+    planned(
+        "the price depends on the data",
+        "fuzzing",
+        (
+            "database.py",
+            "        plan = make_plan(private, wish)  # price and error known; data untouched\n",
+            "        plan = make_plan(private, wish)\n"
+            "        ((rows,),) = self._engine._reader.rows(\n"
+            "            f'SELECT count(*) FROM {self._engine._tables[\"visits\"]}'\n"
+            "        )\n"
+            "        if plan.event is not None:\n"
+            "            wish = __import__('dataclasses').replace(wish, epsilon=(wish.epsilon or 1) / (1 + rows))\n"
+            "            plan = make_plan(private, wish)\n",
+        ),
+    ),
+    planned(
+        "a NULL raises",
+        "fuzzing",
+        ("engines/sql/job.py", "[(row[at] or 0) if at < len(row) else 0", "[row[at] if at < len(row) else 0"),
+    ),
+    planned(
+        "a division by zero raises",
+        "fuzzing",
+        (
+            "engines/duckdb/numbers.py",
+            'return _result(f"({first} {symbol} {divisor})", scalar, type)',
+            "raising = f\"CASE WHEN {second} = 0 THEN error('division by zero')::{type} ELSE {second} END\"\n"
+            '        return _result(f"({first} {symbol} {raising})", scalar, type)',
+        ),
+    ),
+    planned(
+        "a cast of text raises",
+        "fuzzing",
+        (
+            "engines/duckdb/texts.py",
+            'return f"TRY_CAST({_cut_out(arguments[0], _INTEGER)} AS BIGINT)"',
+            'return f"CAST({arguments[0]} AS BIGINT)"',
+        ),
+    ),
+    planned(
+        "too many groups are refused by name",
+        "fuzzing",
+        (
+            "engines/sql/job.py",
+            "    units = integer_answers([row[-1] for row in rows])\n",
+            "    if len(found) > 6:\n"
+            "        raise QueryTooLarge(f'There are too many groups, such as {found[0]}.', 'A.', 'B.')\n"
+            "    units = integer_answers([row[-1] for row in rows])\n",
+        ),
+    ),
+    planned(
+        "a join lets different people meet",
+        "replay",
+        (
+            "analysis/joins.py",
+            "condition = same if written is None else _both(same, written)",
+            "condition = same if written is None else written",
+        ),
+    ),
+    planned(
+        "a join with a public table is taken to multiply nothing",
+        "replay",
+        ("analysis/joins.py", "items, keys, max(1, rows.most), rows)", "items, keys, 1, rows)"),
+        (
+            "engines/sql/flow.py",
+            "FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}",
+            "FROM {kept.rows.relation}",
+        ),
+    ),
+    planned(
+        "a join of one person's rows is taken to multiply nothing",
+        "replay",
+        ("analysis/joins.py", "rows = first.rows if once else first.rows * second.rows", "rows = first.rows"),
+    ),
+    planned(
+        "an unbounded sum is accepted",
+        "books",
+        (
+            "analysis/facts.py",
+            "return self.kind is Kind.INTEGER and self.declared_low and self.declared_high",
+            "return self.kind is Kind.INTEGER",
+        ),
+    ),
+    planned(
+        "a query may loosen the policy",
+        "books",
+        ("analysis/groups.py", "    if wanted > most:\n", "    if wanted > most * 1000:\n"),
+    ),
+    *FINDINGS,
+)
