@@ -243,13 +243,10 @@ def test_a_duckdb_file_and_a_folder_of_parts_are_read_too(tmp_path: Path) -> Non
     assert table.column("year") is not None
 
 
-@pytest.mark.parametrize("name", ["missing.parquet", "notes.txt", "empty", "mixed"])
+@pytest.mark.parametrize("name", ["missing.parquet", "notes.txt", "empty"])
 def test_what_holds_no_table_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     (tmp_path / "empty").mkdir()
-    (tmp_path / "mixed").mkdir()
-    _write(tmp_path / "mixed" / "a.parquet")
-    (tmp_path / "mixed" / "b.csv").write_text("x\n1\n", encoding="utf-8")
     with pytest.raises(BadSource):
         see(tmp_path / name)
 

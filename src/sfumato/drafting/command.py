@@ -33,7 +33,7 @@ def draft_policy(
     """Draft a policy of the data and write it; everything that was proposed, left out or assumed is said."""
     place = output or file.default_output(data)
     wishes = said if smartnoise is None else together(said, read_smartnoise(smartnoise))
-    seen = see(data)
+    seen = see(data, said.csv)
     file.check_output(data, place)
     draft = make_draft(seen, wishes)
     check_effects(draft, said)

@@ -14,7 +14,7 @@ from sfumato.drafting.units import ROWS, Unit, path_of, proposals, said_units, w
 from sfumato.errors import BadParameter, UnknownName, shown, suggestion
 from sfumato.policy.columns import read_column
 from sfumato.policy.entry import Entry
-from sfumato.policy.policy import ColumnType, fold
+from sfumato.policy.policy import PLAIN, ColumnType, CsvForm, fold
 
 Wish = TypeVar("Wish")
 Ends = tuple[str, str]
@@ -68,6 +68,8 @@ class DraftTable:
     """Units that names propose, where there are several."""
     rows_per_unit: int | None = None
     looked: bool = False
+    stored: str | None = None
+    """What the source calls it, where that is another name."""
 
     @property
     def private(self) -> bool:
@@ -97,6 +99,7 @@ class Draft:
     tables: tuple[DraftTable, ...]
     epsilon: str | None = None
     delta: str | None = None
+    csv: CsvForm = PLAIN
 
     def unknown(self) -> list[str]:
         """Return what must still be written before this is a policy."""
@@ -120,6 +123,8 @@ class Wishes:
     steps: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unique: tuple[str, ...] = ()
+    csv: Mapping[str, object] = field(default_factory=dict)
+    """How CSV files are written, by the key of the policy."""
     epsilon: str | None = None
     delta: str | None = None
 
@@ -133,6 +138,7 @@ def make_draft(seen: Seen, wishes: Wishes) -> Draft:
         with_one_type(tuple(_table(seen, table, units, wishes) for table in seen.tables)),
         None if wishes.epsilon is None else number_text(wishes.epsilon, "epsilon"),
         None if wishes.delta is None else number_text(wishes.delta, "delta"),
+        seen.csv,
     )
 
 
@@ -258,7 +264,7 @@ def _retyped(table: DraftTable, name: str, kind: ColumnType) -> DraftTable:
 def _table(seen: Seen, table: SeenTable, units: Mapping[str, Unit], wishes: Wishes) -> DraftTable:
     columns = tuple(_column(seen, table, column, wishes) for column in table.columns if column.type is not None)
     unusable = tuple(column.name for column in table.columns if column.type is None)
-    draft = DraftTable(table.name, columns, unusable)
+    draft = DraftTable(table.name, columns, unusable, stored=table.stored)
     if fold(table.name) in map(fold, wishes.public):
         return replace(draft, public=True)
     unit = units.get(table.name)

@@ -14,7 +14,7 @@ from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, column_text
 from sfumato.drafting.literals import key_text, quoted_text
 from sfumato.drafting.units import ROWS, Unit
 from sfumato.errors import Refusal
-from sfumato.policy.policy import ColumnType
+from sfumato.policy.policy import ColumnType, CsvForm
 from sfumato.policy.reading import read_policy
 
 FILL_IN = "FILL IN"
@@ -64,6 +64,7 @@ def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
     yield f"name = {quoted_text(name)}"
     yield f"source = {quoted_text(f'{draft.scheme}:{source}')}"
     yield ""
+    yield from _csv_form(draft.csv)
     yield from _budget(draft)
     for table in draft.tables:
         yield ""
@@ -72,6 +73,23 @@ def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
     yield from _comment("Analysts may have budgets of their own inside the one above.")
     yield "# [analysts.research]"
     yield "# epsilon = 1"
+
+
+def _csv_form(form: CsvForm) -> Iterator[str]:
+    """How CSV files are written, where it is not the plain form; `null` is the owner's own word."""
+    if form == CsvForm():
+        return
+    yield from _comment(
+        "How the CSV files are written: what stands between fields was found in their first line, the encoding in their"
+        " bytes. When rows are read nothing is guessed."
+    )
+    yield "[csv]"
+    for key in ("delimiter", "encoding", "decimal"):
+        if (value := getattr(form, key)) != getattr(CsvForm(), key):
+            yield f"{key} = {quoted_text(value)}"
+    if form.null:
+        yield f"null = [{', '.join(quoted_text(one) for one in form.null)}]"
+    yield ""
 
 
 def _looked(draft: Draft) -> bool:
@@ -119,6 +137,7 @@ def _table(table: DraftTable) -> Iterator[str]:
         yield from _comment("About nobody, as the owner says: answers about it alone are exact and free.")
         yield f"[tables.{name}]"
         yield "public = true"
+        yield from _from(table)
         yield from _public_columns(table, name)
         return
     if not table.private:
@@ -143,6 +162,7 @@ def _public_columns(table: DraftTable, name: str) -> Iterator[str]:
 
 def _private(table: DraftTable, name: str) -> Iterator[str]:
     yield f"[tables.{name}]"
+    yield from _from(table)
     yield f"unit = {quoted_text(table.unit or '')}    # {_whom(table)}"
     if table.unit != ROWS:
         if table.one_row:
@@ -159,6 +179,11 @@ def _private(table: DraftTable, name: str) -> Iterator[str]:
         yield from _column(column, column.name == table.unit)
     for column_name in table.unusable:
         yield f"# {key_text(column_name)} cannot be declared: its name, or the kind of its values"
+
+
+def _from(table: DraftTable) -> Iterator[str]:
+    if table.stored is not None:
+        yield f"from = {quoted_text(table.stored)}"
 
 
 def _whom(table: DraftTable) -> str:
@@ -200,7 +225,7 @@ def _remark(column: DraftColumn, names_people: bool) -> str:
 
 def notices(draft: Draft) -> list[str]:
     """Return what was proposed, left out or assumed, for the terminal: nothing of it goes unsaid."""
-    found = []
+    found = list(_form_notice(draft.csv))
     for table in draft.tables:
         if table.private:
             found += list(_noticed(table))
@@ -211,6 +236,17 @@ def notices(draft: Draft) -> list[str]:
             f" --public {waiting[0]} for a table about nobody."
         )
     return found
+
+
+def _form_notice(form: CsvForm) -> Iterator[str]:
+    plain = CsvForm()
+    if form.delimiter != plain.delimiter:
+        between = "a tab" if form.delimiter == "\t" else form.delimiter
+        yield f"Found in the first line of the CSV files: between fields stands {between} ([csv] delimiter)."
+    if form.encoding != plain.encoding:
+        yield f"The CSV files are not UTF-8. Taken from their bytes: encoding = {quoted_text(form.encoding)} ([csv])."
+    if form.delimiter == ";" and form.decimal == ".":
+        yield "If their numbers are written with a decimal comma, say so: --csv decimal=,"
 
 
 def _noticed(table: DraftTable) -> Iterator[str]:

@@ -11,6 +11,7 @@ from sfumato.policy.policy import Policy
 BACKENDS = {
     "parquet": "sfumato.engines.duckdb.opening",
     "csv": "sfumato.engines.duckdb.opening",
+    "files": "sfumato.engines.duckdb.opening",
     "duckdb": "sfumato.engines.duckdb.opening",
 }
 """The file whose BACKEND opens sources of a scheme."""
@@ -46,7 +47,9 @@ def backend_of(policy: Policy) -> Backend:
     scheme = policy.source.scheme
     if scheme not in BACKENDS:
         raise BadSource(
-            f"source starts with {scheme}:.", "This engine reads files.", "Write parquet:, csv: or duckdb: with a path."
+            f"source starts with {scheme}:.",
+            "This engine reads files.",
+            "Write parquet:, csv:, files: or duckdb: with a path.",
         )
     backend = import_module(BACKENDS[scheme]).BACKEND
     if not isinstance(backend, Backend):

@@ -18,6 +18,7 @@ from sfumato.policy.policy import (
     Bounds,
     Column,
     ColumnType,
+    CsvForm,
     EachRow,
     Policy,
     PrivacyUnit,
@@ -48,6 +49,7 @@ def canonical_text(policy: Policy) -> str:
             f"delta = {_value(policy.budget.delta)}",
             f"query_delta = {_value(policy.budget.query_delta)}",
             *_sealing(policy),
+            *_csv_form(policy.csv),
             *(line for table in sorted(policy.tables, key=_folded) for line in _table(table)),
             *(line for analyst in sorted(policy.analysts, key=_folded) for line in _analyst(analyst)),
         ]
@@ -61,7 +63,7 @@ def policy_hash(policy: Policy) -> str:
 
 def tables_hash(policy: Policy) -> str:
     """Return the SHA-256 of the tables alone, on which the bounded copy depends: a new budget need not rebuild it."""
-    return sha256(_words(policy.tables).encode()).hexdigest()
+    return sha256(f"{_lines(_csv_form(policy.csv))}{_words(policy.tables)}".encode()).hexdigest()
 
 
 def words_about(policy: Policy, names: Iterable[str]) -> str:
@@ -78,7 +80,8 @@ def words_about(policy: Policy, names: Iterable[str]) -> str:
         if table is not None and name not in found:
             found[name] = table
             waiting += [fold(other) for other in _leads_to(table)]
-    text = _lines([f"neighbours = {_quoted(policy.neighbours)}", *_sealing(policy)]) + _words(found.values())
+    text = _lines([f"neighbours = {_quoted(policy.neighbours)}", *_sealing(policy), *_csv_form(policy.csv)])
+    text += _words(found.values())
     return sha256(text.encode()).hexdigest()
 
 
@@ -129,6 +132,14 @@ def _sealing(policy: Policy) -> list[str]:
     ]
 
 
+def _csv_form(form: CsvForm) -> list[str]:
+    """Form 1 is older than these keys: there, silence means commas, UTF-8 and a decimal point."""
+    if form == CsvForm():
+        return []
+    texts = [f"{key} = {_quoted(getattr(form, key))}" for key in ("delimiter", "encoding", "decimal")]
+    return ["[csv]", *texts, f"null = [{', '.join(_quoted(one) for one in form.null)}]"]
+
+
 def _sealed(sealed: SealedTable) -> list[str]:
     named = {key: getattr(sealed, key) for key in ("cells", "measures", "squares", "nulls", "splayed")}
     lists = [f"{key} = [{', '.join(sorted(_name(name) for name in names))}]" for key, names in named.items()]
@@ -141,6 +152,8 @@ def _table(table: Table) -> list[str]:
         lines.append("public = true")
     else:
         lines += [f"unit = {_quoted(_unit(table.unit))}", f"rows_per_unit = {table.rows_per_unit}"]
+    if table.stored is not None:
+        lines.append(f"from = {_quoted(fold(table.stored))}")
     if table.groups_per_unit is not None:
         lines.append(f"groups_per_unit = {table.groups_per_unit}")
     if table.sealed is not None:
@@ -176,6 +189,8 @@ def _column(column: Column) -> str:
         parts.append("unique = true")
     if column.length not in (None, LENGTH):  # form 1 is older than the key: there this is what silence means
         parts.append(f"length = {column.length}")
+    if column.format is not None:
+        parts.append(f"format = {_quoted(column.format)}")
     return f"{_name(column.name)} = {{ {', '.join(parts)} }}"
 
 

@@ -18,7 +18,7 @@ from sfumato.policy.policy import (
 )
 from sfumato.policy.sealing import SEALED_TABLE_KEYS, check_unsealed, sealed_table
 
-TABLE_KEYS = ("public", "unit", "rows_per_unit", "groups_per_unit", "columns", *SEALED_TABLE_KEYS)
+TABLE_KEYS = ("public", "unit", "rows_per_unit", "groups_per_unit", "from", "columns", *SEALED_TABLE_KEYS)
 MOST_TABLES = 500
 MOST_COLUMNS = 2000
 MOST_ROWS = 10**9
@@ -42,9 +42,17 @@ def read_tables(entry: Entry, sealed: bool = False) -> tuple[Table, ...]:
 def _table(name: str, entry: Entry, sealed: bool) -> Table:
     keys = section(entry, TABLE_KEYS, _ADVICE)
     if sealed:
+        if "from" in keys:
+            raise refuse(
+                keys["from"],
+                "is written for a sealed table.",
+                "Its rows are sealed under its own name, and there is no source.",
+                "Remove from.",
+            )
         return sealed_table(_plain_table(name, entry, keys), entry, keys)
     check_unsealed(keys)
-    return _plain_table(name, entry, keys)
+    table = _plain_table(name, entry, keys)
+    return replace(table, stored=text(keys["from"], _LONGEST_UNIT)) if "from" in keys else table
 
 
 def _plain_table(name: str, entry: Entry, keys: dict[str, Entry]) -> Table:
