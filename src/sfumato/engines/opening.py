@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 
 from sfumato.engines.engine import Backend, Limits, Progress, Taken
+from sfumato.engines.inspection import Inspected
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Policy
 
@@ -40,6 +41,12 @@ def has_changed(policy: Policy) -> bool:
 def was_paid_for(policy: Policy) -> bool:
     """Tell whether there is a snapshot that a ledger belongs to."""
     return backend_of(policy).was_paid_for(policy)
+
+
+def inspected(policy: Policy) -> Inspected | None:
+    """Count for the owner what the source loses on its way into the copy; None where the engine cannot tell."""
+    inspect = backend_of(policy).inspect
+    return None if inspect is None else inspect(policy)
 
 
 def backend_of(policy: Policy) -> Backend:

@@ -14,12 +14,14 @@ from sfumato.analysis.keys import MOST_CELLS
 from sfumato.database import Database
 from sfumato.drafting.accuracy import SHARE, what_it_buys
 from sfumato.drafting.naming import Names, own_key
+from sfumato.engines.opening import inspected
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
 from sfumato.release.harmless import visible
 from sfumato.release.reports import CHANGED
 from sfumato.release.table import text_table
+from sfumato.terminal.inspections import inspection_text
 from sfumato.terminal.rehearsing import rehearsed, shown_sql
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
@@ -216,7 +218,20 @@ def checked_text(checked: Checked) -> str:
 
 
 def owners_text(database: Database) -> str:
-    """Return what only the owner may see: how exact typical questions would be, on the data as it is."""
+    """Return what only the owner may see: what the data loses, and how exact typical questions would be on it."""
+    parts = [FOR_THE_OWNER, _inspected(database.policy), _useful(database)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _inspected(policy: Policy) -> str:
+    try:
+        found = inspected(policy)
+    except Refusal as refusal:  # the snapshot is there, and the files have gone or changed since
+        return f"The source cannot be read now: {visible(refusal.what)}"
+    return "" if found is None else inspection_text(found, policy)
+
+
+def _useful(database: Database) -> str:
     budget = database.policy.budget
     each = budget.epsilon / SHARE
     found = [(shown_sql(one.sql), *one.words(budget.epsilon)) for one in rehearsed(database, each)]
@@ -224,7 +239,7 @@ def owners_text(database: Database) -> str:
         return ""
     names = ["question", f"at ε = {round_up(each)}", "useful", "price of ± 10 %"]
     table = text_table(names, _columns(found), [False, True, False, False])
-    return f"{FOR_THE_OWNER}\n\nWhich questions will be useful (of groups: the typical one)\n{_indented(table)}"
+    return f"Which questions will be useful (of groups: the typical one)\n{_indented(table)}"
 
 
 def checked_json(checked: Checked) -> str:

@@ -91,6 +91,8 @@ def _of_table(table: Table) -> Iterator[str]:
     yield from (_select("COUNT(*)", source, f"date_trunc('month', {day})") for day in dates)
     if several and isinstance(table.unit, UnitColumn):
         yield _select(f"COUNT(DISTINCT {quoted(table.unit.column)})", source)
+    for column in [column for column in columns if _is_summed(column)][:1]:
+        yield f"{_select('COUNT(*)', source)} WHERE {quoted(column.name)} > {_middle(column)}"
     yield from (_select(f"AVG({number})", source) for number in numbers[1:])
     yield from (_select("COUNT(*)", source, key) for key in keys[1:])
     yield from (_select(f"SUM({number})", source) for number in numbers[1:])
@@ -100,6 +102,12 @@ def _select(number: str, source: str, key: str = "") -> str:
     if key:
         return f"SELECT {key} AS k, {number} AS x FROM {source} GROUP BY {key}"  # noqa: S608  (asked, not run)
     return f"SELECT {number} AS x FROM {source}"  # noqa: S608
+
+
+def _middle(column: Column) -> int:
+    """Return a whole number in the middle of the bounds."""
+    grid = column.grid
+    return 0 if grid is None else int((grid.low + grid.high) / 2)
 
 
 def _is_summed(column: Column) -> bool:
