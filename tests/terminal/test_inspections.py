@@ -97,6 +97,25 @@ def test_the_form_that_would_read_more_is_named(clinic: Callable[..., Path]) -> 
     assert _of(found, "age").remedy == '[csv] null = ["NA"] reads 1'
 
 
+def test_a_mark_for_a_missing_value_names_nobody(tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text("who,age\nNA,3\nNA,4\nann,5\n", encoding="utf-8")
+    policy: dict[str, Any] = {
+        "source": f"csv:{tmp_path / 'visits.csv'}",
+        "ledger": f"sqlite:{tmp_path / 'a.ledger'}",
+        "budget": {"epsilon": 1, "delta": 0},
+        "tables": {"visits": {"unit": "who", "rows_per_unit": 1, "columns": {"who": {"type": "text"}}}},
+    }
+    before, after = inspected(read_policy(policy)), inspected(read_policy({**policy, "csv": {"null": ["NA"]}}))
+    assert before is not None
+    assert after is not None
+    assert (before.people, _of(before, "who").marked, _of(before, "who").remedy) == (
+        2,
+        2,
+        '[csv] null = ["NA"] reads 2',
+    )
+    assert (after.people, after.tables[0].nobody, _of(after, "who").marked) == (1, 2, 0)
+
+
 def test_check_says_it_at_the_terminal_and_nowhere_else(clinic: Callable[..., Path]) -> None:
     policy = clinic(epsilon="20", delta="0.6")
     shown = CliRunner().invoke(main, ["check", str(policy)])

@@ -23,11 +23,13 @@ class InspectedColumn:
     """Values that are none of the public keys, and so absent."""
     cut: int = 0
     """Texts that are longer than what is kept of them."""
+    marked: int = 0
+    """Names of people that look like a mark for a missing value: all who have the same one are one person."""
 
     @property
     def whole(self) -> bool:
         """Whether nothing is lost."""
-        return not (self.unreadable or self.below or self.above or self.undeclared or self.cut)
+        return not (self.unreadable or self.below or self.above or self.undeclared or self.cut or self.marked)
 
 
 @dataclass(frozen=True, slots=True)

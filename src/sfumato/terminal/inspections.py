@@ -14,8 +14,8 @@ def inspection_text(inspected: Inspected, policy: Policy) -> str:
     """Return the exact report: rows and people, lost values, what would read them, and a delta that is too large."""
     parts = [_section("What becomes of the rows", _rows(inspected.tables))]
     lossy = [column for column in inspected.columns if not column.whole]
-    if lossy:
-        parts.append(_section("What becomes of values", _values(lossy)))
+    if any(not column.marked for column in lossy):
+        parts.append(_section("What becomes of values", _values([one for one in lossy if not one.marked])))
     else:
         parts.append("Every value is of its type, within its bounds and among its keys.")
     remedies = [_remedy(one) for one in lossy if one.remedy]
@@ -27,6 +27,9 @@ def inspection_text(inspected: Inspected, policy: Policy) -> str:
 
 def _remedy(one: InspectedColumn) -> str:
     where, lost = f"{one.table}.{one.column}", f"{one.unreadable:,} of {one.present:,}"
+    if one.marked:
+        marked = f"{one.marked:,} rows have a mark for a missing value there; {one.remedy}"
+        return visible(f"  - {where}: {marked}. Otherwise all who have the same mark are one person.")
     return visible(f"  - {where}: {lost} values are not of type {one.type}; {one.remedy}.")
 
 

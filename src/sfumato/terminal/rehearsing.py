@@ -79,7 +79,8 @@ def typical_questions(policy: Policy) -> Iterator[str]:
 def _of_table(table: Table) -> Iterator[str]:
     columns = [column for column in table.columns if table.unit != UnitColumn(column.name)]
     keys = [quoted(column.name) for column in columns if _is_key(column)][:3]
-    numbers = [quoted(column.name) for column in columns if _is_summed(column)][:3]
+    summed = sorted((column for column in columns if _is_summed(column)), key=_is_key)  # first what nobody groups by
+    numbers = [quoted(column.name) for column in summed][:3]
     dates = [quoted(column.name) for column in columns if column.bounds and column.type in _TIMES][:1]
     several = isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1
     source = quoted(table.name)
@@ -87,11 +88,11 @@ def _of_table(table: Table) -> Iterator[str]:
     yield from (_select(f"AVG({number})", source) for number in numbers[:1])
     yield from (_select("COUNT(*)", source, key) for key in keys[:1])
     yield from (_select(f"SUM({number})", source) for number in numbers[:1])
-    yield from (_select(f"AVG({number})", source, key) for key, number in zip(keys[:1], numbers[:1], strict=False))
+    yield from (_select(f"AVG({number})", source, key) for key in keys[:1] for number in numbers[:1] if key != number)
     yield from (_select("COUNT(*)", source, f"date_trunc('month', {day})") for day in dates)
     if several and isinstance(table.unit, UnitColumn):
         yield _select(f"COUNT(DISTINCT {quoted(table.unit.column)})", source)
-    for column in [column for column in columns if _is_summed(column)][:1]:
+    for column in summed[:1]:
         yield f"{_select('COUNT(*)', source)} WHERE {quoted(column.name)} > {_middle(column)}"
     yield from (_select(f"AVG({number})", source) for number in numbers[1:])
     yield from (_select("COUNT(*)", source, key) for key in keys[1:])

@@ -142,7 +142,7 @@ def _column(source: _Source, table: Table, column: Column) -> InspectedColumn:
             continue
         counted = _counted(source, column, part, raw, names_people)
         found = replace(found, **{key: getattr(found, key) + count for key, count in counted.items()})
-        if counted["unreadable"]:
+        if counted["unreadable"] or counted.get("marked"):
             for remedy, count in _remedies(source, column, part, raw, names_people).items():
                 unread[remedy] = unread.get(remedy, 0) + count
     best = max(unread.values(), default=0)
@@ -161,6 +161,8 @@ def _counted(source: _Source, column: Column, part: Part, raw: str, names_people
         counts["cut"] = f"count_if(length(CAST({raw} AS VARCHAR)) > {column.length})"
     if not names_people and column.values is not None:
         counts["undeclared"] = f"count_if({read} IS NOT NULL AND ({_absent(source, column, read)}))"
+    if names_people and column.type is ColumnType.TEXT and part.column(column.name).kind is Kind.RAW:
+        counts["marked"] = f"count_if({raw} IN ({', '.join(map(literal, _NULLS))}))"
     found = source.counts(f"SELECT {', '.join(counts.values())} FROM {part.relation}")  # noqa: S608
     return dict(zip(counts, found, strict=True))
 
@@ -183,8 +185,8 @@ def _absent(source: _Source, column: Column, value: str) -> str:
 
 def _remedies(source: _Source, column: Column, part: Part, raw: str, names_people: bool) -> dict[str, int]:
     """Return what the policy could say so that more values are read, and how many: by forms, never by a value."""
-    where = f"{raw} IS NOT NULL AND {_value(column, part, names_people)} IS NULL"
     text = f"CAST({raw} AS VARCHAR)"
+    where = f"{raw} IS NOT NULL AND ({_value(column, part, names_people)} IS NULL OR {str(names_people).upper()})"
     tried = {
         f'format = "{form}"': f"count(try_strptime({text}, {literal(form)}))" for form in _WHENS.get(column.type, ())
     }
