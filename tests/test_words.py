@@ -13,6 +13,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "sfumato"
 
 CLASSES = {
+    "Answer": "of a store that sees no plaintext, and of a synthetic table (public in sfumato.synthesis)",
     "Budget": "what a policy grants, and what the ledger says of it",
     "Catalog": "what a query needs of the tables (a Protocol), and what analysis knows of them",
     "Column": "of a table: as a policy declares it, and as a query names it",
@@ -21,6 +22,7 @@ CLASSES = {
     "Key": "a term of two fields: of a group, and of a cipher (public in sfumato.sealed)",
     "Kind": "how a value is kept: by an engine, and by a source",
     "Plan": "what will be done at which price: of a question, and of a search by prefixes (public in sfumato.local)",
+    "Range": "of stored integers, and of a column's public domain (public in sfumato.synthesis)",
     "Table": "as a policy declares it, as a query needs it (a Protocol), and as analysis knows it",
 }
 FUNCTIONS = {

@@ -119,6 +119,7 @@ def _sealing(policy: Policy) -> list[str]:
         f"epsilon = {_value(policy.sealed.epsilon)}",
         f"delta = {_value(policy.sealed.delta)}",
         f"integrity = {policy.sealed.integrity}",
+        *(["accept_leak = true"] if policy.sealed.accept_leak else []),
     ]
 
 
@@ -169,6 +170,8 @@ def _column(column: Column) -> str:
         parts.append("unique = true")
     if column.length not in (None, LENGTH):  # form 1 is older than the key: there this is what silence means
         parts.append(f"length = {column.length}")
+    if column.joins:
+        parts.append('join = "deterministic"')
     return f"{_name(column.name)} = {{ {', '.join(parts)} }}"
 
 

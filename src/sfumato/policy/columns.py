@@ -8,7 +8,7 @@ from math import ceil, floor
 from sfumato.policy.entry import Entry, choice, count, flag, items, missing, number, refuse, section, shown, text
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
 
-COLUMN_KEYS = ("type", "bounds", "step", "values", "unique", "length")
+COLUMN_KEYS = ("type", "bounds", "step", "values", "unique", "length", "join")
 MOST_VALUES = 10_000
 """As many cells as an answer may have."""
 LONGEST_VALUE = 1000
@@ -57,7 +57,11 @@ def read_column(name: str, entry: Entry) -> Column:
         _check_grid(keys["bounds"], bounds, step)
     values = _values(kind, keys["values"], bounds, step) if "values" in keys else None
     length = _length(kind, keys.get("length"), values, keys.get("values"))
-    return Column(name, kind, bounds, step, values, flag(keys["unique"]) if "unique" in keys else False, length)
+    unique = flag(keys["unique"]) if "unique" in keys else False
+    joins = (
+        "join" in keys and choice(keys["join"], ("deterministic",), {"equality": "deterministic"}) == "deterministic"
+    )
+    return Column(name, kind, bounds, step, values, unique, length, joins)
 
 
 def _meant(word: str) -> str:

@@ -90,6 +90,8 @@ class Column:
     """Within one privacy unit each value is kept once."""
     length: int | None = None
     """The most characters of a text that count; None for other types, and for text that nobody declared."""
+    joins: bool = False
+    """A sealed store is shown which rows have equal values of it, so that tables can be joined by it."""
 
     @property
     def grid(self) -> Grid | None:
@@ -215,6 +217,8 @@ class Sealing:
     delta: Fraction
     integrity: int
     """A store that changes an answer is believed with a probability of at most 2^-integrity."""
+    accept_leak: bool = False
+    """Whether columns may be joined by, which shows the store who has how many rows."""
 
 
 class Refresh(StrEnum):

@@ -152,7 +152,7 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     if "neighbours" in keys:
         neighbours = Neighbours(choice(keys["neighbours"], Neighbours, _SYNONYMS))
     budget = _budget(keys["budget"])
-    tables = read_tables(keys["tables"], sealed is not None)
+    tables = read_tables(keys["tables"], sealed)
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
     refresh = Refresh(choice(keys["refresh"], Refresh, _REFRESHING)) if "refresh" in keys else Refresh.MANUAL
     return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed)

@@ -6,11 +6,11 @@ from math import prod
 from pathlib import Path
 
 from sfumato.errors import suggestion
-from sfumato.policy.entry import Entry, count, items, missing, number, refuse, section, shown, text
+from sfumato.policy.entry import Entry, count, flag, items, missing, number, refuse, section, shown, text
 from sfumato.policy.locations import read_location
 from sfumato.policy.policy import Column, ColumnType, Location, SealedTable, Sealing, Table, UnitColumn, UnitPath, fold
 
-SEALED_KEYS = ("key", "store", "epsilon", "delta", "integrity")
+SEALED_KEYS = ("key", "store", "epsilon", "delta", "integrity", "accept_leak")
 SEALED_TABLE_KEYS = ("cells", "measures", "squares", "nulls", "splayed", "capacity")
 MOST_CELLS = 1 << 16
 MOST_SPLAYED = 32
@@ -70,7 +70,8 @@ def read_sealing(entry: Entry, folder: Path) -> Sealing:
             "Write a small number, for example delta = 1e-9.",
         )
     integrity = count(keys["integrity"], MOST_INTEGRITY) if "integrity" in keys else INTEGRITY
-    return Sealing(key_file, store, epsilon, delta, integrity)
+    accept_leak = "accept_leak" in keys and flag(keys["accept_leak"])
+    return Sealing(key_file, store, epsilon, delta, integrity, accept_leak)
 
 
 def are_apart(key: Location, store: Location) -> bool:
@@ -81,8 +82,16 @@ def are_apart(key: Location, store: Location) -> bool:
     return place != around and around not in place.parents
 
 
-def check_unsealed(keys: dict[str, Entry]) -> None:
+def check_unsealed(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
     """Refuse words about sealing in a policy that seals nothing."""
+    for column in table.columns:
+        if column.joins:
+            raise refuse(
+                entry.below("columns", {}).below(column.name, {}).below("join", "deterministic"),
+                "is written in a policy without [sealed].",
+                "Tables that are not sealed are joined by any column.",
+                "Remove join.",
+            )
     for key in SEALED_TABLE_KEYS:
         if key in keys:
             raise refuse(
@@ -93,10 +102,11 @@ def check_unsealed(keys: dict[str, Entry]) -> None:
             )
 
 
-def sealed_table(table: Table, entry: Entry, keys: dict[str, Entry]) -> Table:
+def sealed_table(table: Table, entry: Entry, keys: dict[str, Entry], sealing: Sealing) -> Table:
     """Return the table with what is sealed of it, or refuse what a store of ciphertexts cannot hold."""
     _check_kind(table, entry, keys)
     unit = fold(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    _check_joins(table, entry, unit, "splayed" in keys, sealing.accept_leak)
     cells = _named(table, keys.get("cells"), unit)
     splayed = _named(table, keys.get("splayed"), unit)
     measures = _named(table, keys.get("measures"), unit)
@@ -158,6 +168,35 @@ def _check_kind(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
             "This limit is applied person by person in each question, and a sealed store cannot tell people apart.",
             "Remove it; rows_per_unit bounds the groups, too.",
         )
+
+
+def _check_joins(table: Table, entry: Entry, unit: str | None, splayed: bool, accepted: bool) -> None:
+    for column in table.columns:
+        if not column.joins:
+            continue
+        place = entry.below("columns", {}).below(column.name, {}).below("join", "deterministic")
+        if fold(column.name) != unit:
+            raise refuse(
+                place,
+                "is written for a column that names no person.",
+                "Rows of different people never meet, so that sealed tables are joined by their unit alone.",
+                "Write it for the column that unit names, or remove it.",
+            )
+        if not accepted:
+            raise refuse(
+                place,
+                "shows the store which rows are of one person.",
+                "Who has how many rows, and in which cells, is then told apart by frequencies, and the padded sizes "
+                "protect nobody from the store.",
+                "Join before sealing. If the store may know this, add accept_leak = true to [sealed].",
+            )
+        if splayed:
+            raise refuse(
+                place,
+                "is written for a table with splayed columns.",
+                "Of joined rows only sums of cells are added up.",
+                "Name these columns in cells, or remove join.",
+            )
 
 
 def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column, ...]:

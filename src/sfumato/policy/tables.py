@@ -11,6 +11,7 @@ from sfumato.policy.policy import (
     EachRow,
     PrivacyUnit,
     Reference,
+    Sealing,
     Table,
     UnitColumn,
     UnitPath,
@@ -30,7 +31,7 @@ REMOVED_ROWS = "removed_rows"
 _NAMES_NOBODY = (ColumnType.BOOLEAN, ColumnType.DECIMAL)
 
 
-def read_tables(entry: Entry, sealed: bool = False) -> tuple[Table, ...]:
+def read_tables(entry: Entry, sealed: Sealing | None = None) -> tuple[Table, ...]:
     """Read every table, then check the units and public keys that point into another one."""
     entries = named(entry, "table", MOST_TABLES)
     if not entries:
@@ -39,12 +40,13 @@ def read_tables(entry: Entry, sealed: bool = False) -> tuple[Table, ...]:
     return tuple(_resolved(tables[fold(name)], below, tables) for name, below in entries.items())
 
 
-def _table(name: str, entry: Entry, sealed: bool) -> Table:
+def _table(name: str, entry: Entry, sealed: Sealing | None) -> Table:
     keys = section(entry, TABLE_KEYS, _ADVICE)
-    if sealed:
-        return sealed_table(_plain_table(name, entry, keys), entry, keys)
-    check_unsealed(keys)
-    return _plain_table(name, entry, keys)
+    table = _plain_table(name, entry, keys)
+    if sealed is not None:
+        return sealed_table(table, entry, keys, sealed)
+    check_unsealed(table, entry, keys)
+    return table
 
 
 def _plain_table(name: str, entry: Entry, keys: dict[str, Entry]) -> Table:
