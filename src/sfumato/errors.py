@@ -152,6 +152,12 @@ class BudgetExhausted(Refusal):
     code = "budget_exhausted"
 
 
+class Busy(Refusal):
+    """More was asked at once than a server does for one account. Nothing was charged."""
+
+    code = "busy"
+
+
 class BadSql(Refusal):
     """The text is not valid SQL, or its types do not fit."""
 
@@ -298,29 +304,115 @@ class WrongKey(Refusal):
     code = "wrong_key"
 
 
+class BadRequest(Refusal):
+    """A server was sent something that is no request of its protocol, or whose parts do not fit."""
+
+    code = "bad_request"
+
+
+class BodyTooLarge(Refusal):
+    """A request is longer than a question can be. It was not read."""
+
+    code = "body_too_large"
+
+
+class ForeignOrigin(Refusal):
+    """A request comes from a page of somebody else, or is meant for another server."""
+
+    code = "foreign_origin"
+
+
+class MethodNotAllowed(Refusal):
+    """A page of a server was asked for in a way that it does not know."""
+
+    code = "method_not_allowed"
+
+
+class NotFound(Refusal):
+    """A server has no page of this name."""
+
+    code = "not_found"
+
+
+class WrongMediaType(Refusal):
+    """A request is not written in the format that the server reads."""
+
+    code = "wrong_media_type"
+
+
+class GrantsDamaged(Refusal):
+    """The file of tokens and passwords cannot be used: readable by others, missing or not what was written."""
+
+    code = "grants_damaged"
+
+
+class NotGranted(Refusal):
+    """The token or password is missing, wrong, revoked or replaced; which of them is not said."""
+
+    code = "not_granted"
+
+    def __init__(
+        self,
+        what: str = "This is not open to you.",
+        why: str = "The token or password is missing or wrong, or was revoked or replaced.",
+        remedy: str = "Ask the owner for a new one: sfumato grant POLICY NAME.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
+class StillAnswering(Refusal):
+    """The question was charged and takes longer than a server lets anybody wait. Its answer will be kept."""
+
+    code = "still_answering"
+
+
+class Stopping(Refusal):
+    """The server is being stopped: questions that run are answered, new ones are not begun."""
+
+    code = "stopping"
+
+    def __init__(
+        self,
+        what: str = "The server is being stopped.",
+        why: str = "Questions that run are answered first, and no new one is begun.",
+        remedy: str = "Nothing was charged. Ask again when it has been started.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
 REFUSALS: tuple[type[Refusal], ...] = (
     AnswerLost,
     BadParameter,
     BadPolicy,
+    BadRequest,
     BadSource,
     BadSql,
+    BodyTooLarge,
     BudgetExhausted,
+    Busy,
     EngineFailed,
     EntropyFailed,
+    ForeignOrigin,
     FreeLimit,
+    GrantsDamaged,
     ImperfectSource,
     KeysNeedDelta,
     LedgerDamaged,
     LedgerUnavailable,
     LoosenedPolicy,
     MalformedEvent,
+    MethodNotAllowed,
     MixedNeighbours,
     NoSnapshot,
+    NotFound,
+    NotGranted,
     OtherLedger,
     PolicyChanged,
     PolicyWeakened,
     QueryTooLarge,
     RawRows,
+    StillAnswering,
+    Stopping,
     StoreTampered,
     StreamDamaged,
     StreamUnavailable,
@@ -331,6 +423,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     UnsafeJoin,
     UnsupportedEvent,
     UnsupportedSql,
+    WrongMediaType,
     WrongKey,
 )
 """Every refusal there is, by code: `sfumato codes` prints this list and the docs are checked against it."""

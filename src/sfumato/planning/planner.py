@@ -16,6 +16,8 @@ from sfumato.planning.within import epsilons_within
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
 
+NO_PRICE = "The query has no price."
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -66,7 +68,7 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> Noise
         return laplace_noise(needs, epsilons_within(private, needs, wish.within, wish.cap), wish.delta)
     if wish.epsilon is None:
         raise BadParameter(
-            "The query has no price.",
+            NO_PRICE,
             "It reads people's rows, and nothing is spent that nobody named.",
             "Give epsilon='0.1', say, or within={'column': margin}.",
         )

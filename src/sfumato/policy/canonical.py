@@ -45,6 +45,7 @@ def canonical_text(policy: Policy) -> str:
             f"epsilon = {_value(policy.budget.epsilon)}",
             f"delta = {_value(policy.budget.delta)}",
             f"query_delta = {_value(policy.budget.query_delta)}",
+            *_padding(policy),
             *_sealing(policy),
             *(line for table in sorted(policy.tables, key=_folded) for line in _table(table)),
             *(line for analyst in sorted(policy.analysts, key=_folded) for line in _analyst(analyst)),
@@ -108,6 +109,10 @@ def _analyst(analyst: Analyst) -> list[str]:
         f"epsilon = {_value(analyst.epsilon)}",
         f"delta = {_value(analyst.delta)}",
     ]
+
+
+def _padding(policy: Policy) -> list[str]:
+    return [] if policy.padding is None else [f"padding = {_value(policy.padding)}"]
 
 
 def _sealing(policy: Policy) -> list[str]:

@@ -242,6 +242,8 @@ class Policy:
     refresh: Refresh = Refresh.MANUAL
     sealed: Sealing | None = None
     """The sealed store, which then is the source, too."""
+    padding: Fraction | None = None
+    """A server's answers leave after multiples of so many seconds; None where they leave when they are ready."""
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name in any case, or None."""

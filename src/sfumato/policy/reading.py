@@ -23,7 +23,7 @@ LARGEST_FILE = 2**20
 MOST_ANALYSTS = 10_000
 NAMELESS = "dataset"
 """The name of a dict without one; a file without one is called after itself."""
-TOP_KEYS = ("name", "source", "sealed", "ledger", "refresh", "neighbours", "budget", "tables", "analysts")
+TOP_KEYS = ("name", "source", "sealed", "ledger", "refresh", "neighbours", "padding", "budget", "tables", "analysts")
 BUDGET_KEYS = ("epsilon", "delta", "query_delta")
 ANALYST_KEYS = ("epsilon", "delta")
 KEYS = (
@@ -54,6 +54,9 @@ _REFRESHING = {
 }
 _DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
 """tomllib takes time in the square of a key's depth: minutes for one line of a megabyte."""
+_DURATION = re.compile(r"(\d{1,5}(?:\.\d{1,6})?) ?(ms|s)", re.ASCII)
+_UNITS = {"ms": Fraction(1, 1000), "s": Fraction(1)}
+_SHORTEST_PADDING, _LONGEST_PADDING = Fraction(1, 100), Fraction(60)
 _QUERIES = 1000
 """A query's share of delta where the policy names none."""
 
@@ -155,7 +158,8 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     tables = read_tables(keys["tables"], sealed)
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
     refresh = Refresh(choice(keys["refresh"], Refresh, _REFRESHING)) if "refresh" in keys else Refresh.MANUAL
-    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed)
+    padding = _padding(keys["padding"]) if "padding" in keys else None
+    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed, padding)
 
 
 def _name(entry: Entry | None, root: Entry, file: Path | None) -> str:
@@ -219,6 +223,20 @@ def _check_ledger(root: Entry, ledger: Location, source: Location, file: Path | 
             "The ledger must be a separate file.",
             f'Write for example ledger = "sqlite:{NAMELESS}.ledger".',
         )
+
+
+def _padding(entry: Entry) -> Fraction:
+    """Read a duration such as "1s" or "250ms", in seconds."""
+    found = _DURATION.fullmatch(entry.value) if isinstance(entry.value, str) else None
+    seconds = Fraction(found[1]) * _UNITS[found[2]] if found else Fraction(0)
+    if _SHORTEST_PADDING <= seconds <= _LONGEST_PADDING:
+        return seconds
+    raise refuse(
+        entry,
+        f"is {shown(entry.value)}.",
+        "It is a duration from 10ms to 60s.",
+        'Write for example padding = "1s" or padding = "250ms".',
+    )
 
 
 def _budget(entry: Entry) -> Budget:

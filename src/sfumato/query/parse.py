@@ -2,6 +2,7 @@
 
 from sfumato.query.catalog import Catalog
 from sfumato.query.names import unique
+from sfumato.query.parameters import Bindings
 from sfumato.query.parse_reading import Reading
 from sfumato.query.parse_select import read_query
 from sfumato.query.parse_tree import read_tree
@@ -9,10 +10,13 @@ from sfumato.query.placement import filtered
 from sfumato.query.relation import Named, Project, Query
 
 
-def parse(sql: str, catalog: Catalog) -> Query:
-    """Return the question that `sql` asks, or refuse it by name and place. Depends on the text and catalog alone."""
-    tree, options = read_tree(sql)
-    reading = Reading(sql, catalog)
+def parse(sql: str, catalog: Catalog, bindings: Bindings | None = None) -> Query:
+    """Return the question that `sql` asks, or refuse it by name and place.
+
+    It depends on the text, the catalog and the values of parameters alone.
+    """
+    tree, options = read_tree(sql, bindings is not None)
+    reading = Reading(sql, catalog, bindings)
     block = read_query(tree, reading, {})
     names = tuple(output.name for output in block.outputs)
     items = (Named(name, output.expression) for name, output in zip(unique(names), block.outputs, strict=True))
