@@ -433,3 +433,19 @@ def test_looking_says_that_it_is_not_private(policy: str, tmp_path: Path) -> Non
     assert shown.exit_code == 0
     assert "That is not private" in shown.stderr
     assert _invoke("check", str(written)).exit_code == 0
+
+
+def _completed(words: list[str], start: str) -> list[str]:
+    """Return what a shell would offer next."""
+    from click.shell_completion import ShellComplete
+
+    shell = ShellComplete(main, {}, "sfumato", "_SFUMATO_COMPLETE")
+    return [item.value for item in shell.get_completions(words, start)]
+
+
+def test_a_shell_completes_analysts_and_attacks(tmp_path: Path) -> None:
+    policy = str(fresh_clinic(tmp_path))
+    assert _completed(["ask", policy, "SELECT 1", "--analyst"], "re") == ["research"]
+    assert _completed(["budget", policy, "--analyst"], "x") == []
+    assert _completed(["sql", str(tmp_path / "none.toml"), "--analyst"], "") == []
+    assert "reconstruction" in _completed(["attack"], "rec")

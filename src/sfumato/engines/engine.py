@@ -80,7 +80,7 @@ class Taken(Protocol):
         """Make it the current one, whose answers this ledger pays for, and open it."""
 
 
-class Take(Protocol):
+class TakeSnapshot(Protocol):
     """Finds the current snapshot of a policy's source, or takes one aside."""
 
     def __call__(
@@ -103,7 +103,7 @@ class Take(Protocol):
 class Backend:
     """How the sources of some schemes are opened."""
 
-    take: Take
+    take: TakeSnapshot
     has_changed: Callable[[Policy], bool]
     """Whether the source has changed since its snapshot was taken; nothing is read."""
     was_paid_for: Callable[[Policy], bool]

@@ -5,11 +5,10 @@ A book exists inside `Store.writing` only. What it adds counts when that has end
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import floor
 from time import time_ns
 
 from sfumato.accounting.event import to_json
-from sfumato.accounting.filter import Filter
+from sfumato.accounting.loss import round_down
 from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, linked, same_question
 from sfumato.ledger.damage import damaged, unavailable
@@ -243,8 +242,9 @@ class Book:
             budget.charge(request.event)
         except BudgetExhausted as refusal:
             why = refusal.why
+        left = round_down(budget.remaining.epsilon)
         return BudgetExhausted(
-            f"This question costs {request.loss}; {whose} ε = {_down(budget)} left of {budget.total}.",
+            f"This question costs {request.loss}; {whose} ε = {left} left of {budget.total}.",
             why,
             f"Nothing was charged. Ask for less, or ask the owner to raise `{key}`.",
         )
@@ -259,7 +259,3 @@ def caught_up(store: Store, state: State) -> State:
     for row in rows:
         state = folded(state, row)
     return state
-
-
-def _down(budget: Filter) -> str:
-    return f"{floor(budget.remaining.epsilon * 10**6) / 10**6:g}"

@@ -48,6 +48,7 @@ def canonical_text(policy: Policy) -> str:
             f"epsilon = {_value(policy.budget.epsilon)}",
             f"delta = {_value(policy.budget.delta)}",
             f"query_delta = {_value(policy.budget.query_delta)}",
+            *_padding(policy),
             *_sealing(policy),
             *_csv_form(policy.csv),
             *(line for table in sorted(policy.tables, key=_folded) for line in _table(table)),
@@ -115,6 +116,10 @@ def _analyst(analyst: Analyst) -> list[str]:
     ]
 
 
+def _padding(policy: Policy) -> list[str]:
+    return [] if policy.padding is None else [f"padding = {_value(policy.padding)}"]
+
+
 def _sharing(policy: Policy) -> list[str]:
     """Form 1 is older than the key: there, silence means that each account has its own answers."""
     return [] if policy.answers is Sharing.SEPARATE else [f"answers = {_quoted(policy.answers)}"]
@@ -129,6 +134,7 @@ def _sealing(policy: Policy) -> list[str]:
         f"epsilon = {_value(policy.sealed.epsilon)}",
         f"delta = {_value(policy.sealed.delta)}",
         f"integrity = {policy.sealed.integrity}",
+        *(["accept_leak = true"] if policy.sealed.accept_leak else []),
     ]
 
 
@@ -189,6 +195,8 @@ def _column(column: Column) -> str:
         parts.append("unique = true")
     if column.length not in (None, LENGTH):  # form 1 is older than the key: there this is what silence means
         parts.append(f"length = {column.length}")
+    if column.joins:
+        parts.append('join = "deterministic"')
     if column.format is not None:
         parts.append(f"format = {_quoted(column.format)}")
     return f"{_name(column.name)} = {{ {', '.join(parts)} }}"

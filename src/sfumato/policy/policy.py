@@ -90,6 +90,8 @@ class Column:
     """Within one privacy unit each value is kept once."""
     length: int | None = None
     """The most characters of a text that count; None for other types, and for text that nobody declared."""
+    joins: bool = False
+    """A sealed store is shown which rows have equal values of it, so that tables can be joined by it."""
     format: str | None = None
     """How a date or timestamp is written where the source stores text; None means as ISO 8601 writes it."""
 
@@ -219,6 +221,8 @@ class Sealing:
     delta: Fraction
     integrity: int
     """A store that changes an answer is believed with a probability of at most 2^-integrity."""
+    accept_leak: bool = False
+    """Whether columns may be joined by, which shows the store who has how many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +271,8 @@ class Policy:
     refresh: Refresh = Refresh.MANUAL
     sealed: Sealing | None = None
     """The sealed store, which then is the source, too."""
+    padding: Fraction | None = None
+    """A server's answers leave after multiples of so many seconds; None where they leave when they are ready."""
     answers: Sharing = Sharing.SEPARATE
     csv: CsvForm = PLAIN
 

@@ -47,9 +47,8 @@ def left_text(budget: Budget) -> str:
 
 
 def budget_text(budget: Budget) -> str:
-    """Return the three lines of a budget."""
-    left = f"ε = {round_down(budget.remaining.epsilon)}, δ = {round_down(budget.remaining.delta)}"
-    return f"total      {budget.total}\nspent      {budget.spent}\nremaining  {left}"
+    """Return the lines of a budget: what there is, what is used, what is left, and what that means."""
+    return str(budget)
 
 
 def budgets_text(budgets: Mapping[str, Budget]) -> str:
