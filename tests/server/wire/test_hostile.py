@@ -193,7 +193,7 @@ def test_prepared_statements_and_portals_have_a_number(server: Served) -> None:
 
 def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
     with served(tmp_path) as server:
-        for _ in range(5):
+        for _ in range(2):
             with server.client(pairs=PRICE) as client:
                 client.send(message(b"Q", text("SELECT COUNT(*) FROM visits")))
         with psycopg.connect(server.dsn) as connection:
