@@ -20,6 +20,7 @@ Wish = TypeVar("Wish")
 Ends = tuple[str, str]
 """A least and a greatest value, as TOML writes them."""
 _BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
+DATED = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _FINEST = Fraction(1, 10**12)
 
 
@@ -41,6 +42,8 @@ class DraftColumn:
     unique: bool = False
     proposed_key: bool = False
     """Its name says that it is a key; nobody else did."""
+    format: str | None = None
+    """How its dates are written, as TOML writes that; None means as ISO 8601 does."""
     personal: str | None = None
     """What its name looks like, if it is left out for that."""
     looked: bool = False
@@ -122,6 +125,7 @@ class Wishes:
     bounds: Mapping[str, Ends] = field(default_factory=dict)
     steps: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
     unique: tuple[str, ...] = ()
     csv: Mapping[str, object] = field(default_factory=dict)
     """How CSV files are written, by the key of the policy."""
@@ -183,6 +187,17 @@ def with_step(column: DraftColumn, step: str) -> DraftColumn:
     return _checked(replace(column, step=number_text(step, f"step of {column.name}"), default_step=False))
 
 
+def with_format(column: DraftColumn, form: str) -> DraftColumn:
+    """Return the column with the form of its dates, which was typed."""
+    if column.type not in DATED:
+        raise BadParameter(
+            f"The column {shown(column.name)} is of type {column.type}, and a format would have no effect.",
+            "A format says how dates and timestamps are written.",
+            f"Say its type, too: --type {column.name}=date.",
+        )
+    return _checked(replace(column, format=quoted_text(form)))
+
+
 def _with_step(column: DraftColumn, numbers: Iterable[str]) -> DraftColumn:
     if column.type is not ColumnType.DECIMAL or (column.step is not None and not column.default_step):
         return column
@@ -222,6 +237,8 @@ def column_text(column: DraftColumn, names_people: bool = False) -> str:
         parts.append(f"values = {quoted_text(column.values_of)}")
     if column.step is not None and column.type is ColumnType.DECIMAL:
         parts.append(f"step = {column.step}")
+    if column.format is not None and column.type in DATED:
+        parts.append(f"format = {column.format}")
     if column.unique:
         parts.append("unique = true")
     return f"{{ {', '.join(parts)} }}"
@@ -295,6 +312,8 @@ def _column(seen: Seen, table: SeenTable, column: SeenColumn, wishes: Wishes) ->
         draft = replace(draft, step=number_text(step, f"step of {column.name}"))
     elif column.step is not None and kind is ColumnType.DECIMAL:
         draft = replace(draft, step=decimal_text(column.step))
+    if (form := wish_of(wishes.formats, table, column)) is not None:
+        draft = with_format(draft, form)
     if bounds is not None:
         draft = with_bounds(draft, bounds)
     if values is None:
@@ -354,7 +373,7 @@ def _check_names(seen: Seen, wishes: Wishes) -> None:
     columns = [column.name for table in seen.tables for column in table.columns]
     paths = [f"{table.name}.{column.name}" for table in seen.tables for column in table.columns]
     known = {fold(name) for name in (*columns, *paths)}
-    for name in (*wishes.types, *wishes.bounds, *wishes.steps, *wishes.values, *wishes.unique):
+    for name in (*wishes.types, *wishes.bounds, *wishes.steps, *wishes.values, *wishes.formats, *wishes.unique):
         if fold(name) not in known:
             raise _unknown("column", name, paths if "." in name else columns)
     for name in (*wishes.public, *filter(None, wishes.rows_per_unit)):

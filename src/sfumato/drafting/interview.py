@@ -11,11 +11,13 @@ from typing import TypeVar
 from sfumato.accounting.event import Neighbours
 from sfumato.drafting.accuracy import what_it_buys
 from sfumato.drafting.draft import (
+    DATED,
     Draft,
     DraftColumn,
     DraftTable,
     public_keys,
     with_bounds,
+    with_format,
     with_one_type,
     with_step,
     with_unit,
@@ -164,6 +166,9 @@ def _column(column: DraftColumn, seen: Seen, public: list[str], ask: Ask, say: S
     if column.untyped:
         kind = _answer(f"{column.name}: its type ({', '.join(ColumnType)})", ask, say, _type)
         column = replace(column, type=kind or column.type, untyped=kind is None)
+        if column.type in DATED and column.format is None:
+            question = f"{column.name}: how it is written, for example %d/%m/%Y; Enter: as 2024-12-31"
+            column = _answer(question, ask, say, lambda typed: with_format(column, typed)) or column
     if column.bounds is not None or column.keyed or column.type is ColumnType.BOOLEAN or column.unique:
         return column
     if column.type is ColumnType.TEXT:

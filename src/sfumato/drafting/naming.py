@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from sfumato.policy.policy import fold
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORDS = re.compile(r"[^\W\d_a-zß-ÿ]+(?![a-zß-ÿ])|[^\W\d_a-zß-ÿ]?[a-zß-ÿ]+|\d+")
 _KEY_WORDS = ("number", "code", "num", "key", "id", "no", "nr")
 _BARE_KEYS = frozenset({"id", "key", "nr", "no", "number", "code", "name", "pk", "uuid", "rowid"})
 """Names that every table may have, each with a meaning of its own."""
@@ -20,7 +20,11 @@ _PERSONAL = {
     **dict.fromkeys(("email", "mail", "phone", "telephone", "mobile", "fax", "url", "ip"), "an address"),
     **dict.fromkeys(("ssn", "passport", "iban"), "a number that names a person"),
     **dict.fromkeys(("comment", "comments", "note", "notes", "remark", "remarks", "description", "text"), "free text"),
-    **dict.fromkeys(("message", "memo", "body", "review", "feedback", "diagnosistext", "freetext"), "free text"),
+    **dict.fromkeys(("message", "memo", "body", "review", "feedback", "freetext"), "free text"),
+    **dict.fromkeys(("nachname", "vorname", "nom", "prénom", "prenom", "nombre", "apellido"), "a name"),
+    **dict.fromkeys(("adresse", "anschrift", "straße", "strasse", "plz", "telefon", "rue", "dirección"), "an address"),
+    **dict.fromkeys(("bemerkung", "bemerkungen", "notiz", "notizen", "kommentar", "freitext"), "free text"),
+    **dict.fromkeys(("commentaire", "remarque", "comentario", "observaciones"), "free text"),
 }
 _SHORTEST_SUBJECT = 3
 
