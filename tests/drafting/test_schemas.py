@@ -120,7 +120,7 @@ def test_other_columns_stay(name: str) -> None:
 
 def test_a_key_of_another_table_is_no_key_of_this_one() -> None:
     tables = {table.name: table for table in (*SHOP.tables, *CLINIC.tables)}
-    assert {name: own_key(table.names) for name, table in tables.items()} == {
+    assert {name: own_key(table.names, tables) for name, table in tables.items()} == {
         "customer": "c_custkey",
         "orders": "o_orderkey",
         "lineitem": None,  # its first column is the key of orders: one row each would lose the others
@@ -131,6 +131,8 @@ def test_a_key_of_another_table_is_no_key_of_this_one() -> None:
         "visits": "id",
         "notes": "id",
     }
+    others = _seen(patient_visits="patient_id day", order_lines="order_id", partsupp="ps_partkey ps_suppkey", part="id")
+    assert [own_key(table.names, others.names) for table in others.tables] == [None, None, None, "id"]
     assert not links(tables["visits"].names, "id", tables["patients"].names, "id")
 
 
@@ -230,6 +232,12 @@ def test_how_many_rows_count_is_the_owners_word_against_a_proposed_key() -> None
     assert (customer.one_row, customer.rows_per_unit) == (False, 3)
     [customer, *_] = make_draft(SHOP, Wishes(units=("c_custkey",), rows_per_unit={"": 3})).tables
     assert (customer.one_row, customer.rows_per_unit) == (True, None)
+    alone = _seen(people="id age")
+    for rows, one_row in ((1, True), (3, False)):
+        said = Wishes(units=("id",), rows_per_unit={"": rows})
+        draft = make_draft(alone, said)
+        check_effects(draft, said)  # nobody else would take it, so it is meant
+        assert (draft.tables[0].one_row, draft.tables[0].rows_per_unit) == (one_row, rows)
 
 
 def test_a_default_step_fits_the_bounds() -> None:

@@ -139,18 +139,41 @@ def make_draft(seen: Seen, wishes: Wishes) -> Draft:
     units = with_proposals(seen, said_units(seen, wishes.units, wishes.public), wishes.public)
     return Draft(
         seen.scheme,
-        with_one_type(tuple(_table(seen, table, units, wishes) for table in seen.tables)),
+        with_one_type(_with_rows_of_all(tuple(_table(seen, table, units, wishes) for table in seen.tables), wishes)),
         None if wishes.epsilon is None else number_text(wishes.epsilon, "epsilon"),
         None if wishes.delta is None else number_text(wishes.delta, "delta"),
         seen.csv,
     )
 
 
-def with_unit(table: DraftTable, seen: SeenTable, unit: Unit | None) -> DraftTable:
+def _with_rows_of_all(tables: tuple[DraftTable, ...], wishes: Wishes) -> tuple[DraftTable, ...]:
+    """Return the tables with the number that was said of all; where none would take it, it is stronger than a proposal.
+
+    Otherwise a table whose key names the person keeps one row of each.
+    """
+    rows = wishes.rows_per_unit.get("")
+    named = set(map(fold, wishes.rows_per_unit))
+    if rows is None or any(table.rows_per_unit is not None and fold(table.name) not in named for table in tables):
+        return tables
+    return tuple(_with_rows(table, rows) if table.private and table.unit != ROWS else table for table in tables)
+
+
+def _with_rows(table: DraftTable, rows: int) -> DraftTable:
+    columns = tuple(
+        replace(column, unique=False, proposed_key=False)
+        if column.name == table.unit and column.proposed_key and rows > 1
+        else column
+        for column in table.columns
+    )
+    return replace(table, columns=columns, rows_per_unit=table.rows_per_unit or rows)
+
+
+def with_unit(table: DraftTable, seen: Seen, unit: Unit | None) -> DraftTable:
     """Return the table under this unit, with what its names propose: its key, and columns that are left out."""
     if unit is None:
         return table
-    own = own_key(seen.names)
+    known = next(one for one in seen.tables if one.name == table.name)
+    own = own_key(known.names, seen.names)
     columns = tuple(_proposed(column, own, unit, table.rows_per_unit) for column in table.columns)
     return replace(table, unit=unit.words, proposed=unit.proposed, choices=(), columns=columns)
 
@@ -290,7 +313,7 @@ def _table(seen: Seen, table: SeenTable, units: Mapping[str, Unit], wishes: Wish
         draft = replace(draft, rows_per_unit=rows.get(fold(table.name)))
     if unit is None:
         draft = replace(draft, choices=tuple(proposals(seen, units, table)))
-    draft = with_unit(draft, table, unit)
+    draft = with_unit(draft, seen, unit)
     if draft.rows_per_unit is None and not draft.one_row and (unit is None or unit.words != ROWS):
         draft = replace(draft, rows_per_unit=wishes.rows_per_unit.get(""))
     return draft

@@ -92,9 +92,7 @@ def _names(seen: Seen) -> list[str]:
 
 
 def _with(tables: tuple[DraftTable, ...], seen: Seen, units: dict[str, Unit]) -> tuple[DraftTable, ...]:
-    return tuple(
-        table if table.public else with_unit(table, _seen(seen, table), units.get(table.name)) for table in tables
-    )
+    return tuple(table if table.public else with_unit(table, seen, units.get(table.name)) for table in tables)
 
 
 def _unit(table: DraftTable, choices: list[str], units: dict[str, Unit], seen: Seen, ask: Ask, say: Say) -> DraftTable:
@@ -111,7 +109,7 @@ def _unit(table: DraftTable, choices: list[str], units: dict[str, Unit], seen: S
     answer = _answer(question, ask, say, lambda typed: _whom(undecided, known, seen, units, typed))
     if answer is not None:
         return answer
-    return with_unit(undecided, known, Unit(proposed)) if proposed else undecided
+    return with_unit(undecided, seen, Unit(proposed)) if proposed else undecided
 
 
 def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit], typed: str) -> DraftTable:
@@ -126,7 +124,7 @@ def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit
     unit = read_unit(known, typed)
     if unit.path:
         _check_path(unit.words, known, seen, units)
-    return with_unit(table, known, unit)
+    return with_unit(table, seen, unit)
 
 
 def _check_path(words: str, known: SeenTable, seen: Seen, units: dict[str, Unit]) -> None:

@@ -79,6 +79,11 @@ class Seen:
     ignored: tuple[str, ...] = ()
     """Workbooks that lie among the files, and are not read."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tables."""
+        return tuple(table.name for table in self.tables)
+
 
 def see(path: Path, csv: Mapping[str, object] | None = None) -> Seen:
     """Read names and types of a file, a folder or a DuckDB database. No row is read.
