@@ -41,6 +41,7 @@ from sfumato.query.parse import parse
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
+from sfumato.release.pages import database_page
 from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, as_shown, exact_release, make_release
@@ -219,6 +220,10 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database({self.policy.name!r}{f', analyst={self.account!r}' if self.account else ''})"
+
+    def _repr_html_(self) -> str:
+        """Show a notebook what can be asked: the tables with their columns, and what is left."""
+        return database_page(self.policy, self.account, None if self._closed else self.budget())
 
     def _prepare(self, sql: str, epsilon: object, within: object, delta: object) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""
