@@ -1,17 +1,18 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Self
 
-from sfumato.accounting.loss import PrivacyLoss, round_down
+from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
+from sfumato.analysis.catalog import Catalog
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.engine import Engine, Job, Progress
 from sfumato.engines.opening import has_changed, open_engine, was_paid_for
@@ -22,6 +23,7 @@ from sfumato.errors import (
     BudgetExhausted,
     EngineFailed,
     NoSnapshot,
+    PolicyChanged,
     Setting,
     UnknownName,
     shown,
@@ -30,6 +32,7 @@ from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger
 from sfumato.ledger.request import Request
+from sfumato.planning.affording import afforded
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import Wish, make_plan, read_wish
 from sfumato.planning.question import question, tables_of
@@ -37,17 +40,17 @@ from sfumato.planning.quote import Quote, make_quote
 from sfumato.policy.canonical import policy_hash, words_about
 from sfumato.policy.policy import Policy, fold
 from sfumato.policy.reading import read_policy
+from sfumato.query.outline import Outline, outline
+from sfumato.query.parameters import bind, spelled_out
 from sfumato.query.parse import parse
+from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
 from sfumato.release.pages import database_page
 from sfumato.release.publish import needed_bits, publish
-from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
+from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, as_shown, exact_release, make_release
-
-_SHARES = (Fraction(1), Fraction(4, 5), Fraction(1, 2), Fraction(1, 5), Fraction(1, 20))
-"""At which shares of what a pure release may still cost a question is tried, whose noise may be of another kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,13 @@ class Prepared:
     """A question that could be asked: everything that is known before it is charged."""
 
     sql: str
-    wish: Wish
     plan: Plan
     job: Job
     """What the engine prepared, and runs after the charge."""
     question: str
     engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
+    wish: Wish
 
 
 class _Shared:
@@ -113,6 +116,8 @@ class Database:
         self._shared.take()
         self._ledger = ledger
         self._source = source
+        self.timing = TIMING
+        """What receipts say of how long answers take: a server that pads them says so."""
         self._policy_hash = policy_hash(policy)
         self._closed = False
 
@@ -130,7 +135,9 @@ class Database:
                 "Open the database without `analyst`.",
             )
         account = account_of(self.policy, name)
-        return Database(self.policy, account, self._engine, self._ledger, self._source, shared=self._shared)
+        handle = Database(self.policy, account, self._engine, self._ledger, self._source, shared=self._shared)
+        handle.timing = self.timing
+        return handle
 
     def ask(
         self,
@@ -140,17 +147,19 @@ class Database:
         within: object = None,
         delta: object = None,
         key: str | None = None,
+        parameters: object = None,
         progress: Progress | None = None,
     ) -> Release:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
         `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
-        names this attempt, so that it can be taken up again after a crash without a second charge. `progress` is told
-        the phases of a long answer.
+        names this attempt, so that it can be taken up again after a crash without a second charge.
+        `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is told the phases
+        of a long answer.
         """
         tell = progress or _silent
         tell("plan", "")
-        asked = self._prepare(sql, epsilon, within, delta)
+        asked = self._prepare(sql, epsilon, within, delta, parameters)
         if asked.plan.event is None:
             return self._free(asked)
         request = self._request(asked)
@@ -164,12 +173,50 @@ class Database:
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
             release = make_release(asked.plan, noisy, receipt, evaluate)
-            charge.settle(_stored(receipt, noisy))  # kept: asking again is free
+            charge.settle(_stored(receipt, noisy, asked.wish))  # kept: asking again is free
         return release
 
-    def explain(self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None) -> Quote:
+    def explain(
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        delta: object = None,
+        parameters: object = None,
+    ) -> Quote:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
-        return make_quote(self._prepare(sql, epsilon, within, delta).plan)
+        return make_quote(self._prepare(sql, epsilon, within, delta, parameters).plan)
+
+    def outline(self, sql: str, types: Mapping[str, Type]) -> Outline:
+        """Return the columns and parameters of a question with their types, before it has values or a price."""
+        self._check_open()
+        return outline(sql, self._engine.catalog, types)
+
+    def columns(self) -> dict[str, dict[str, str]]:
+        """Return every table of the policy with its columns and their types, as questions may name them."""
+        self._check_open()
+        tables = self._engine.catalog.tables
+        return {name: dict(tables[name].columns) for name in sorted(tables) if self.policy.table(name) is not None}
+
+    def reopen(self, receipt: str) -> Release:
+        """Return an answer that this account was given before, by the id of its receipt. It is free."""
+        found = next((one for one in self.history() if one.receipt == receipt and one.release is not None), None)
+        if found is None or found.release is None:
+            raise UnknownName(
+                "There is no answer with this receipt.",
+                "Answers are kept for the account that paid for them.",
+                "Look for its id in the history.",
+            )
+        wish = json.loads(found.release).get("wish") or {"epsilon": str(found.loss.epsilon)}
+        asked = self._prepare(found.sql, wish.get("epsilon"), wish.get("within"), wish.get("delta"))
+        if asked.plan.event != found.event:
+            raise PolicyChanged(
+                "This answer cannot be shown again.",
+                "The policy or a public table that it was made with has changed since.",
+                "Ask the question again; the answer may cost then.",
+            )
+        return self._kept(asked.plan, found.release)
 
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
@@ -199,6 +246,18 @@ class Database:
         self._check_open()
         return self._ledger.history(self.account)
 
+    @property
+    def catalog(self) -> Catalog:
+        """The tables that a question may name."""
+        self._check_open()
+        return self._engine.catalog
+
+    @property
+    def version(self) -> str:
+        """The id of the snapshot that answers: random, and in every receipt."""
+        self._check_open()
+        return self._engine.version
+
     def verify(self) -> Verified:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""
         self._check_open()
@@ -225,18 +284,21 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.policy, self.account, None if self._closed else self.budget())
 
-    def _prepare(self, sql: str, epsilon: object, within: object, delta: object) -> Prepared:
+    def _prepare(self, sql: str, epsilon: object, within: object, delta: object, parameters: object = None) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""
         self._check_open()
         engine = self._engine
-        query = parse(sql, engine.catalog)  # text -> our own algebra; nothing else goes further
+        bindings = bind(parameters)
+        query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         engine.check(private)
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
-        return Prepared(sql, wish, plan, engine.prepare(plan), question(query, plan, words), engine)
+        return Prepared(
+            spelled_out(sql, bindings), plan, engine.prepare(plan), question(query, plan, words), engine, wish
+        )
 
     @contextmanager
     def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
@@ -245,24 +307,13 @@ class Database:
             try:
                 charge = stack.enter_context(self._ledger.charge(request, key))
             except BudgetExhausted as refusal:
-                failure = self._afforded(asked, refusal)
+                most = self._ledger.affords(self.account)
+                fits = partial(self._ledger.fits, account=self.account)
+                failure = afforded(asked.plan.private, asked.wish, refusal, most, fits)
             else:
                 yield charge
                 return
         raise failure
-
-    def _afforded(self, asked: Prepared, refusal: BudgetExhausted) -> BudgetExhausted:
-        """Say at which price the same question would still be answered, and how exactly; from plan and ledger alone."""
-        for share in _SHARES:
-            price = round_down(self._ledger.affords(self.account) * share, 2)
-            if price == "0":
-                break
-            plan = make_plan(asked.plan.private, replace(asked.wish, epsilon=Fraction(price), within=()))
-            if plan.event is not None and self._ledger.fits(plan.event, self.account):
-                bought = make_quote(plan).bought()
-                said = ("What is left buys this question at ", Setting("epsilon", price), f"{bought}.")
-                return BudgetExhausted(refusal.what, refusal.why, (f"{refusal.remedy} ", *said))
-        return refusal
 
     def _cap(self) -> PrivacyLoss:
         analyst = self.policy.analyst(self.account) if self.account else None
@@ -302,9 +353,10 @@ class Database:
             sequence,
             head,
             bits,
-            source=self._source.name,
-            gamma=declared_gamma(self._source),
-            needed=needed,
+            self.timing,
+            self._source.name,
+            declared_gamma(self._source),
+            needed,
         )
 
     def _kept(self, plan: Plan, kept: str) -> Release:
@@ -404,8 +456,12 @@ def account_of(policy: Policy, analyst: object) -> str:
     )
 
 
-def _stored(receipt: Receipt, noisy: Noisy) -> str:
-    return json.dumps({"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy)})
+def _stored(receipt: Receipt, noisy: Noisy, wish: Wish) -> str:
+    """Return what is kept of an answer; with its wish, the same plan can be made again."""
+    within = {name: str(margin) for name, margin in wish.within}
+    epsilon = None if wish.epsilon is None else str(wish.epsilon)
+    asked = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
+    return json.dumps({"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": asked})
 
 
 def _silent(_phase: str, _table: str) -> None:

@@ -208,7 +208,9 @@ def _read(state: Filter) -> dict[str, object]:
     epsilon = positive(decimal_rational(state.epsilon, "epsilon"), "epsilon")
     delta = delta_or_zero(state.delta)
     if delta == 1:
-        raise BadParameter("delta = 1 protects nobody.", "Everything is (0, 1)-DP.", "Give a delta such as 1e-6.")
+        raise BadParameter(
+            "delta = 1 gives no protection.", "Every release satisfies it.", "Give a delta such as 1e-6."
+        )
     order = _best_order(epsilon, delta) if state.order is None and delta else state.order
     if order is not None and (integer(order, "order", 2) > LARGEST_ORDER or not delta):
         raise BadParameter(

@@ -73,7 +73,7 @@ def not_negative(value: Fraction, name: str) -> Fraction:
     """Return `value` if it is not below zero."""
     if value >= 0:
         return value
-    raise BadParameter(f"{name} = {shown(value)} is negative.", "Nothing is ever given back.", f"Give {name} ≥ 0.")
+    raise BadParameter(f"{name} = {shown(value)} is negative.", "A loss cannot be negative.", f"Give {name} ≥ 0.")
 
 
 def delta_or_zero(value: object) -> Fraction:

@@ -215,7 +215,7 @@ class Ledger:
     def reach(self, place: int, time: int, digest: str) -> None:
         """Note durably how far the stream has come that the charge at this place pays for. It never goes back."""
         if not is_digest(digest):
-            raise BadParameter("This is no digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
+            raise BadParameter("This is not a digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
         self._done(lambda book: book.reach(place, Reached(time, digest)))
 
     @_failing_closed()
@@ -413,7 +413,7 @@ def _require_storable(text: str) -> None:
     if not storable:
         raise BadParameter(
             "The text holds a character that cannot be stored.",
-            "NUL and lone surrogates are no text.",
+            "NUL and lone surrogates cannot be stored as text.",
             "Leave them out.",
         )
 

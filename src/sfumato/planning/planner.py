@@ -17,6 +17,8 @@ from sfumato.planning.within import epsilons_within
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
 
+NO_PRICE = "The query has no price."
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -69,7 +71,7 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> Noise
         return laplace_noise(needs, epsilons_within(private, needs, wish.within, wish.cap), wish.delta)
     if wish.epsilon is None:
         raise BadParameter(
-            "The question has no price.",
+            NO_PRICE,
             "It reads people's rows, and nothing is spent that nobody named.",
             ("Say what it may cost, for example ", Setting("epsilon", "0.1"), *_or_margin(private, needs), "."),
         )

@@ -45,6 +45,7 @@ def canonical_text(policy: Policy) -> str:
             f"epsilon = {_value(policy.budget.epsilon)}",
             f"delta = {_value(policy.budget.delta)}",
             f"query_delta = {_value(policy.budget.query_delta)}",
+            *_padding(policy),
             *_sealing(policy),
             *(line for table in sorted(policy.tables, key=_folded) for line in _table(table)),
             *(line for analyst in sorted(policy.analysts, key=_folded) for line in _analyst(analyst)),
@@ -110,6 +111,10 @@ def _analyst(analyst: Analyst) -> list[str]:
     ]
 
 
+def _padding(policy: Policy) -> list[str]:
+    return [] if policy.padding is None else [f"padding = {_value(policy.padding)}"]
+
+
 def _sealing(policy: Policy) -> list[str]:
     """Return what is promised of a sealed store; where it and its key lie is not part of it."""
     if policy.sealed is None:
@@ -119,6 +124,7 @@ def _sealing(policy: Policy) -> list[str]:
         f"epsilon = {_value(policy.sealed.epsilon)}",
         f"delta = {_value(policy.sealed.delta)}",
         f"integrity = {policy.sealed.integrity}",
+        *(["accept_leak = true"] if policy.sealed.accept_leak else []),
     ]
 
 
@@ -169,6 +175,8 @@ def _column(column: Column) -> str:
         parts.append("unique = true")
     if column.length not in (None, LENGTH):  # form 1 is older than the key: there this is what silence means
         parts.append(f"length = {column.length}")
+    if column.joins:
+        parts.append('join = "deterministic"')
     return f"{_name(column.name)} = {{ {', '.join(parts)} }}"
 
 

@@ -90,6 +90,8 @@ class Column:
     """Within one privacy unit each value is kept once."""
     length: int | None = None
     """The most characters of a text that count; None for other types, and for text that nobody declared."""
+    joins: bool = False
+    """A sealed store is shown which rows have equal values of it, so that tables can be joined by it."""
 
     @property
     def grid(self) -> Grid | None:
@@ -215,6 +217,8 @@ class Sealing:
     delta: Fraction
     integrity: int
     """A store that changes an answer is believed with a probability of at most 2^-integrity."""
+    accept_leak: bool = False
+    """Whether columns may be joined by, which shows the store who has how many rows."""
 
 
 class Refresh(StrEnum):
@@ -238,6 +242,8 @@ class Policy:
     refresh: Refresh = Refresh.MANUAL
     sealed: Sealing | None = None
     """The sealed store, which then is the source, too."""
+    padding: Fraction | None = None
+    """A server's answers leave after multiples of so many seconds; None where they leave when they are ready."""
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name in any case, or None."""

@@ -86,6 +86,10 @@ def _literal(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return number(str(node.this), where)
 
 
+def _parameter(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    return frame.reading.parameter(node)
+
+
 def _boolean(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return Literal(bool(node.this), Type.BOOLEAN, frame.reading.at(node))
 
@@ -408,6 +412,8 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Literal: _literal,
     exp.Boolean: _boolean,
     exp.Null: _null,
+    exp.Parameter: _parameter,
+    exp.Placeholder: _parameter,
     exp.Add: partial(_operator, Function.ADD),
     exp.Sub: partial(_operator, Function.SUBTRACT),
     exp.Mul: partial(_operator, Function.MULTIPLY),

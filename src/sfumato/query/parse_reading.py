@@ -1,14 +1,16 @@
 """One reading of one text: where its nodes stand, which labels are taken, and how much of the limits is used."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NoReturn
 
 from sqlglot import exp
 
 from sfumato.query.catalog import Catalog
 from sfumato.query.declared import Admitted
-from sfumato.query.expression import Column, Expression, Position, walk
+from sfumato.query.expression import Column, Expression, Literal, Position, walk
 from sfumato.query.names import Name, free
+from sfumato.query.parameters import Bindings
 from sfumato.query.parse_rewriting import finest, grouped, parts
 from sfumato.query.parse_tree import DEEPEST, span
 from sfumato.query.position import Place, example, place
@@ -23,10 +25,16 @@ class Reading:
     """The text, the catalog, and what has been used up so far."""
 
     def __init__(
-        self, text: str, catalog: Catalog, accepts: Callable[[str], bool], used: set[int] | None = None
+        self,
+        text: str,
+        catalog: Catalog,
+        bindings: Bindings | None = None,
+        used: set[int] | None = None,
+        accepts: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.text = text
         self.catalog = catalog
+        self.bindings = bindings
         self.accepts = accepts  # whether a question that a remedy would show can be read
         self.used = set() if used is None else used  # the WITH definitions that have been read
         self._labels: set[str] = set()
@@ -41,6 +49,25 @@ class Reading:
     def at(self, node: exp.Expr) -> Position:
         """Return the line and column of a node."""
         return self.place(node).at
+
+    def apart(self) -> "Reading":
+        """Return another reading of the same text, with limits of its own."""
+        return Reading(self.text, self.catalog, self.bindings, self.used, self.accepts)
+
+    def parameter(self, node: exp.Expr) -> Literal:
+        """Return the value that stands for `$1` or `:name`."""
+        start, end = span(node)
+        begins = start if self.text[start : start + 1] in ("$", ":") else start - 1
+        inner, where = node.this, place(self.text, begins, end)
+        name = str(inner.this) if isinstance(inner, exp.Expr) else str(inner or "")
+        literal = (self.bindings or {}).get(name)
+        if literal is None:
+            raise where.bad(
+                "no value is given for this parameter.",
+                "A parameter is $1, $2, … or :name, and its value comes beside the text.",
+                "Give it a value, or write the value itself.",
+            )
+        return replace(literal, at=where.at)
 
     def label(self, name: str) -> str:
         """Return a label that no other relation of this query has."""

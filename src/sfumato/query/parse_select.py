@@ -14,6 +14,8 @@ from sfumato.query.parse_source import Block, Definition, FromReader, no_table, 
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
 from sfumato.query.relation import Aggregate, Limit, Named, Relation, Sort, SortKey
+from sfumato.query.resolve import fit
+from sfumato.query.types import Type
 
 _PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_")
 _Known = Mapping[str, Definition]
@@ -84,8 +86,7 @@ def _check_unused(node: exp.Expr, reading: Reading, known: _Known) -> None:
     clause = node.args.get("with_")
     for definition in reversed(clause.expressions if clause is not None else []):
         if id(definition) not in reading.used:
-            apart = Reading(reading.text, reading.catalog, reading.accepts, reading.used)
-            read_query(definition.this, apart, known[str(name_of(definition.args["alias"].this))].known)
+            read_query(definition.this, reading.apart(), known[str(name_of(definition.args["alias"].this))].known)
 
 
 def _items(node: exp.Select, frame: ExpressionFrame) -> list[SelectItem]:
@@ -293,6 +294,9 @@ def _limit(node: exp.Expr | None, reading: Reading) -> int | None:
         number = node.expression
     if isinstance(number, exp.Column) and number.name.lower() == "all":
         return None
+    if isinstance(number, exp.Parameter | exp.Placeholder):
+        literal = fit(reading.parameter(number), Type.INTEGER, reading.place(number))
+        number = exp.Literal.number(str(literal))
     digits = number.name if isinstance(number, exp.Literal) and not number.args.get("is_string") else ""
     if digits.isascii() and digits.isdigit() and len(digits) <= 18:
         return int(digits)
