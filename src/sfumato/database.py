@@ -28,6 +28,7 @@ from sfumato.errors import (
     UnknownName,
     shown,
 )
+from sfumato.ledger.accounts import Accounts, open_accounts
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger
@@ -38,7 +39,7 @@ from sfumato.planning.planner import Wish, make_plan, read_wish
 from sfumato.planning.question import question, tables_of
 from sfumato.planning.quote import Quote, make_quote
 from sfumato.policy.canonical import policy_hash, words_about
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.policy import Policy, Sharing, fold
 from sfumato.policy.reading import read_policy
 from sfumato.query.outline import Outline, outline
 from sfumato.query.parameters import bind, spelled_out
@@ -58,13 +59,13 @@ class Prepared:
     """A question that could be asked: everything that is known before it is charged."""
 
     sql: str
+    wish: Wish
     plan: Plan
     job: Job
     """What the engine prepared, and runs after the charge."""
     question: str
     engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
-    wish: Wish
 
 
 class _Shared:
@@ -296,9 +297,8 @@ class Database:
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
-        return Prepared(
-            spelled_out(sql, bindings), plan, engine.prepare(plan), question(query, plan, words), engine, wish
-        )
+        job, written = engine.prepare(plan), spelled_out(sql, bindings)
+        return Prepared(written, wish, plan, job, question(query, plan, words), engine)
 
     @contextmanager
     def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
@@ -334,6 +334,7 @@ class Database:
             policy=self._policy_hash,
             version=asked.engine.version,
             receipt=fresh_id(self._source),
+            shared=self.policy.answers is Sharing.SHARED,
         )
 
     def _receipt(
@@ -425,14 +426,7 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             "Its rows are ciphertexts, and there is no source to read.",
             "Open it with sfumato.sealed.database.open_sealed.",
         )
-    place = policy.ledger.path
-    # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
-    if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
-        raise damaged(
-            "Its file is gone, and the snapshot of the data that it paid for is still there.",
-            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
-            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
-        )
+    _require_ledger(policy)
     with open_engine(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
         ledger = open_ledger(policy, confirm, taken.ledger)
         try:
@@ -441,6 +435,26 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             ledger.close()
             raise
     return Database(policy, account, engine, ledger, system_source())
+
+
+def accounts(policy: str | Path | dict[str, object]) -> Accounts:
+    """Open the accounts of a policy, which lie in its ledger: the data may be away, and nothing is recorded."""
+    read = read_policy(policy)
+    if read.sealed is None:
+        _require_ledger(read)
+    return open_accounts(read)
+
+
+def _require_ledger(policy: Policy) -> None:
+    """Refuse to begin anew where a snapshot says that there was a ledger."""
+    place = policy.ledger.path
+    # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
+    if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
+        raise damaged(
+            "Its file is gone, and the snapshot of the data that it paid for is still there.",
+            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
+            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
+        )
 
 
 def account_of(policy: Policy, analyst: object) -> str:
@@ -454,6 +468,19 @@ def account_of(policy: Policy, analyst: object) -> str:
         "An analyst spends from a budget that the owner wrote under [analysts].",
         f"There are: {known}." if known else ("The policy names none; leave ", Setting("analyst"), " out."),
     )
+
+
+def rehearse(database: Database, sql: str, epsilon: object) -> Release:
+    """Return an answer that is not charged and must not leave: the owner, who may read the data, sees how exact it is.
+
+    `sfumato check` judges typical questions by it. No way in for analysts calls it, and their handles are refused.
+    """
+    database._require_owner("rehearse an answer")
+    asked = database._prepare(sql, epsilon, None, None)
+    if asked.plan.event is None:
+        return database._free(asked)
+    noisy = publish(asked.plan, asked.engine.run(asked.job), database._source)
+    return make_release(asked.plan, noisy, database._receipt(asked, "rehearsal"), evaluate)
 
 
 def _stored(receipt: Receipt, noisy: Noisy, wish: Wish) -> str:

@@ -112,6 +112,8 @@ class Book:
             return found
         if settled := self._store.answer(same):
             return self._kept(settled)
+        if request.shared and (found := self._of_others(request)):
+            return found
         if place := self.state.unanswered.get(same):
             if self._answering(place):
                 return Wait(place)
@@ -119,6 +121,19 @@ class Book:
                 Row(0, RowKind.FAILED.value, 0, same=same, about=place)
             )  # its process is gone, and so is its answer
         return Reserved(self._charged(request, key, same))
+
+    def _of_others(self, request: Request) -> KeptAnswer | Wait | None:
+        """Find the answer that another account has paid for, or the one that is just being given to it."""
+        for account in self.state.accounts:
+            same = same_question(account, request.question, request.version)
+            if account == request.account:
+                continue
+            if settled := self._store.answer(same):
+                return self._kept(settled)
+            place = self.state.unanswered.get(same)
+            if place is not None and self._answering(place):
+                return Wait(place)
+        return None
 
     def name(self) -> str:
         """Return what the dataset is called under the policy in force."""

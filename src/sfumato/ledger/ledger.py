@@ -5,7 +5,7 @@ All tasks that wait are done in their order in one transaction, with one synchro
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
@@ -174,6 +174,19 @@ class Ledger:
         return Budget(tightest.total, tightest.spent, tightest.remaining)
 
     @_failing_closed()
+    def budgets(
+        self, opened: Callable[[Mapping[str, Filter]], Mapping[str, Filter]] | None = None
+    ) -> dict[str, Budget]:
+        """Return every account that was ever named, at its own cap; the dataset's under the empty name.
+
+        `opened` says what the accounts would be under another policy.
+        """
+        with self._writing:
+            self._state = caught_up(self._opened(), self._state)
+        accounts = self._state.accounts if opened is None else opened(self._state.accounts)
+        return {name: Budget(cap.total, cap.spent, cap.remaining) for name, cap in accounts.items()}
+
+    @_failing_closed()
     def fits(self, event: Event, account: str = DATASET) -> int:
         """Return how many more releases with this event fit, under both caps."""
         return min(most_queries(cap, event) for cap in self._filters(account))
@@ -193,6 +206,18 @@ class Ledger:
     def verify(self) -> Verified:
         """Have the second reader compute every hash and every sum again; what does not hold is refused."""
         return self._reading().verify()
+
+    @_failing_closed()
+    def require(self, sequence: int, head: str) -> None:
+        """Refuse a ledger that does not hold the entry of a receipt: an older copy of it was put back."""
+        row = self._reading().row(sequence)
+        if row is None or row.head != head:
+            raise damaged(
+                f"It does not hold entry {sequence} with the head that a receipt says: an older copy was put back, "
+                "together with its anchor, or it is another ledger.",
+                "Answers were given that this ledger does not count. Restore a ledger that holds the receipt, with its "
+                "anchor; until then let nobody ask.",
+            )
 
     def close(self) -> None:
         """Let go of the ledger. Closing twice is fine; a charge that is open then stays charged."""

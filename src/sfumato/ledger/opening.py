@@ -60,6 +60,24 @@ def accept_clock(policy: Policy) -> timedelta:
     return timedelta(microseconds=behind[0])
 
 
+def existing_ledger(policy: Policy) -> Ledger | None:
+    """Open the ledger of a policy to read it, and record nothing; None where there is none yet."""
+    place = policy.ledger
+    if place.path is None:
+        return Ledger(partial(PostgresStore, place.target))
+    return Ledger(partial(SqliteStore, place.path)) if place.path.exists() else None
+
+
+def pending(ledger: Ledger, policy: Policy) -> RecordedPolicy | None:
+    """Return what would be recorded if a database were opened with this policy; None where nothing would be.
+
+    A policy that would be refused then is refused here.
+    """
+    found: list[RecordedPolicy | None] = []
+    ledger.record(lambda book: found.append(_check(book, policy, None)))
+    return found[0]
+
+
 def check_ledger(policy: Policy, confirm: str | None = None) -> None:
     """Refuse what `open_ledger` would refuse of a ledger that is there, and change nothing."""
     place = policy.ledger.path

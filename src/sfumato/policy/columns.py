@@ -6,9 +6,10 @@ from fractions import Fraction
 from math import ceil, floor
 
 from sfumato.policy.entry import Entry, choice, count, flag, items, missing, number, refuse, section, shown, text
+from sfumato.policy.forms import read_format
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
 
-COLUMN_KEYS = ("type", "bounds", "step", "values", "unique", "length", "join")
+COLUMN_KEYS = ("type", "bounds", "step", "values", "unique", "length", "join", "format")
 MOST_VALUES = 10_000
 """As many cells as an answer may have."""
 LONGEST_VALUE = 1000
@@ -58,10 +59,9 @@ def read_column(name: str, entry: Entry) -> Column:
     values = _values(kind, keys["values"], bounds, step) if "values" in keys else None
     length = _length(kind, keys.get("length"), values, keys.get("values"))
     unique = flag(keys["unique"]) if "unique" in keys else False
-    joins = (
-        "join" in keys and choice(keys["join"], ("deterministic",), {"equality": "deterministic"}) == "deterministic"
-    )
-    return Column(name, kind, bounds, step, values, unique, length, joins)
+    joins = "join" in keys and bool(choice(keys["join"], ("deterministic",), {"equality": "deterministic"}))
+    written_as = read_format(keys["format"], kind) if "format" in keys else None
+    return Column(name, kind, bounds, step, values, unique, length, joins, written_as)
 
 
 def _meant(word: str) -> str:

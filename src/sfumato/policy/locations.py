@@ -6,7 +6,7 @@ from sfumato.errors import suggestion
 from sfumato.policy.entry import Entry, refuse, text
 from sfumato.policy.policy import Location
 
-FILES = ("parquet", "csv", "duckdb")
+FILES = ("parquet", "csv", "files", "duckdb")
 SOURCES = (*FILES, "postgresql", "spark")
 LEDGERS = ("sqlite", "postgresql")
 _LONGEST = 4096

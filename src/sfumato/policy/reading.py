@@ -13,9 +13,10 @@ from sfumato.accounting.event import Neighbours
 from sfumato.errors import BadPolicy
 from sfumato.policy.columns import COLUMN_KEYS
 from sfumato.policy.entry import Entry, check_name, choice, missing, named, number, refuse, section, shown, text
+from sfumato.policy.forms import CSV_KEYS, check_csv_source, read_csv_form
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_location
-from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing
+from sfumato.policy.policy import Analyst, Budget, CsvForm, Location, Policy, Refresh, Sealing, Sharing
 from sfumato.policy.sealing import SEALED_KEYS, read_sealing
 from sfumato.policy.tables import TABLE_KEYS, read_tables
 
@@ -23,11 +24,25 @@ LARGEST_FILE = 2**20
 MOST_ANALYSTS = 10_000
 NAMELESS = "dataset"
 """The name of a dict without one; a file without one is called after itself."""
-TOP_KEYS = ("name", "source", "sealed", "ledger", "refresh", "neighbours", "padding", "budget", "tables", "analysts")
+TOP_KEYS = (
+    "name",
+    "source",
+    "csv",
+    "sealed",
+    "ledger",
+    "refresh",
+    "neighbours",
+    "answers",
+    "padding",
+    "budget",
+    "tables",
+    "analysts",
+)
 BUDGET_KEYS = ("epsilon", "delta", "query_delta")
 ANALYST_KEYS = ("epsilon", "delta")
 KEYS = (
     *TOP_KEYS,
+    *(f"csv.{key}" for key in CSV_KEYS),
     *(f"budget.{key}" for key in BUDGET_KEYS),
     *(f"sealed.{key}" for key in SEALED_KEYS),
     *(f"tables.TABLE.{key}" for key in TABLE_KEYS),
@@ -52,6 +67,7 @@ _REFRESHING = {
     "auto": "on-change",
     "change": "on-change",
 }
+_SHARING = {"common": "shared", "public": "shared", "own": "separate", "private": "separate", "per-account": "separate"}
 _DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
 """tomllib takes time in the square of a key's depth: minutes for one line of a megabyte."""
 _DURATION = re.compile(r"(\d{1,5}(?:\.\d{1,6})?) ?(ms|s)", re.ASCII)
@@ -159,7 +175,12 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
     refresh = Refresh(choice(keys["refresh"], Refresh, _REFRESHING)) if "refresh" in keys else Refresh.MANUAL
     padding = _padding(keys["padding"]) if "padding" in keys else None
-    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed, padding)
+    answers = Sharing(choice(keys["answers"], Sharing, _SHARING)) if "answers" in keys else Sharing.SEPARATE
+    form = CsvForm()
+    if "csv" in keys:
+        check_csv_source(keys["csv"], source.scheme)
+        form = read_csv_form(keys["csv"])
+    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed, padding, answers, form)
 
 
 def _name(entry: Entry | None, root: Entry, file: Path | None) -> str:

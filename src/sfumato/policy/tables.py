@@ -19,7 +19,7 @@ from sfumato.policy.policy import (
 )
 from sfumato.policy.sealing import SEALED_TABLE_KEYS, check_unsealed, sealed_table
 
-TABLE_KEYS = ("public", "unit", "rows_per_unit", "groups_per_unit", "columns", *SEALED_TABLE_KEYS)
+TABLE_KEYS = ("public", "unit", "rows_per_unit", "groups_per_unit", "from", "columns", *SEALED_TABLE_KEYS)
 MOST_TABLES = 500
 MOST_COLUMNS = 2000
 MOST_ROWS = 10**9
@@ -44,9 +44,16 @@ def _table(name: str, entry: Entry, sealed: Sealing | None) -> Table:
     keys = section(entry, TABLE_KEYS, _ADVICE)
     table = _plain_table(name, entry, keys)
     if sealed is not None:
+        if "from" in keys:
+            raise refuse(
+                keys["from"],
+                "is written for a sealed table.",
+                "Its rows are sealed under its own name, and there is no source.",
+                "Remove from.",
+            )
         return sealed_table(table, entry, keys, sealed)
     check_unsealed(table, entry, keys)
-    return table
+    return replace(table, stored=text(keys["from"], _LONGEST_UNIT)) if "from" in keys else table
 
 
 def _plain_table(name: str, entry: Entry, keys: dict[str, Entry]) -> Table:

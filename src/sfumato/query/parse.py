@@ -21,12 +21,7 @@ def parse(sql: str, catalog: Catalog, bindings: Bindings | None = None) -> Query
     """
 
     def accepts(other: str) -> bool:
-        """Whether a text that a remedy would show is a question. No remedy is looked for inside of another."""
-        try:
-            _parse(other, catalog, bindings, lambda _: False)
-        except Refusal:
-            return False
-        return True
+        return _accepts(other, catalog, bindings)
 
     try:
         return _parse(sql, catalog, bindings, accepts)
@@ -35,9 +30,18 @@ def parse(sql: str, catalog: Catalog, bindings: Bindings | None = None) -> Query
     raise reason
 
 
+def _accepts(sql: str, catalog: Catalog, bindings: Bindings | None) -> bool:
+    """Whether a text that a remedy would show is a question. No remedy is looked for inside of another."""
+    try:
+        _parse(sql, catalog, bindings, lambda _: False)
+    except Refusal:
+        return False
+    return True
+
+
 def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Callable[[str], bool]) -> Query:
     tree, options = read_tree(sql, bindings is not None)
-    reading = Reading(sql, catalog, bindings, accepts=accepts)
+    reading = Reading(sql, catalog, accepts, bindings)
     block = read_query(tree, reading, {})
     names = tuple(output.name for output in block.outputs)
     items = (Named(name, output.expression) for name, output in zip(unique(names), block.outputs, strict=True))

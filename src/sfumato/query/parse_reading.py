@@ -28,14 +28,14 @@ class Reading:
         self,
         text: str,
         catalog: Catalog,
+        accepts: Callable[[str], bool],
         bindings: Bindings | None = None,
         used: set[int] | None = None,
-        accepts: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.text = text
         self.catalog = catalog
-        self.bindings = bindings
         self.accepts = accepts  # whether a question that a remedy would show can be read
+        self.bindings = bindings
         self.used = set() if used is None else used  # the WITH definitions that have been read
         self._labels: set[str] = set()
         self._declared: dict[tuple[str, str], Admitted] = {}
@@ -52,7 +52,7 @@ class Reading:
 
     def apart(self) -> "Reading":
         """Return another reading of the same text, with limits of its own."""
-        return Reading(self.text, self.catalog, self.bindings, self.used, self.accepts)
+        return Reading(self.text, self.catalog, self.accepts, self.bindings, self.used)
 
     def parameter(self, node: exp.Expr) -> Literal:
         """Return the value that stands for `$1` or `:name`."""

@@ -53,8 +53,8 @@ _FOREIGN = {
     TokenType.SESSION_PARAMETER: "a parameter",
 }
 
-_PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
 _PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
+_PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
 
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
@@ -131,17 +131,6 @@ def read_tree(text: str, parameters: bool = False) -> tuple[exp.Query, Options]:
     return tree, options
 
 
-def keywords(text: str) -> list[tuple[int, int]]:
-    """Return where the words stand that SQL has a use of its own for; nothing where the text has no words."""
-    try:
-        tokens = _tokens(_without_comments(text))
-    except Refusal:
-        return []
-    return [
-        (token.start, token.end + 1) for token in tokens if token.token_type not in _PLAIN and token.text.isidentifier()
-    ]
-
-
 def parameters_of(text: str) -> tuple[str, ...]:
     """Return the names of the parameters in `text`, each once, in the order in which they come."""
     _check_text(text)
@@ -184,6 +173,17 @@ def _array_types(tokens: list[Token]) -> list[Token]:
                 continue
         found.append(token)
     return found
+
+
+def keywords(text: str) -> list[tuple[int, int]]:
+    """Return where the words stand that SQL has a use of its own for; nothing where the text has no words."""
+    try:
+        tokens = _tokens(_without_comments(text))
+    except Refusal:
+        return []
+    return [
+        (token.start, token.end + 1) for token in tokens if token.token_type not in _PLAIN and token.text.isidentifier()
+    ]
 
 
 def span(node: exp.Expr) -> tuple[int, int]:

@@ -119,8 +119,8 @@ class Gate:
 
         Who is cancelled while waiting has not undone the charge.
         """
-        ask = partial(self.database(caller).ask, sql, key=key, **price)
-        return await self._served(caller, "ask", ask, True)
+        database = self.database(caller)
+        return await self._served(caller, "ask", lambda: database.ask(sql, key=key, progress=None, **price), True)
 
     async def explain(self, caller: Caller, sql: str, **price: object) -> Quote:
         """Return the price and the margins of a question; free."""

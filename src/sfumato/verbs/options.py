@@ -51,6 +51,11 @@ def _analysts(ctx: click.Context, _: click.Parameter, start: str) -> list[str]:
     return [analyst.name for analyst in policy.analysts if analyst.name.startswith(start)]
 
 
+def every_account(verb: Verb) -> Verb:
+    """Take the owner's wish to see every account."""
+    return click.option("--all", "every", is_flag=True, help="Every account: the dataset's and each analyst's.")(verb)
+
+
 def report_format(verb: Verb) -> Verb:
     """Take the format of a report."""
     option = click.option("--format", "form", type=click.Choice(REPORTS), default="table", help="How it is printed.")

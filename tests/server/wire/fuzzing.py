@@ -72,7 +72,7 @@ def a_frame(dice: random.Random) -> bytes:
     whole = dice.choice(
         [
             message(b"Q", text(sql)),
-            parse(sql, dice.choice(["", "s", "t"]), tuple(dice.choice([0, 20, 25, 1700, 9999]) for _ in range(dice.randrange(3)))),
+            parse(sql, dice.choice(["", "s", "t"]), tuple(dice.choices([0, 20, 25, 1700, 9999], k=dice.randrange(3)))),
             bind((b"1",) * dice.randrange(3), dice.choice(["", "p"]), dice.choice(["", "s"]), (dice.randrange(3),)),
             describe(dice.choice([b"S", b"P", b"X"]), dice.choice(["", "s", "p"])),
             execute(dice.choice(["", "p"]), dice.choice([0, 1, -1, 2**31 - 1])),

@@ -33,8 +33,25 @@ _MOST_ROUNDS = 1000
 """So often a recursive query may go on."""
 _SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
 
-_KEYWORDS = ("analyse", "analyze", "asc", "deferrable", "desc", "do", "freeze", "ilike", "initially", "isnull", "limit")
-_KEYWORDS += ("notnull", "offset", "placing", "returning", "variadic", "verbose")
+_KEYWORDS = (
+    "analyse",
+    "analyze",
+    "asc",
+    "deferrable",
+    "desc",
+    "do",
+    "freeze",
+    "ilike",
+    "initially",
+    "isnull",
+    "limit",
+    "notnull",
+    "offset",
+    "placing",
+    "returning",
+    "variadic",
+    "verbose",
+)
 _PAIR = ("option_name", "option_value")
 _LISTS: dict[str, tuple[tuple[str, ...], list[Row]]] = {
     "pg_get_keywords": (("word", "catcode", "catdesc"), [(word, "R", "reserved") for word in _KEYWORDS]),
