@@ -20,6 +20,7 @@ PATH = (
     "engines",
     "ledger",
     "release",
+    "dataset",
     "database",
     "measuring",
 )

@@ -4,15 +4,14 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
 from typing import Self
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
+from sfumato.dataset import SharedDataset
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.engine import Engine, Job, Progress
 from sfumato.engines.opening import has_changed, open_engine, was_paid_for
@@ -26,20 +25,19 @@ from sfumato.errors import (
     PolicyChanged,
     Setting,
     UnknownName,
-    shown,
 )
 from sfumato.ledger.accounts import Accounts, open_accounts
-from sfumato.ledger.damage import damaged
+from sfumato.ledger.affording import afforded
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
-from sfumato.ledger.opening import check_ledger, open_ledger
+from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
-from sfumato.planning.affording import afforded
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import Wish, make_plan, read_wish
 from sfumato.planning.question import question, tables_of
 from sfumato.planning.quote import Quote, make_quote
+from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash, words_about
-from sfumato.policy.policy import Policy, Sharing, fold
+from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.reading import read_policy
 from sfumato.query.outline import Outline, outline
 from sfumato.query.parameters import bind, spelled_out
@@ -68,36 +66,6 @@ class Prepared:
     """The snapshot that answers, also if another one takes its place meanwhile."""
 
 
-class _Shared:
-    """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
-
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
-        self.engine = engine
-        self.ledger = ledger
-        self._handles = 0
-        self._lock = Lock()
-
-    def take(self) -> None:
-        """Count one more handle."""
-        with self._lock:
-            self._handles += 1
-
-    def replace(self, engine: Engine) -> None:
-        """Answer from another snapshot from now on; questions that are under way keep theirs."""
-        with self._lock:
-            before, self.engine = self.engine, engine
-        before.retire()
-
-    def leave(self) -> None:
-        """Count one handle less."""
-        with self._lock:
-            self._handles -= 1
-            last = self._handles == 0
-        if last:
-            self.engine.close()
-            self.ledger.close()
-
-
 class Database:
     """A dataset under its policy, for one account. Threads may share it; close it, or use it as a context manager."""
 
@@ -109,11 +77,11 @@ class Database:
         ledger: Ledger,
         source: Source,
         *,
-        shared: _Shared | None = None,
+        shared: SharedDataset | None = None,
     ) -> None:
         self.policy = policy
         self.account = account
-        self._shared = shared or _Shared(engine, ledger)
+        self._shared = shared or SharedDataset(engine, ledger)
         self._shared.take()
         self._ledger = ledger
         self._source = source
@@ -307,9 +275,7 @@ class Database:
             try:
                 charge = stack.enter_context(self._ledger.charge(request, key))
             except BudgetExhausted as refusal:
-                most = self._ledger.affords(self.account)
-                fits = partial(self._ledger.fits, account=self.account)
-                failure = afforded(asked.plan.private, asked.wish, refusal, most, fits)
+                failure = afforded(self._ledger, self.account, asked.plan.private, asked.wish, refusal)
             else:
                 yield charge
                 return
@@ -426,7 +392,7 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             "Its rows are ciphertexts, and there is no source to read.",
             "Open it with sfumato.sealed.database.open_sealed.",
         )
-    _require_ledger(policy)
+    require_ledger(policy, was_paid_for)
     with open_engine(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
         ledger = open_ledger(policy, confirm, taken.ledger)
         try:
@@ -441,46 +407,8 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
     """Open the accounts of a policy, which lie in its ledger: the data may be away, and nothing is recorded."""
     read = read_policy(policy)
     if read.sealed is None:
-        _require_ledger(read)
+        require_ledger(read, was_paid_for)
     return open_accounts(read)
-
-
-def _require_ledger(policy: Policy) -> None:
-    """Refuse to begin anew where a snapshot says that there was a ledger."""
-    place = policy.ledger.path
-    # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
-    if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
-        raise damaged(
-            "Its file is gone, and the snapshot of the data that it paid for is still there.",
-            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
-            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
-        )
-
-
-def account_of(policy: Policy, analyst: object) -> str:
-    """Return the account of an analyst whom the policy names."""
-    found = policy.analyst(analyst) if isinstance(analyst, str) else None
-    if found is not None:
-        return fold(found.name)
-    known = ", ".join(sorted(other.name for other in policy.analysts)[:12])
-    raise UnknownName(
-        f"There is no analyst {shown(analyst)} in this policy.",
-        "An analyst spends from a budget that the owner wrote under [analysts].",
-        f"There are: {known}." if known else ("The policy names none; leave ", Setting("analyst"), " out."),
-    )
-
-
-def rehearse(database: Database, sql: str, epsilon: object) -> Release:
-    """Return an answer that is not charged and must not leave: the owner, who may read the data, sees how exact it is.
-
-    `sfumato check` judges typical questions by it. No way in for analysts calls it, and their handles are refused.
-    """
-    database._require_owner("rehearse an answer")
-    asked = database._prepare(sql, epsilon, None, None)
-    if asked.plan.event is None:
-        return database._free(asked)
-    noisy = publish(asked.plan, asked.engine.run(asked.job), database._source)
-    return make_release(asked.plan, noisy, database._receipt(asked, "rehearsal"), evaluate)
 
 
 def _stored(receipt: Receipt, noisy: Noisy, wish: Wish) -> str:

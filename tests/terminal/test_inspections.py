@@ -10,13 +10,12 @@ from click.testing import CliRunner
 
 import sfumato
 from sfumato.cli import main
-from sfumato.database import rehearse
 from sfumato.engines.inspection import Inspected, InspectedColumn
 from sfumato.engines.opening import inspected
 from sfumato.errors import BadParameter
 from sfumato.policy.reading import read_policy
 from sfumato.terminal.checks import check
-from sfumato.terminal.rehearsing import MOST_QUESTIONS, shown_sql, typical_questions
+from sfumato.terminal.rehearsing import MOST_QUESTIONS, rehearse, shown_sql, typical_questions
 
 POLICY = """
 source = "csv:data"

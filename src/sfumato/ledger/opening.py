@@ -155,3 +155,15 @@ def _confirming(hash: str) -> str:
 
 def _row(policy: RecordedPolicy) -> Row:
     return Row(0, RowKind.POLICY.value, 0, policy=policy.hash, content=policy_text(policy))
+
+
+def require_ledger(policy: Policy, was_paid_for: Callable[[Policy], bool]) -> None:
+    """Refuse to begin anew where a snapshot says that there was a ledger."""
+    place = policy.ledger.path
+    # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
+    if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
+        raise damaged(
+            "Its file is gone, and the snapshot of the data that it paid for is still there.",
+            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
+            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
+        )

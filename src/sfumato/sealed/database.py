@@ -9,10 +9,11 @@ from typing import Self
 
 import pyarrow as pa
 
-from sfumato.database import Database, account_of
+from sfumato.database import Database
 from sfumato.errors import BadParameter, WrongKey, shown
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
+from sfumato.policy.accounts import account_of
 from sfumato.policy.policy import Location, Policy, fold
 from sfumato.policy.reading import read_policy
 from sfumato.policy.sealing import are_apart

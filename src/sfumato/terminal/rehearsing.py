@@ -7,12 +7,14 @@ from itertools import chain, islice, zip_longest
 from statistics import median
 
 from sfumato.accounting.loss import round_up
-from sfumato.database import Database, rehearse
+from sfumato.database import Database
+from sfumato.engines.after_noise import evaluate
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, fold
 from sfumato.release.harmless import visible
-from sfumato.release.release import Release
+from sfumato.release.publish import publish
+from sfumato.release.release import Release, make_release
 
 MOST_QUESTIONS = 12
 USEFUL = Fraction(1, 10)
@@ -40,6 +42,19 @@ class Rehearsed:
         judged = "yes" if self.share <= USEFUL else "roughly" if self.share <= ROUGH else "no"
         price = f"ε = {round_up(self.price, 3)}" if self.price <= budget else "beyond the budget"
         return shown, judged, price
+
+
+def rehearse(database: Database, sql: str, epsilon: object) -> Release:
+    """Return an answer that is not charged and must not leave: the owner, who may read the data, sees how exact it is.
+
+    `sfumato check` judges typical questions by it. No way in for analysts calls it, and their handles are refused.
+    """
+    database._require_owner("rehearse an answer")
+    asked = database._prepare(sql, epsilon, None, None)
+    if asked.plan.event is None:
+        return database._free(asked)
+    noisy = publish(asked.plan, asked.engine.run(asked.job), database._source)
+    return make_release(asked.plan, noisy, database._receipt(asked, "rehearsal"), evaluate)
 
 
 def rehearsed(database: Database, epsilon: Fraction) -> list[Rehearsed]:

@@ -53,7 +53,7 @@ def budget(policy: Path, analyst: str | None, every: bool, form: str) -> None:
 
 
 def _account(policy: "Policy", analyst: str | None, every: bool) -> str:
-    from sfumato.database import account_of
+    from sfumato.policy.accounts import account_of
 
     if every and analyst is not None:
         raise BadParameter(
