@@ -26,10 +26,15 @@ from sfumato.server.pace import Pace
 from sfumato.server.watch import PolicyWatch
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 MOST_ROWS = 100_000
 """So many rows may an exact answer over public tables have here: it is free, and is held in memory while it leaves."""
 _KEPT_ANSWERS, _KEPT_ROWS = 256, 1000
 """So many answers, of at most so many rows, are at hand without the ledger."""
+_LONGEST_KEY = 200
+_Question = tuple[str, str, str, str]
+"""Account, snapshot, text and price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +113,10 @@ class Gate:
         self._others = ThreadPoolExecutor(self._limits.others, "other")
         self._rooms: dict[str, _Room] = {}
         self._databases: dict[str, Database] = {}
-        self._answers: dict[tuple[str, str, str, str], Release] = {}
+        self._answers: dict[_Question, Release] = {}
         """The last answers that were charged, oldest first."""
+        self._keys: dict[tuple[str, str], _Question] = {}
+        """Which attempts the last keys named."""
         self._running: set[Future[object]] = set()
         self._stopping = False
 
@@ -127,14 +134,23 @@ class Gate:
         """
         database = self.database(caller)
         question = (caller.account, database.version, sql, repr(sorted(price.items())))
-        known = self._answers.get(question)
+        known = self._answers.get(question) if self._names_only(caller.account, key, question) else None
         ask = partial(database.ask, sql, key=key, **price)
         release = await self._served(caller, "ask", lambda: _bounded(ask()), True, known)
         if known is None and release.event is not None and len(release) <= _KEPT_ROWS:
             self._answers[question] = release  # the ledger has it: the same question is the same release, at no cost
-            if len(self._answers) > _KEPT_ANSWERS:
-                del self._answers[next(iter(self._answers))]
+            _shorten(self._answers, _KEPT_ANSWERS)
         return release
+
+    def _names_only(self, account: str, key: str | None, question: "_Question") -> bool:
+        """Tell whether a key could name this attempt; one that cannot is for the ledger to refuse."""
+        if key is None:
+            return True
+        if len(key) > _LONGEST_KEY:
+            return False
+        named = self._keys.setdefault((account, key), question)
+        _shorten(self._keys, 16 * _KEPT_ANSWERS)
+        return named == question
 
     async def explain(self, caller: Caller, sql: str, **price: object) -> Quote:
         """Return the price and the margins of a question; free."""
@@ -307,6 +323,11 @@ class Gate:
             questions, others = max(1, self._limits.questions // 2), max(1, self._limits.others // 2)
             self._rooms[account] = _Room(asyncio.Semaphore(questions), asyncio.Semaphore(others), Pace())
         return self._rooms[account]
+
+
+def _shorten(kept: dict[K, V], most: int) -> None:
+    if len(kept) > most:
+        del kept[next(iter(kept))]
 
 
 def _bounded(release: Release) -> Release:
