@@ -1,8 +1,7 @@
 """A session after its start-up: the simple and the extended protocol, transactions, and what follows an error."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable
 from typing import TypeVar
 
 from sfumato.errors import NotGranted, Refusal
@@ -23,6 +22,7 @@ from sfumato.server.wire.frames import (
     ready,
     row_description,
 )
+from sfumato.server.wire.portals import Portal, formats_of
 from sfumato.server.wire.prepared import Kept
 from sfumato.server.wire.settings import Settings
 from sfumato.server.wire.sqlstates import Reported, WireError, reported, stale, too_large, unsupported, violation
@@ -57,19 +57,6 @@ SECONDS_TO_WRITE = 60.0
 _BUFFER = 1 << 16
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Portal:
-    """A statement with its values. It is run, and charged, at most once; its rows leave in as many parts as asked."""
-
-    prepared: Prepared
-    values: list[object] = field(repr=False)
-    formats: tuple[int, ...]
-    answer: Answer | None = field(default=None, repr=False)
-    shown: int = 0
-    old: bool = False
-    """Whether its transaction is over: its name may be given again."""
 
 
 class Session:
@@ -121,7 +108,7 @@ class Session:
 
     async def _take(self, kind: bytes, body: bytes) -> None:
         """Do what a message asks; those of the extended protocol wait for a Sync or Flush, as answers may."""
-        if kind in _EXTENDED:
+        if kind in _EXTENDED or kind == b"H":
             self._since_sync += 1
             self._pending_bytes += len(body)
             if self._skipping:
@@ -130,12 +117,11 @@ class Session:
                 self._pending.clear()
                 self._fail(too_large("Too many messages came without a Sync.", "Send a Sync more often."))
                 await self._flush()
-                return
-            self._pending.append((kind, body))
-        elif kind == b"H":
-            self._since_sync += 1
-            await self._work()
-            await self._flush()
+            elif kind == b"H":
+                await self._work()
+                await self._flush()
+            else:
+                self._pending.append((kind, body))
         elif kind == b"S":
             await self._work()
             await self._synchronise()
@@ -268,7 +254,7 @@ class Session:
         portal, name = body.text(), body.text()
         prepared = self._statements.known(name)
         forms = [body.number(">h") for _ in range(body.count())]
-        values = [_counted(body) for _ in range(body.count())]
+        values = [body.value() for _ in range(body.count())]
         results = [body.number(">h") for _ in range(body.count())]
         body.end()
         self._block.check(prepared.statement)
@@ -288,12 +274,12 @@ class Session:
             self._portals = {key: one for key, one in self._portals.items() if not one.old}
             if len(self._portals) >= MOST_PORTALS:
                 raise too_large("Too many portals are open.", "Close some.")
-        inputs = _each(forms, len(values))
+        inputs = formats_of(forms, len(values))
         read = [
             None if value is None else read_value(value, oid, form == 1, f"${number}")
             for number, (value, oid, form) in enumerate(zip(values, prepared.parameters, inputs, strict=True), 1)
         ]
-        formats = _each(results, len(prepared.columns or ()))
+        formats = formats_of(results, len(prepared.columns or ()))
         self._portals[portal] = Portal(prepared, read, formats)
         self._send(frame(b"2"))
 
@@ -475,11 +461,6 @@ class Session:
         await self._flush()
 
 
-def _counted(body: Body) -> bytes | None:
-    length = body.number(">i")
-    return None if length == -1 else body.raw(length)
-
-
 def _result(task: "asyncio.Future[T]") -> T:
     """Return what became of something; what nobody foresaw is one fixed sentence, whatever it says."""
     error = task.exception()
@@ -493,17 +474,6 @@ def _result(task: "asyncio.Future[T]") -> T:
         "What went wrong is not repeated: it may hold a value.",
         "Ask in another way, and tell the owner of the dataset.",
     ) from None
-
-
-def _each(formats: Sequence[int], count: int) -> tuple[int, ...]:
-    """Return one format for each: none given is text for all, one given is for all."""
-    if any(one not in (0, 1) for one in formats):
-        raise violation("There is no such format.", fatal=False)
-    if len(formats) <= 1:
-        return (formats[0] if formats else 0,) * count
-    if len(formats) != count:
-        raise violation(f"{len(formats)} formats are given for {count} values.", fatal=False)
-    return tuple(formats)
 
 
 _EXTENDED = {

@@ -24,6 +24,8 @@ from sfumato.server.wire.oids import Column
 from sfumato.server.wire.sqlstates import WireError
 
 _KEPT = 256
+_KEPT_CHARACTERS = 200_000
+"""So many plans are kept, of texts that are so long together."""
 _SCHEMAS = ("pg_catalog", "information_schema")
 _FROM = re.compile(r"\bfrom\b", re.IGNORECASE)
 _NAMES = re.compile(r"\bpg_|\binformation_schema\b|\bcurrent_|\bversion\s*\(|\bformat_type\b", re.IGNORECASE)
@@ -67,6 +69,7 @@ class Catalogue:
         self._shadow = make_shadow(policy, columns, user)
         self._forms = functions(self._shadow)
         self._kept: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], CataloguePlan | None] = OrderedDict()
+        self._characters = 0
 
     def plan(self, sql: str, types: Mapping[str, int]) -> CataloguePlan | None:
         """Return the plan of a question about the catalogue or the session; None if it is one about data."""
@@ -77,8 +80,10 @@ class Catalogue:
         tree = self._own(sql)
         made = None if tree is None else self._planned(tree, types)
         self._kept[key] = made
-        if len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+        self._characters += len(sql)
+        while len(self._kept) > _KEPT or self._characters > _KEPT_CHARACTERS:
+            (dropped, _), _ = self._kept.popitem(last=False)
+            self._characters -= len(dropped)
         return made
 
     def constants(self, sql: str) -> CataloguePlan:
@@ -125,7 +130,10 @@ class Catalogue:
 
     @staticmethod
     def _calls_set(sql: str) -> bool:
-        return re.search(r"\bfrom\s+(generate_series|unnest)\s*\(|\bvalues\b", sql, re.IGNORECASE) is not None
+        return (
+            re.search(r"\bfrom\s+(generate_series|unnest)\s*\(|\bvalues\b|\brecursive\b", sql, re.IGNORECASE)
+            is not None
+        )
 
     @staticmethod
     def _tables(tree: exp.Expr) -> tuple[bool, bool]:
@@ -144,7 +152,8 @@ class Catalogue:
         return own, others
 
     def _is_about_session(self, tree: exp.Expr) -> bool:
-        if isinstance(tree, exp.Values):
+        shared = tree.args.get("with_")
+        if isinstance(tree, exp.Values) or (shared is not None and shared.args.get("recursive")):
             return True
         for node in tree.walk():
             name = str(node.this).lower() if isinstance(node, exp.Anonymous) else BARE.get(type(node).__name__, "")

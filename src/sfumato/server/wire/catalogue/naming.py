@@ -2,6 +2,8 @@
 
 from sqlglot import exp
 
+from sfumato.server.wire.catalogue.casting import type_number
+from sfumato.server.wire.catalogue.shadow import types
 from sfumato.server.wire.catalogue.trees import identifier, type_name
 
 _KINDS = {
@@ -40,13 +42,20 @@ def output_name(node: exp.Expr) -> str:
                 node.expression
             )  # fmt: skip
         case exp.Cast():
-            inner = output_name(node.this)
-            return type_name(node.args["to"]).split(".")[-1].split("(")[0] if inner == "?column?" else inner
+            inner = node.this.unnest()
+            if isinstance(inner, exp.Cast | exp.Case) or output_name(inner) in ("?column?", "bool"):
+                return _type(node.args["to"])
+            return output_name(inner)
         case exp.Paren() | exp.Collate() | exp.Bracket() | exp.Window() | exp.Filter():
             return output_name(node.this)
         case exp.Subquery():
             return _of_query(node.this)
     return _KINDS.get(type(node).__name__, "?column?")
+
+
+def _type(node: exp.Expr) -> str:
+    number = type_number(type_name(node))
+    return next((str(row["typname"]) for row in types() if row["oid"] == number), "?column?")
 
 
 def _of_query(node: exp.Expr) -> str:

@@ -29,9 +29,23 @@ from sfumato.server.wire.catalogue.sources import Condition, Join, Source, conju
 from sfumato.server.wire.catalogue.trees import identifier, refused
 from sfumato.server.wire.sqlstates import WireError
 
+_MOST_ROUNDS = 1000
+"""So often a recursive query may go on."""
 _SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
 
-_KEYWORDS = ("analyse", "analyze", "asc", "deferrable", "desc", "do", "freeze", "ilike", "initially", "isnull", "limit")
+_KEYWORDS: tuple[str, ...] = (
+    "analyse",
+    "analyze",
+    "asc",
+    "deferrable",
+    "desc",
+    "do",
+    "freeze",
+    "ilike",
+    "initially",
+    "isnull",
+    "limit",
+)
 _KEYWORDS += ("notnull", "offset", "placing", "returning", "variadic", "verbose")
 _PAIR = ("option_name", "option_value")
 _LISTS: dict[str, tuple[tuple[str, ...], list[Row]]] = {
@@ -127,19 +141,21 @@ class Queries:
         distinct = bool(node.args.get("distinct", True))
 
         def rows(run: Run, frames: Frames) -> list[Row]:
-            found = unique(first.rows(run, frames)) if distinct else first.rows(run, frames)
-            working = found
-            while working:
+            working = unique(first.rows(run, frames)) if distinct else first.rows(run, frames)
+            found = list(working)
+            seen = {row_key(row) for row in found} if distinct else set()
+            for _ in range(_MOST_ROUNDS):
+                if not working:
+                    return found
                 run.held[number] = working
                 run.spend(len(working) + 1)
-                new = again.rows(run, frames)
+                working = again.rows(run, frames)
                 if distinct:
-                    seen = {row_key(row) for row in found}
-                    new = [row for row in unique(new) if row_key(row) not in seen]
-                found = found + new
+                    working = [row for row in unique(working) if row_key(row) not in seen]
+                    seen.update(map(row_key, working))
+                found += working
                 run.room(found, len(first.columns))
-                working = new
-            return found
+            raise WireError("54000", "A recursion does not end.")
 
         return Plan(first.columns, first.uses | again.uses, rows)
 
@@ -161,6 +177,7 @@ class Queries:
         order = self._order(node, items, scope)
         distinct_on = self._distinct_on(node, items, scope)
         counts = (self._number(node.args.get("limit"), scope), self._number(node.args.get("offset"), scope))
+        distinct = node.args.get("distinct") is not None
         read.slots = {}
 
         def rows(run: Run, frames: Frames) -> list[Row]:
@@ -175,7 +192,7 @@ class Queries:
                 shown = ordered(shown, order, run, frames)
             if distinct_on is not None:
                 shown = first_of_each(shown, distinct_on, run, frames)
-            elif node.args.get("distinct") is not None:
+            elif distinct:
                 shown = first_of_each(shown, None, run, frames)
             return [row for row, _ in cut(shown, counts, run, frames)]
 
@@ -368,6 +385,8 @@ class Queries:
                 return _named(self._values(node, scope, alias), alias, names)
             case exp.Unnest():
                 ordinal = node.args.get("offset")
+                if isinstance(ordinal, exp.Identifier):
+                    names = [*names, identifier(ordinal)]
                 return self._function(node, scope, alias, names, bool(ordinal))
             case exp.Table():
                 return self._table(node, scope, alias, names)

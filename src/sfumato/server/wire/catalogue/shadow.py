@@ -59,6 +59,8 @@ class Relation:
 
     schema: str
     name: str
+    kind: str
+    """r for a table, v for a view."""
     columns: tuple[tuple[str, int], ...]
 
 
@@ -68,9 +70,9 @@ def relations() -> Mapping[tuple[str, str], Relation]:
     found = {}
     for line in (_HERE / "relations.txt").read_text(encoding="utf-8").splitlines():
         head, _, columns = line.partition(": ")
-        schema, name = head.split()
+        schema, name, kind = head.split()
         typed = (column.split() for column in columns.split(", "))
-        found[schema, name] = Relation(schema, name, tuple((column, _number(type)) for column, type in typed))
+        found[schema, name] = Relation(schema, name, kind, tuple((column, _number(type)) for column, type in typed))
     return found
 
 
@@ -327,7 +329,7 @@ class _Contents:
                 "relowner": OWNER,
                 "reltuples": -1.0,
                 "relpersistence": "p",
-                "relkind": "v" if relation.schema == "information_schema" else "r",
+                "relkind": relation.kind,
                 "relnatts": len(relation.columns),
                 "relispopulated": True,
                 "relreplident": "n",
