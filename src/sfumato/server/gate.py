@@ -135,7 +135,7 @@ class Gate:
         database = self.database(caller)
         question = (caller.account, database.version, sql, repr(sorted(price.items())))
         known = self._answers.get(question) if self._names_only(caller.account, key, question) else None
-        ask = partial(database.ask, sql, key=key, **price)
+        ask = partial(database.ask, sql, key=key, progress=None, **price)
         release = await self._served(caller, "ask", lambda: _bounded(ask()), True, known)
         if known is None and release.event is not None and len(release) <= _KEPT_ROWS:
             self._answers[question] = release  # the ledger has it: the same question is the same release, at no cost
