@@ -33,7 +33,7 @@ _MOST_ROUNDS = 1000
 """So often a recursive query may go on."""
 _SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
 
-_KEYWORDS: tuple[str, ...] = (
+_KEYWORDS = (
     "analyse",
     "analyze",
     "asc",
@@ -45,8 +45,13 @@ _KEYWORDS: tuple[str, ...] = (
     "initially",
     "isnull",
     "limit",
+    "notnull",
+    "offset",
+    "placing",
+    "returning",
+    "variadic",
+    "verbose",
 )
-_KEYWORDS += ("notnull", "offset", "placing", "returning", "variadic", "verbose")
 _PAIR = ("option_name", "option_value")
 _LISTS: dict[str, tuple[tuple[str, ...], list[Row]]] = {
     "pg_get_keywords": (("word", "catcode", "catdesc"), [(word, "R", "reserved") for word in _KEYWORDS]),
@@ -177,7 +182,6 @@ class Queries:
         order = self._order(node, items, scope)
         distinct_on = self._distinct_on(node, items, scope)
         counts = (self._number(node.args.get("limit"), scope), self._number(node.args.get("offset"), scope))
-        distinct = node.args.get("distinct") is not None
         read.slots = {}
 
         def rows(run: Run, frames: Frames) -> list[Row]:
@@ -192,7 +196,7 @@ class Queries:
                 shown = ordered(shown, order, run, frames)
             if distinct_on is not None:
                 shown = first_of_each(shown, distinct_on, run, frames)
-            elif distinct:
+            elif node.args.get("distinct") is not None:
                 shown = first_of_each(shown, None, run, frames)
             return [row for row, _ in cut(shown, counts, run, frames)]
 
