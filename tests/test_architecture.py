@@ -11,7 +11,19 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "sfumato"
 
 MATHEMATICS = ("errors", "exact", "certified", "randomness", "accounting", "sensitivity", "mechanisms")
-PATH = ("private_files", "policy", "query", "analysis", "planning", "engines", "ledger", "release", "database")
+PATH = (
+    "private_files",
+    "policy",
+    "query",
+    "analysis",
+    "planning",
+    "engines",
+    "ledger",
+    "release",
+    "dataset",
+    "database",
+    "measuring",
+)
 WAYS_IN = ("server", "drafting", "terminal", "demo", "verbs", "cli")
 WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")

@@ -13,14 +13,14 @@ from sfumato.verbs.init import init
 from sfumato.verbs.owner import check, refresh
 from sfumato.verbs.refusing import Refusing
 from sfumato.verbs.serving import grant, revoke, serve
-from sfumato.verbs.workshops import attack, audit, stream, survey
+from sfumato.verbs.workshops import attack, audit, stream, survey, synthesize
 
 VERBS = (
     *(demo, init, check, refresh),
     *(ask, explain, sql),
     *(budget, history, verify),
     *(grant, revoke, serve),
-    *(attack, audit, stream, survey),
+    *(attack, audit, stream, survey, synthesize),
     codes,
 )
 

@@ -1,16 +1,17 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
 from typing import Self
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
+from sfumato.dataset import SharedDataset
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.engine import Engine, Job, Progress
 from sfumato.engines.opening import has_changed, open_engine, was_paid_for
@@ -18,22 +19,25 @@ from sfumato.errors import (
     BadParameter,
     BadPolicy,
     BadSource,
+    BudgetExhausted,
     EngineFailed,
     NoSnapshot,
     PolicyChanged,
+    Setting,
     UnknownName,
-    shown,
 )
-from sfumato.ledger.damage import damaged
-from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
-from sfumato.ledger.opening import check_ledger, open_ledger
+from sfumato.ledger.accounts import Accounts, open_accounts
+from sfumato.ledger.affording import afforded
+from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
+from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import Wish, make_plan, read_wish
 from sfumato.planning.question import question, tables_of
 from sfumato.planning.quote import Quote, make_quote
+from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash, words_about
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.reading import read_policy
 from sfumato.query.outline import Outline, outline
 from sfumato.query.parameters import bind, spelled_out
@@ -44,7 +48,7 @@ from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
-from sfumato.release.release import Release, exact_release, make_release
+from sfumato.release.release import Release, as_shown, exact_release, make_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,43 +56,13 @@ class Prepared:
     """A question that could be asked: everything that is known before it is charged."""
 
     sql: str
+    wish: Wish
     plan: Plan
     job: Job
     """What the engine prepared, and runs after the charge."""
     question: str
     engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
-    wish: Wish
-
-
-class _Shared:
-    """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
-
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
-        self.engine = engine
-        self.ledger = ledger
-        self._handles = 0
-        self._lock = Lock()
-
-    def take(self) -> None:
-        """Count one more handle."""
-        with self._lock:
-            self._handles += 1
-
-    def replace(self, engine: Engine) -> None:
-        """Answer from another snapshot from now on; questions that are under way keep theirs."""
-        with self._lock:
-            before, self.engine = self.engine, engine
-        before.retire()
-
-    def leave(self) -> None:
-        """Count one handle less."""
-        with self._lock:
-            self._handles -= 1
-            last = self._handles == 0
-        if last:
-            self.engine.close()
-            self.ledger.close()
 
 
 class Database:
@@ -102,11 +76,11 @@ class Database:
         ledger: Ledger,
         source: Source,
         *,
-        shared: _Shared | None = None,
+        shared: SharedDataset | None = None,
     ) -> None:
         self.policy = policy
         self.account = account
-        self._shared = shared or _Shared(engine, ledger)
+        self._shared = shared or SharedDataset(engine, ledger)
         self._shared.take()
         self._ledger = ledger
         self._source = source
@@ -142,21 +116,27 @@ class Database:
         delta: object = None,
         key: str | None = None,
         parameters: object = None,
+        progress: Progress | None = None,
     ) -> Release:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
         `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
-        names this attempt, so that it can be taken up again after a crash without a second charge.
-        `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict.
+        names this attempt, so that it can be taken up again after a crash without a second charge. `progress` is told
+        the phases of a long answer. `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict.
         """
+        tell = progress or _silent
+        tell("plan", "")
         asked = self._prepare(sql, epsilon, within, delta, parameters)
         if asked.plan.event is None:
             return self._free(asked)
         request = self._request(asked)
-        with self._ledger.charge(request, key) as charge:  # durable before data is read, or Refusal
+        tell("charge", "")
+        with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
                 return self._kept(asked.plan, charge.kept)
+            tell("run", "")
             aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
+            tell("noise", "")
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
             release = make_release(asked.plan, noisy, receipt, evaluate)
@@ -279,9 +259,21 @@ class Database:
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
-        return Prepared(
-            spelled_out(sql, bindings), plan, engine.prepare(plan), question(query, plan, words), engine, wish
-        )
+        job, written = engine.prepare(plan), spelled_out(sql, bindings)
+        return Prepared(written, wish, plan, job, question(query, plan, words), engine)
+
+    @contextmanager
+    def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
+        """Charge a question, or refuse with what the rest of the budget would buy of it."""
+        with ExitStack() as stack:
+            try:
+                charge = stack.enter_context(self._ledger.charge(request, key))
+            except BudgetExhausted as refusal:
+                failure = afforded(self._ledger, self.account, asked.plan.private, asked.wish, refusal)
+            else:
+                yield charge
+                return
+        raise failure
 
     def _cap(self) -> PrivacyLoss:
         analyst = self.policy.analyst(self.account) if self.account else None
@@ -302,6 +294,7 @@ class Database:
             policy=self._policy_hash,
             version=asked.engine.version,
             receipt=fresh_id(self._source),
+            shared=self.policy.answers is Sharing.SHARED,
         )
 
     def _receipt(
@@ -337,8 +330,7 @@ class Database:
         receipt, plan = self._receipt(asked, fresh_id(self._source)), asked.plan
         if plan.groups:
             return make_release(plan, publish(plan, asked.engine.run(asked.job), self._source), receipt, evaluate)
-        facts = [item.scalar.facts for item in plan.private.outcome.items]
-        columns = asked.engine.exact(plan.private.outcome)
+        facts, columns = as_shown(plan.private, asked.engine.exact(plan.private.outcome))
         return exact_release(plan.private.names, facts, columns, receipt, plan.private.notes)
 
     def _require_owner(self, what: str) -> None:
@@ -347,7 +339,7 @@ class Database:
             raise BadParameter(
                 f"An analyst cannot {what}.",
                 "Whether and when the source changes may depend on the people in it, so it is for its owner to see.",
-                "Open the database without `analyst`.",
+                ("Open the database without ", Setting("analyst"), "."),
             )
 
     def _check_open(self) -> None:
@@ -375,7 +367,7 @@ def open(
     account = account_of(read, analyst)
     try:
         return _opened(read, account, progress or _silent, confirm)
-    except (BadSource, EngineFailed):
+    except (BadSource, BudgetExhausted, EngineFailed):
         pass  # whether the data can be read, and why not, is the owner's to see
     raise NoSnapshot()
 
@@ -394,14 +386,7 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             "Its rows are ciphertexts, and there is no source to read.",
             "Open it with sfumato.sealed.database.open_sealed.",
         )
-    place = policy.ledger.path
-    # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
-    if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
-        raise damaged(
-            "Its file is gone, and the snapshot of the data that it paid for is still there.",
-            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
-            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
-        )
+    require_ledger(policy, was_paid_for)
     with open_engine(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
         ledger = open_ledger(policy, confirm, taken.ledger)
         try:
@@ -412,17 +397,12 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
     return Database(policy, account, engine, ledger, system_source())
 
 
-def account_of(policy: Policy, analyst: object) -> str:
-    """Return the account of an analyst whom the policy names."""
-    found = policy.analyst(analyst) if isinstance(analyst, str) else None
-    if found is not None:
-        return fold(found.name)
-    known = ", ".join(sorted(other.name for other in policy.analysts)[:12])
-    raise UnknownName(
-        f"There is no analyst {shown(analyst)} in this policy.",
-        "An analyst spends from a budget that the owner wrote under [analysts].",
-        f"There are: {known}." if known else "The policy names none; open it without `analyst`.",
-    )
+def accounts(policy: str | Path | dict[str, object]) -> Accounts:
+    """Open the accounts of a policy, which lie in its ledger: the data may be away, and nothing is recorded."""
+    read = read_policy(policy)
+    if read.sealed is None:
+        require_ledger(read, was_paid_for)
+    return open_accounts(read)
 
 
 def _stored(receipt: Receipt, noisy: Noisy, wish: Wish) -> str:

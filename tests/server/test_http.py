@@ -192,9 +192,9 @@ def test_unknown_paths_are_404(server: Running, path: str) -> None:
     ],
 )
 def test_unknown_methods_are_405(server: Running, method: str, path: str) -> None:
-    assert (
-        server.request(method, path).status in (404, 405) if path == "/" else server.request(method, path).status == 405
-    )
+    reply = server.request(method, path)
+    assert (reply.status, reply.json["code"]) == (405, "method_not_allowed")
+    assert reply.headers["allow"] == ("POST" if path in ("/ask", "/explain") else "GET, HEAD")
 
 
 @pytest.mark.usefixtures("spent")

@@ -1,5 +1,6 @@
 """A parsed query becomes a PrivateQuery, or is refused: from text, policy and public tables alone."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sfumato.analysis.catalog import Catalog, Public, Table
@@ -10,13 +11,16 @@ from sfumato.analysis.groups import Tightening, measure_parts, owned_fold, relea
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
+from sfumato.analysis.lower_logic import all_true, among, present, spelled
 from sfumato.analysis.lowering import lower, narrowed
-from sfumato.analysis.private_query import Group, PrivateQuery
-from sfumato.analysis.scalar import Operator, column
+from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
+from sfumato.analysis.scalar import Operator, Scalar, column
 from sfumato.analysis.scalar import columns as columns_read
 from sfumato.analysis.used import Used, used_columns
+from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
+from sfumato.policy.policy import fold
 from sfumato.query.expression import Position
 from sfumato.query.relation import (
     Aggregate,
@@ -56,7 +60,47 @@ def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     if below.state is Visibility.PRIVATE:
         raise _shows_people(query.relation, outcome)
     notes = tuple(dict.fromkeys(reading.notes))
-    return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes)
+    days = whole_days(query.relation)
+    return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)
+
+
+def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
+    """Return the rows that the query shows, so that a workshop can measure them, or refuse it from the text alone."""
+    if query.options != Options():
+        raise UnsupportedSql(
+            "OPTIONS are not supported here.", "A fit has parameters of its own.", "Leave OPTIONS out, and give those."
+        )
+    reading = _Question(catalog, public, query.options, used_columns(query.relation))
+    shown = _analyse(query.relation, reading)
+    if shown.state is not Visibility.PRIVATE or shown.owned is None:
+        raise UnsupportedSql(
+            "This question shows no rows of people.",
+            "Aggregates and public tables have none that could be measured.",
+            "Write SELECT with the columns themselves, from a private table.",
+        )
+    columns = []
+    for item, name in zip(query.relation.items, query.names, strict=True):
+        scalar = shown.scope[query.relation.label, item.name]
+        if scalar.facts.kind is Kind.UNIT:
+            raise UnitRevealed(
+                f"`{name}` names people.",
+                "What is measured of it would be about a single person.",
+                "Leave the column out: whose a row is, is known without it.",
+            )
+        columns.append(Key(name, scalar, cells_of(scalar, shown.cells, shown.origins, public)))
+    owned, notes = shown.owned, tuple(dict.fromkeys(reading.notes))
+    rows = Keep(shown.flow, all_true(tuple(test for key in columns for test in _present(key))))
+    return PrivateRows(rows, tuple(columns), owned.unit, owned.identity, owned.rows, catalog.neighbours, notes)
+
+
+def _present(key: Key) -> Iterator[Scalar]:
+    """Give the tests that a column has a value, and one of its cells where more values than those could be stored."""
+    yield present(key.scalar)
+    facts = key.scalar.facts
+    if key.cells is not None and (
+        facts.kind is Kind.TEXT or (facts.kind is Kind.INTEGER and facts.span > len(key.cells))
+    ):
+        yield among(key.scalar, [spelled(cell, facts) for cell in key.cells])
 
 
 def _items(project: Project, below: Analysed) -> tuple[Item, ...]:
@@ -124,7 +168,8 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     # where each row is a person, the number of a row tells rows apart, so that nobody can have two
     most = table.rows_per_unit if table.identity else None
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
-    return Analysed(Read(scan.table, scan.label, columns, most, once), scope, Visibility.PRIVATE, owned, cells)
+    sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
+    return Analysed(Read(scan.table, scan.label, columns, most, once, sole), scope, Visibility.PRIVATE, owned, cells)
 
 
 def _owner_name(table: Table) -> str:
@@ -133,7 +178,7 @@ def _owner_name(table: Table) -> str:
 
 def _check_unit(options: Options, table: Table, position: Position) -> None:
     wanted = options.privacy_unit_column
-    if wanted is not None and wanted != table.unit:
+    if wanted is not None and (table.unit is None or fold(wanted) != fold(table.unit)):
         raise LoosenedPolicy(
             f"{at(position)}the query names another privacy unit than the policy does for {table.name}.",
             "Whom a table protects is the owner's to say.",

@@ -62,6 +62,23 @@ def among(first: Scalar, items: Sequence[Scalar]) -> Scalar:
     return _truth(Operator.IN, everything, nullable=_any_nullable(everything))
 
 
+def present(scalar: Scalar) -> Scalar:
+    """Return whether a scalar is not NULL."""
+    return _truth(Operator.NOT, (_truth(Operator.IS_NULL, (scalar,), nullable=False),), nullable=False)
+
+
+def all_true(conditions: Sequence[Scalar]) -> Scalar:
+    """Return whether all of these conditions are true."""
+    return _truth(Operator.AND, conditions, nullable=_any_nullable(conditions))
+
+
+def spelled(cell: int | str | bool, facts: Facts) -> Scalar:
+    """Return a value as an engine keeps it, of the kind and on the grid of these facts."""
+    if facts.kind is Kind.INTEGER:
+        return _at(int(cell), facts)
+    return Scalar(Operator.CONSTANT, (), replace(facts, nullable=False), cell)
+
+
 def chosen(branches: Sequence[tuple[Scalar, Scalar]], otherwise: Scalar, type: Type) -> Scalar:
     """Return a CASE."""
     values = on_one_grid((*(then for _, then in branches), otherwise))

@@ -99,3 +99,24 @@ class PrivateQuery:
     neighbours: Neighbours
     notes: tuple[str, ...] = ()
     """What the analysis did that the text does not say, such as an implied equality of units."""
+    days: frozenset[int] = frozenset()
+    """The places of columns that are dates for people, though they are computed as timestamps: DATE_TRUNC of a date."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateRows:
+    """The rows that a question shows, for a workshop to measure and for nobody to see.
+
+    Theorem: what `unit` owns of `rows` is a function of that person's own rows and of public tables, and is at most
+    `most` rows. In each row every column has a value, one of its cells where they are declared.
+    Proof: proofs/measuring.md
+    """
+
+    rows: Flow
+    columns: tuple[Key, ...]
+    """Scalars over `rows`, and all their values where those are public."""
+    unit: Scalar
+    identity: bool
+    most: int
+    neighbours: Neighbours
+    notes: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from sfumato.analysis.catalog import Catalog, Public
 from sfumato.analysis.flow import Show
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.inspection import Inspected
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 
@@ -107,3 +108,5 @@ class Backend:
     """Whether the source has changed since its snapshot was taken; nothing is read."""
     was_paid_for: Callable[[Policy], bool]
     """Whether there is a snapshot that a ledger belongs to."""
+    inspect: Callable[[Policy], Inspected] | None = None
+    """Counts what the source loses on its way into the copy, for its owner; None where the engine cannot."""

@@ -38,7 +38,9 @@ def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
         name, equals, value = pair.rpartition("=")
         if not equals or not name.strip() or not value.strip():
             raise BadParameter(
-                f"{shown(pair)} is no margin.", "A margin is asked for by column.", "Write COLUMN=MARGIN, such as n=25."
+                f"{shown(pair)} is not a margin.",
+                "A margin is asked for by column.",
+                "Write COLUMN=MARGIN, such as n=25.",
             )
         found[name.strip()] = value.strip()
     return found or None

@@ -1,5 +1,8 @@
 """SQL text becomes a Query of our own algebra; nothing of the text or of its parser goes further."""
 
+from collections.abc import Callable
+
+from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
 from sfumato.query.names import unique
 from sfumato.query.parameters import Bindings
@@ -8,6 +11,7 @@ from sfumato.query.parse_select import read_query
 from sfumato.query.parse_tree import read_tree
 from sfumato.query.placement import filtered
 from sfumato.query.relation import Named, Project, Query
+from sfumato.query.reserved import unquoted
 
 
 def parse(sql: str, catalog: Catalog, bindings: Bindings | None = None) -> Query:
@@ -15,8 +19,29 @@ def parse(sql: str, catalog: Catalog, bindings: Bindings | None = None) -> Query
 
     It depends on the text, the catalog and the values of parameters alone.
     """
+
+    def accepts(other: str) -> bool:
+        return _accepts(other, catalog, bindings)
+
+    try:
+        return _parse(sql, catalog, bindings, accepts)
+    except (BadSql, UnknownName, UnsupportedSql) as refusal:
+        reason: Refusal = unquoted(sql, catalog, accepts) or refusal
+    raise reason
+
+
+def _accepts(sql: str, catalog: Catalog, bindings: Bindings | None) -> bool:
+    """Whether a text that a remedy would show is a question. No remedy is looked for inside of another."""
+    try:
+        _parse(sql, catalog, bindings, lambda _: False)
+    except Refusal:
+        return False
+    return True
+
+
+def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Callable[[str], bool]) -> Query:
     tree, options = read_tree(sql, bindings is not None)
-    reading = Reading(sql, catalog, bindings)
+    reading = Reading(sql, catalog, accepts, bindings)
     block = read_query(tree, reading, {})
     names = tuple(output.name for output in block.outputs)
     items = (Named(name, output.expression) for name, output in zip(unique(names), block.outputs, strict=True))

@@ -132,6 +132,8 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         order = [(replace(key, expression=group.over(key.expression, by)), by) for key, by in order]
         pending = () if condition is None else (group.over(condition, having),)
         named = tuple(Named(f"k{i}", key) for i, key in enumerate(keys, 1))
+        for key in named:
+            reading.declare(group.label, key.name, reading.declared(key.expression))
         source = filtered(block.relation, block.pending)
         relation = Aggregate(source, group.label, named, tuple(measures.found), reading.at(node))
         block = Block(relation, pending, ())
@@ -186,7 +188,8 @@ def _chosen(
     name = name_of(part.this)
     if not aliases_first and frame.scope.candidates(None, name):
         return None
-    named = [item for item in items if item.name == str(name)] or [i for i in items if name.matches(i.name)]
+    meant = name.chosen(item.name for item in items)
+    named = [item for item in items if item.name in meant]
     if aliases_first and not any(item.alias for item in named) and frame.scope.candidates(None, name):
         return None
     if len({item.value for item in named}) > 1:
@@ -208,10 +211,12 @@ class _Group:
             if value == key and not isinstance(key, Literal):
                 return Column(self.label, f"k{i}", key.type, value.at)
         if isinstance(value, Column) and value.of != self.label:
+            entries = self.frame.scope.entries
+            name = next((entry.name for entry in entries if entry.expression == value), value.name)
             raise self.frame.reading.place(node).bad(
-                f"the column {value.name} is neither a group nor inside an aggregate.",
+                f"the column {name} is neither a group nor inside an aggregate.",
                 "A group of rows has many values of it.",
-                f"Add it to GROUP BY, or aggregate it, for example with AVG({value.name}).",
+                f"Add it to GROUP BY, or aggregate it, for example with COUNT({name}).",
             )
         parts = children(value)
         return rebuild(value, tuple(self.over(part, node) for part in parts)) if parts else value
@@ -252,6 +257,8 @@ def _distinct(
                 "ORDER BY uses what SELECT DISTINCT does not show.", "It has many values.", "Select it, or drop it."
             )
     named = tuple(Named(columns[value].name, value) for value in values)
+    for group_key in named:
+        reading.declare(label, group_key.name, reading.declared(group_key.expression))
     relation = Aggregate(filtered(block.relation, block.pending), label, named, (), reading.at(node))
     return (
         Block(relation, (), ()),

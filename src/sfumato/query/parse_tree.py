@@ -13,6 +13,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from sfumato.errors import Refusal
 from sfumato.query.parse_options import cut_options
 from sfumato.query.position import place
 from sfumato.query.relation import Options
@@ -53,6 +54,7 @@ _FOREIGN = {
 }
 
 _PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
+_PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
 
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
@@ -82,16 +84,19 @@ class _Parser(PostgresParser):
         return made
 
     def _parse_function_call(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        opening = self._curr
-        made = super()._parse_function_call(*args, **kwargs)
-        if isinstance(made, exp.Expr) and opening is not None and self._prev is not None:
-            made.meta["first"] = opening.start
-            made.meta["last"] = self._prev.end
-        return made
+        return self._placed(self._curr, super()._parse_function_call(*args, **kwargs))
 
     def _parse_select(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        opening = self._curr
-        made = super()._parse_select(*args, **kwargs)
+        return self._placed(self._curr, super()._parse_select(*args, **kwargs))
+
+    def _parse_grouping_sets(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        return self._placed(self._curr, super()._parse_grouping_sets(*args, **kwargs))
+
+    def _parse_cube_or_rollup(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        return self._placed(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
+
+    def _placed(self, opening: Token | None, made: Any) -> Any:
+        """Return what was made between this token and the one that was read last, with its place."""
         if isinstance(made, exp.Expr) and opening is not None and self._prev is not None:
             made.meta["first"] = opening.start
             made.meta["last"] = self._prev.end
@@ -168,6 +173,17 @@ def _array_types(tokens: list[Token]) -> list[Token]:
                 continue
         found.append(token)
     return found
+
+
+def keywords(text: str) -> list[tuple[int, int]]:
+    """Return where the words stand that SQL has a use of its own for; nothing where the text has no words."""
+    try:
+        tokens = _tokens(_without_comments(text))
+    except Refusal:
+        return []
+    return [
+        (token.start, token.end + 1) for token in tokens if token.token_type not in _PLAIN and token.text.isidentifier()
+    ]
 
 
 def span(node: exp.Expr) -> tuple[int, int]:

@@ -17,7 +17,7 @@ import uvicorn
 from sfumato.database import Database
 from sfumato.errors import BadParameter
 from sfumato.policy.policy import Policy
-from sfumato.server.addresses import LOCAL, bound, is_loopback, url
+from sfumato.server.addresses import LOCAL, bound, is_loopback, taken, url
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.console.pages import PAGES
 from sfumato.server.gate import Gate
@@ -86,7 +86,12 @@ async def _run(path: Path, database: Database, grants: Grants, listener: Listene
     serving = asyncio.create_task(http.serve([listener.http]))
     listener.pg.close()  # its port is known to be free
     context, certificate = (tls.context, tls.certificate) if tls else (None, None)
-    wired = await start(gate, grants, policy, place.host, ports[1], context, certificate)
+    try:
+        wired = await start(gate, grants, policy, place.host, ports[1], context, certificate)
+    except OSError:
+        wired = None
+    if wired is None:
+        raise taken(place.host, ports[1])
     while not http.started and not serving.done():
         await asyncio.sleep(0.01)
     for line in lines(policy, place, ports, tls):

@@ -10,6 +10,7 @@ from datetime import date
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.sql.column import Kind, Stored, ValueForms, range_of
 from sfumato.engines.sql.grid import NotExact, Range, floating, whole
+from sfumato.engines.sql.names import literal
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, ColumnType, position
 
@@ -51,6 +52,27 @@ def _kind(type: str) -> Kind:
     if type in _CLOCKS:
         return Kind.CLOCK
     return Kind.TEXT if type in ("VARCHAR", "UUID") or type.startswith("ENUM(") else Kind.OTHER
+
+
+def written_as(table: str, column: Column, stored: Stored, comma: bool) -> Stored:
+    """Return a value as ISO 8601 and SQL would write it, where the policy says that it is written in another way.
+
+    Each is read by itself; what is not written so is NULL.
+    """
+    if column.format is not None:
+        if stored.kind not in (Kind.RAW, Kind.TEXT, Kind.NOTHING):
+            raise BadSource(
+                f"tables.{table}.columns.{column.name}.format is written, and the source stores {stored.kind} there.",
+                "A format says how text is to be read.",
+                "Remove format.",
+            )
+        read = f"try_strptime({_text(stored)}, {literal(column.format)})"
+        kind = "DATE" if column.type is ColumnType.DATE else "TIMESTAMP"
+        return Stored(f"CAST(CAST({read} AS {kind}) AS VARCHAR)", "VARCHAR", Kind.RAW)
+    if comma and stored.kind is Kind.RAW and column.type in (ColumnType.INTEGER, ColumnType.DECIMAL):
+        value = f"CASE WHEN NOT contains({stored.sql}, '.') THEN replace({stored.sql}, ',', '.') END"
+        return Stored(value, "VARCHAR", Kind.RAW)
+    return stored
 
 
 def check_range(table: str, column: Column, stored: Stored) -> None:

@@ -155,7 +155,6 @@ class Queries:
         order = self._order(node, items, scope)
         distinct_on = self._distinct_on(node, items, scope)
         counts = (self._number(node.args.get("limit"), scope), self._number(node.args.get("offset"), scope))
-        distinct = node.args.get("distinct") is not None
         read.slots = {}
 
         def rows(run: Run, frames: Frames) -> list[Row]:
@@ -170,7 +169,7 @@ class Queries:
                 shown = ordered(shown, order, run, frames)
             if distinct_on is not None:
                 shown = first_of_each(shown, distinct_on, run, frames)
-            elif distinct:
+            elif node.args.get("distinct") is not None:
                 shown = first_of_each(shown, None, run, frames)
             return [row for row, _ in cut(shown, counts, run, frames)]
 

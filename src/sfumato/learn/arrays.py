@@ -1,0 +1,160 @@
+"""Arrays become rows of integers: what is not a number, or not a class, makes its row absent, whatever it is."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import BadParameter
+from sfumato.learn.outline import MOST_COLUMNS, Floats, Outline
+from sfumato.learn.rows import UNIT, Integers, Rows
+from sfumato.randomness.source import Source, read_exactly
+
+
+def read_matrix(values: object) -> Floats:
+    """Read a table of numbers; a cell that is no number becomes NaN, and only the shape and the type are refused."""
+    array = _array(values, 2)
+    if array is None or array.ndim != 2 or array.dtype.kind not in "biufO" or not 1 <= array.shape[1] <= MOST_COLUMNS:
+        raise BadParameter(
+            "X is not a table of numbers.",
+            f"It has one line per row and 1 to {MOST_COLUMNS} columns of numbers.",
+            "Give a two-dimensional array; encode texts and dates as numbers first.",
+        )
+    return _floats(array)
+
+
+def read_column(values: object, length: int, name: str) -> npt.NDArray[Any]:
+    """Read one value per row, of any kind."""
+    array = _array(values, 1)
+    if array is not None and array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array is None or array.ndim != 1 or len(array) != length:
+        raise BadParameter(
+            f"{name} is not one value per row.",
+            "It belongs to the rows of X, in their order.",
+            "Give a list of that length.",
+        )
+    return array
+
+
+def _array(values: object, depth: int) -> npt.NDArray[Any] | None:
+    """Return an array; lists keep their values as they are: which of them are numbers must not decide its type."""
+    if isinstance(values, list | tuple):
+        return _filled(values, depth)
+    if values is None or type(values).__module__.startswith("scipy.sparse"):
+        return None
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError):
+        return None
+
+
+def _filled(values: list[Any] | tuple[Any, ...], depth: int) -> npt.NDArray[Any] | None:
+    rows = values
+    width = 0
+    if depth == 2:
+        if not values or not all(isinstance(row, list | tuple | np.ndarray) for row in values):
+            return None
+        width = len(values[0])
+        if any(len(row) != width for row in values):
+            return None
+    found = np.empty((len(values), width) if depth == 2 else len(values), dtype=object)
+    for at, row in enumerate(rows):
+        if depth == 1:
+            found[at] = row
+            continue
+        for place, value in enumerate(row):
+            found[at, place] = value
+    return found
+
+
+def _floats(array: npt.NDArray[Any]) -> Floats:
+    if array.dtype.kind != "O":
+        with np.errstate(all="ignore"):
+            return array.astype(np.float64)
+    return np.array([_float(value) for value in array.flat], dtype=np.float64).reshape(array.shape)
+
+
+def _float(value: object) -> float:
+    try:
+        return float(value) if not isinstance(value, str | bytes) else np.nan  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
+def rows_of(
+    X: object,  # noqa: N803
+    y: object,
+    groups: object,
+    outline: Outline,
+    source: Source,
+) -> Rows:
+    """Return the rows that count, as integers: at most `outline.most` of each person, none with anything missing."""
+    table = read_matrix(X)
+    present = np.ones(len(table), dtype=bool)
+    labels = np.zeros(len(table), dtype=np.int64)
+    if outline.numeric_target:
+        target = read_column(y, len(table), "y")
+        numbers = _floats(target) if target.dtype.kind in "biufO" else np.full(len(table), np.nan)
+        table = np.column_stack([table, numbers])
+    elif outline.classes:
+        labels = _labels(read_column(y, len(table), "y"), outline.classes)
+        present &= labels >= 0
+    present &= np.isfinite(table).all(axis=1)
+    people = np.arange(len(table))
+    if groups is not None:
+        people = _people(read_column(groups, len(table), "groups"))
+        present &= people >= 0
+    places = np.flatnonzero(present)
+    if groups is not None:
+        places = places[_chosen(people[places], outline.most, source)]
+    values = integers_of(table[places], outline)
+    return Rows(values, labels[places], people[places], max(1, len(outline.classes)))
+
+
+def integers_of(table: Floats, outline: Outline) -> Integers:
+    """Return columns brought from their bounds to [-UNIT, UNIT]: each value by itself, by a fixed function."""
+    low, high = np.array(outline.low), np.array(outline.high)
+    half = np.where(outline.half > 0, outline.half, 1.0)
+    inside = np.clip(table, low, high)
+    share = (inside / 2 - low / 2) / half  # halves, so that nothing overflows
+    return np.asarray(np.rint(share * (2 * UNIT)).astype(np.int64) - UNIT).clip(-UNIT, UNIT)
+
+
+def _labels(target: npt.NDArray[Any], classes: tuple[Any, ...]) -> Integers:
+    places = {value: place for place, value in enumerate(classes)}
+    found = np.full(len(target), -1, dtype=np.int64)
+    if target.dtype.kind in "biuf" and all(isinstance(value, bool | int | float) for value in classes):
+        for value, place in places.items():
+            found[target == value] = place
+        return found
+    for at, value in enumerate(target.tolist()):
+        try:
+            found[at] = places.get(value, -1)
+        except TypeError:  # it cannot be hashed, so it is no class
+            continue
+    return found
+
+
+def _people(groups: npt.NDArray[Any]) -> Integers:
+    """Return a number for each person; -1 where nobody is named."""
+    if groups.dtype.kind in "biuSU":
+        return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    numbers: dict[object, int] = {}
+    found = np.full(len(groups), -1, dtype=np.int64)
+    for at, value in enumerate(groups.tolist()):
+        try:
+            if value is not None and value == value:
+                found[at] = numbers.setdefault(value, len(numbers))
+        except (TypeError, ValueError):
+            continue
+    return found
+
+
+def _chosen(people: Integers, most: int, source: Source) -> npt.NDArray[np.intp]:
+    """Return places of at most `most` rows of each person, drawn by coins of that person's own rows."""
+    coins = np.frombuffer(read_exactly(source, 8 * len(people)), dtype=np.uint64)
+    order = np.lexsort((coins, people))
+    ordered = people[order]
+    first = np.searchsorted(ordered, ordered, side="left")
+    return np.sort(order[np.arange(len(ordered)) - first < most])

@@ -1,0 +1,37 @@
+"""What classifiers share: the most likely class, and how often it is right."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.learn.model import Model, Target
+from sfumato.learn.outline import Floats, Outline
+
+
+class Classifier(Model):
+    """A model of classes. Subclasses say how a row scores in each: logarithms of probabilities, up to a constant."""
+
+    _target = Target.CLASS
+    _estimator_type = "classifier"  # what scikit-learn before 1.6 looks at
+    classes_: npt.NDArray[Any]
+
+    def _scores(self, X: object) -> Floats:  # noqa: N803
+        raise NotImplementedError
+
+    def _keep_classes(self, outline: Outline) -> None:
+        self.classes_ = np.array(outline.classes)
+
+    def predict(self, X: object) -> npt.NDArray[Any]:  # noqa: N803
+        """Return the most likely class of each row; free."""
+        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+
+    def predict_proba(self, X: object) -> Floats:  # noqa: N803
+        """Return the probability of each class for each row; free."""
+        scores = self._scores(X)
+        weights = np.exp(np.maximum(scores - scores.max(axis=1, keepdims=True), -700.0))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def score(self, X: object, y: object) -> float:  # noqa: N803
+        """Return the share of right classes on rows that are yours: it is exact, and not private."""
+        return float(np.mean(self.predict(X) == np.asarray(y)))

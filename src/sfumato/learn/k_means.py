@@ -1,0 +1,179 @@
+"""KMeans: a noisy histogram in few directions is clustered for free, then each cluster is measured once."""
+
+from itertools import product
+
+import numpy as np
+
+from sfumato.errors import BadParameter
+from sfumato.exact import integer
+from sfumato.learn.calibration import Stage
+from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
+from sfumato.learn.model import Model, StageNoise, State, listed, share
+from sfumato.learn.outline import Floats, Outline, inverse
+from sfumato.learn.rows import UNIT, Ball, Integers, Rows, shrink
+from sfumato.learn.sensitivities import COUNTED, in_ball, in_cells, of_products
+from sfumato.randomness.source import Source
+from sfumato.randomness.uniform import uniform_bits
+
+_WEIGHT = UNIT * 7 // 10
+_AXIS = 1 << 12
+"""Directions are rounded to these parts of one before any row sees them."""
+_SPREAD = 2.5
+"""A histogram reaches so many noisy deviations to both sides; what lies beyond is in its outermost cells."""
+_RESTARTS, _ROUNDS = 20, 30
+_MOST = 100
+
+
+class KMeans(Model):
+    """Centres of clusters, in halves of the columns' ranges.
+
+    Theorem: a released centre, radius and matrix of products, a histogram of rows along released directions, and for
+    every released cluster the number and the sum of its rows, each with Gaussian noise, and all that follows from these
+    is (epsilon, delta)-DP.  Proof: proofs/learn_k_means.md
+    """
+
+    _iterative = True
+    cluster_centers_: Floats
+
+    def __init__(
+        self,
+        n_clusters: object,
+        *,
+        epsilon: object,
+        delta: object,
+        bounds: object = None,
+        neighbours: object = "add-remove",
+        rows_per_person: object = 1,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.neighbours = neighbours
+        self.rows_per_person = rows_per_person
+
+    def _parameters(self) -> dict[str, object]:
+        return {"n_clusters": self._clusters()}
+
+    def _clusters(self) -> int:
+        clusters = integer(self.n_clusters, "n_clusters", 1)
+        if clusters <= _MOST:
+            return clusters
+        raise BadParameter(
+            f"n_clusters is more than {_MOST}.", "A histogram of few cells cannot tell more apart.", "Give fewer."
+        )
+
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+        return (
+            centre_stage(outline, share("0.1")),
+            radius_stage(outline, share("0.05")),
+            Stage(share("0.3"), of_products(outline, 0)),
+            Stage(share("0.25"), in_cells(outline)),
+            Stage(share("0.3"), in_ball(outline, _WEIGHT, self._clusters())),
+        )
+
+    def _learn(self, sums: Rows, outline: Outline, noise: StageNoise) -> State:
+        clusters = self._clusters()
+        centre, count = measure_centre(sums, outline, noise, 0)
+        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True, quantile=0.9))
+        noisy = noise.add(2, sums.products(ball, 0)[:-1, :-1])
+        values, vectors = np.linalg.eigh((noisy + noisy.T) / 2)
+        few = min(outline.width, 2 if clusters <= 4 else 3)
+        axes = np.rint(vectors[:, ::-1][:, :few] * _AXIS).astype(np.int64)
+        reach = _SPREAD * np.sqrt(np.maximum(values[::-1][:few], 0.0) / count)
+        ends = tuple(int(end) for end in np.clip(reach, UNIT / 16, UNIT) * _AXIS)
+        rows = shrink(sums.values, ball)
+        sides = _sides(few)
+        cells = cells_of(rows, axes, ends, sides)
+        counts = noise.add(3, np.bincount(cells, minlength=sides**few).astype(np.int64) * COUNTED) / COUNTED
+        weights = np.where(counts < 2 * noise.deviation(3) / COUNTED, 0.0, counts)
+        points = np.array(list(product(range(sides), repeat=few)), dtype=np.float64)
+        points = ((2 * points + 1) / sides - 1) * np.array(ends)
+        found = clustered(points, weights, clusters, noise.source)
+        # back to all columns, in units of the ball
+        full = np.rint(np.clip(found @ axes.T / _AXIS**2, -UNIT, UNIT)).astype(np.int64)
+        exact = per_cluster(rows, full)
+        exact[:, 0] *= _WEIGHT
+        last = noise.add(4, exact)
+        sizes = np.maximum(last[:, 0] / _WEIGHT, 1.0)
+        means = last[:, 1:] / sizes[:, None]
+        drawn = towards(means, full.astype(np.float64), (noise.deviation(4) / sizes) ** 2)
+        places = (np.array(centre) + drawn / UNIT * ball.radius) / UNIT
+        return {"centers": listed(outline.middle + outline.half * np.clip(places, -1, 1))}
+
+    def _keep(self, state: State, outline: Outline) -> None:
+        self.cluster_centers_ = np.array(state["centers"])
+
+    def predict(self, X: object) -> Integers:  # noqa: N803
+        """Return the number of the nearest centre of each row; free."""
+        return np.asarray(self._distances(X).argmin(axis=1))
+
+    def score(self, X: object, y: object = None) -> float:  # noqa: N803
+        """Return minus the squared distances of rows that are yours to their centres: exact, and not private."""
+        return -float(self._distances(X).min(axis=1).sum())
+
+    def _distances(self, X: object) -> Floats:  # noqa: N803
+        scale = inverse(self._outline.half)
+        rows, centres = (
+            (self._table(X) - self._outline.middle) * scale,
+            (self.cluster_centers_ - self._outline.middle) * scale,
+        )
+        squares = (rows**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2 * rows @ centres.T
+        return np.asarray(np.maximum(squares, 0.0))
+
+
+def _sides(few: int) -> int:
+    """Return how many cells a histogram has along each of its directions."""
+    return {1: 50, 2: 10, 3: 6}[few]
+
+
+def cells_of(rows: Integers, axes: Integers, ends: tuple[int, ...], sides: int) -> Integers:
+    """Return the cell of each row: integers decide, from the row and from released directions and ends."""
+    place = np.zeros(len(rows), dtype=np.int64)
+    for axis, end in zip(axes.T, ends, strict=True):
+        along = (rows @ axis + end) * sides // (2 * end)
+        place = place * sides + np.clip(along, 0, sides - 1)
+    return place
+
+
+def per_cluster(rows: Integers, centres: Integers) -> Integers:
+    """Return for each centre the number and sum of the rows nearest to it; of equally near ones the first."""
+    nearness = 2 * rows @ centres.T - (centres**2).sum(axis=1)
+    own = nearness.argmax(axis=1)
+    counted = np.concatenate([np.ones((len(rows), 1), dtype=np.int64), rows], axis=1)
+    return np.stack([counted[own == at].sum(axis=0, dtype=np.int64) for at in range(len(centres))])
+
+
+def clustered(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
+    """Return centres of weighted points: the best of several starts, chosen as k-means++ does. It is free."""
+    live, heavy = (points[weights > 0], weights[weights > 0]) if (weights > 0).any() else (points, np.ones(len(points)))
+    best, least = np.zeros((clusters, points.shape[1])), np.inf
+    for _ in range(_RESTARTS):
+        centres = _started(live, heavy, clusters, source)
+        for _ in range(_ROUNDS):
+            own = _apart(live, centres).argmin(axis=1)
+            mass = np.bincount(own, weights=heavy, minlength=clusters)
+            sums = np.stack([np.bincount(own, weights=heavy * column, minlength=clusters) for column in live.T], axis=1)
+            centres = np.where(mass[:, None] > 0, sums / np.maximum(mass, 1e-300)[:, None], centres)
+        cost = float((heavy * _apart(live, centres).min(axis=1)).sum())
+        if cost < least:
+            best, least = centres, cost
+    return best
+
+
+def _apart(points: Floats, centres: Floats) -> Floats:
+    return np.asarray(((points[:, None, :] - centres[None]) ** 2).sum(axis=2))
+
+
+def _started(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
+    chosen = [_drawn(weights, source)]
+    for _ in range(clusters - 1):
+        chances = weights * _apart(points, points[chosen]).min(axis=1)
+        chosen.append(_drawn(chances if chances.sum() > 0 else weights, source))
+    return points[chosen]
+
+
+def _drawn(weights: Floats, source: Source) -> int:
+    """Return a place, drawn by weight."""
+    share_of = int(uniform_bits(53, 1, source)[0]) / 2**53
+    return int(min(np.searchsorted(np.cumsum(weights), share_of * weights.sum(), side="right"), len(weights) - 1))

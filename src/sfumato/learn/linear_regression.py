@@ -1,0 +1,99 @@
+"""Linear regression by noisy sums of products, with intervals of what the noise does."""
+
+import numpy as np
+
+from sfumato.learn.calibration import Stage
+from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
+from sfumato.learn.model import Model, StageNoise, State, Target, listed, share
+from sfumato.learn.normals import normals
+from sfumato.learn.outline import Floats, Outline, inverse
+from sfumato.learn.rows import UNIT, Ball, Sums
+from sfumato.learn.sensitivities import of_products
+
+_CONSTANT = UNIT // 2
+_REDRAWN = 200
+_NORMAL = 1.959964
+
+
+class LinearRegression(Model):
+    """Least squares on Σzz', z = (x, constant, y) shrunk together to a released radius.
+
+    Theorem: every entry (i, j) and (j, i) of Σzz' with a noise of its own, their mean, and all that follows from it is
+    (epsilon, delta)-DP.  Proof: proofs/learn_linear.md
+    """
+
+    _target = Target.NUMBER
+    _estimator_type = "regressor"  # what scikit-learn before 1.6 looks at
+    coef_: Floats
+    intercept_: float
+    coef_intervals_: Floats
+
+    def __init__(
+        self,
+        *,
+        epsilon: object,
+        delta: object,
+        bounds: object = None,
+        bounds_y: object = None,
+        neighbours: object = "add-remove",
+        rows_per_person: object = 1,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.bounds_y = bounds_y
+        self.neighbours = neighbours
+        self.rows_per_person = rows_per_person
+
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+        return (
+            centre_stage(outline, share("0.1")),
+            radius_stage(outline, share("0.05")),
+            Stage(share("0.85"), of_products(outline, _CONSTANT)),
+        )
+
+    def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
+        centre, _ = measure_centre(sums, outline, noise, 0)
+        radius = measure_radius(sums, outline, centre, noise, 1, measured=True)
+        noisy = noise.add(2, sums.products(Ball(centre, radius), _CONSTANT))
+        matrix, deviation = (noisy + noisy.T) / 2, noise.deviation(2) / 2**0.5
+        solved = _solved(matrix, deviation)
+        size = len(matrix)
+        drawn = normals(_REDRAWN * size * size, noise.source).reshape(_REDRAWN, size, size) * noise.deviation(2)
+        again = np.array([_solved(matrix + (one + one.T) / 2, deviation) for one in drawn])
+        middle, half = outline.middle, outline.half
+        scale = half[-1] * inverse(half[:-1])
+        reach = _NORMAL * again.std(axis=0)[:-1] * scale
+        coef = solved[:-1] * scale
+        target = middle[-1] + (centre[-1] + solved[-1] * _CONSTANT / UNIT * radius) / UNIT * half[-1]
+        at = middle[:-1] + np.array(centre[:-1]) / UNIT * half[:-1]
+        return {
+            "coef": listed(coef),
+            "intercept": float(target - coef @ at),
+            "intervals": listed(np.stack([coef - reach, coef + reach], axis=1)),
+        }
+
+    def _keep(self, state: State, outline: Outline) -> None:
+        self.coef_ = np.array(state["coef"])
+        self.intercept_ = float(state["intercept"])
+        self.coef_intervals_ = np.array(state["intervals"]).reshape(-1, 2)
+
+    def predict(self, X: object) -> Floats:  # noqa: N803
+        """Return the expected target of each row; free."""
+        return np.asarray(self._table(X) @ self.coef_ + self.intercept_)
+
+    def score(self, X: object, y: object) -> float:  # noqa: N803
+        """Return R² on rows that are yours: it is exact, and not private."""
+        target = np.asarray(y, dtype=np.float64)
+        left = float(((target - self.predict(X)) ** 2).sum())
+        whole = float(((target - target.mean()) ** 2).sum())
+        return 1 - left / whole if whole > 0 else 0.0
+
+
+def _solved(matrix: Floats, deviation: float) -> Floats:
+    """Return the weights of the columns and of the constant, by ridge: λ is what noise does to the eigenvalues."""
+    order = [*range(len(matrix) - 2), len(matrix) - 1]  # (x, y, constant): the target is the last but one
+    block, right = matrix[np.ix_(order, order)], matrix[order, len(matrix) - 2]
+    values, vectors = np.linalg.eigh(block)
+    ridge = deviation * len(order) ** 0.5
+    return np.asarray(vectors @ ((vectors.T @ right) / (np.maximum(values, 0.0) + ridge)))

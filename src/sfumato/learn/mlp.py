@@ -1,0 +1,243 @@
+"""MLPClassifier: DP-SGD in its six steps, on a network whose gradients are integers."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil, inf, prod
+from typing import Any
+
+import numpy as np
+
+from sfumato.accounting import pld, rdp
+from sfumato.accounting.calibrate import gaussian_sigma_squared
+from sfumato.accounting.event import Composed, Event, Neighbours, PoissonSampled, Repeated
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.errors import BadParameter
+from sfumato.exact import decimal_rational, integer
+from sfumato.learn.calibration import Calibrated, Stage
+from sfumato.learn.classifier import Classifier
+from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
+from sfumato.learn.integer_network import LENGTH, VALUE, WIDEST, IntegerNetwork, on_grid
+from sfumato.learn.model import StageNoise, State, listed, share
+from sfumato.learn.normals import normals
+from sfumato.learn.outline import Floats, Outline, inverse, read_loss
+from sfumato.learn.rows import UNIT, Ball, Rows, shrink
+from sfumato.learn.sensitivities import of_gradients
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.randomness.bernoulli import Bernoulli, Rational
+
+_SCALE = 4
+"""Rows of length one go into the network with this length."""
+_MOMENTUM = 0.9
+_ENOUGH, _AIM = Fraction(995, 1000), 0.998
+"""The search for the least noise ends when so much of epsilon is used; what it aims at."""
+_FIRST = share("0.15")
+"""What centre, count and radius get of the loss that Gaussian noise alone could spend."""
+
+
+class MLPClassifier(Classifier):
+    """A network of ramps, fitted by noisy sums of clipped gradients of random lots of people.
+
+    Theorem: a released centre, count and radius, then sums over lots into which each person comes with probability
+    `rate`, each person's part at most `rows_per_person` gradients of length `clip`, with Gaussian noise; all of it and
+    what follows is (epsilon, delta)-DP under add-remove.  Proof: proofs/learn_sgd.md
+    """
+
+    _iterative = True
+    weights_: list[Floats]
+    accounts_: dict[str, Any]
+
+    def __init__(
+        self,
+        hidden: object = (64,),
+        *,
+        epsilon: object,
+        delta: object,
+        rate: object = "0.2",
+        steps: object = 150,
+        clip: object = 1,
+        learning_rate: object = 0.5,
+        bounds: object = None,
+        classes: object = None,
+        neighbours: object = "add-remove",
+        rows_per_person: object = 1,
+    ) -> None:
+        self.hidden = hidden
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rate = rate
+        self.steps = steps
+        self.clip = clip
+        self.learning_rate = learning_rate
+        self.bounds = bounds
+        self.classes = classes
+        self.neighbours = neighbours
+        self.rows_per_person = rows_per_person
+
+    def _parameters(self) -> dict[str, object]:
+        return {
+            "hidden": list(self._hidden()),
+            "rate": str(self._rate()),
+            "steps": self._steps(),
+            "clip": self._length(),
+            "learning_rate": str(self._pace()),
+        }
+
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+        return (
+            centre_stage(outline, _FIRST * share("2/3")),
+            radius_stage(outline, _FIRST * share("1/3")),
+            Stage(1 - _FIRST, of_gradients(outline, self._length()), self._steps()),
+        )
+
+    def _calibrated(self, outline: Outline) -> tuple[Calibrated, PrivacyLoss]:
+        if outline.neighbours is not Neighbours.ADD_REMOVE:
+            raise BadParameter(
+                "MLPClassifier cannot be fitted under 'replace'.",
+                "The theorem of random lots is about people who come or go.",
+                "Use 'add-remove', or another model.",
+            )
+        if outline.width + 1 > WIDEST:
+            raise BadParameter("There are too many columns.", f"At most {WIDEST - 1} fit.", "Leave some out.")
+        epsilon, delta = read_loss(self.epsilon, self.delta)
+        self._hidden(), self._pace()
+        return sampled(self._stages(outline), self._rate(), epsilon, delta), PrivacyLoss(epsilon, delta)
+
+    def _learn(self, sums: Rows, outline: Outline, noise: StageNoise) -> State:
+        centre, count = measure_centre(sums, outline, noise, 0)
+        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
+        rows = shrink(sums.values, ball) * (_SCALE * VALUE) // UNIT
+        people, coins = _numbered(sums), Bernoulli(Rational(self._rate()))
+        sizes = [outline.width, *self._hidden(), len(outline.classes)]
+        shapes = [(below + 1, above) for below, above in pairwise(sizes)]
+        weights = _started(shapes, noise)
+        speed = [np.zeros(shape) for shape in shapes]
+        total = [np.zeros(shape) for shape in shapes]
+        steps, pace, whole = self._steps(), float(self._pace()), float(self._rate()) * count
+        crowd = int(people.max()) + 1 if people.size else 0
+        for step in range(steps):
+            network = IntegerNetwork(on_grid(weights), self._length())
+            lot = coins.draw(crowd, noise.source)[people] if crowd else np.zeros(0, dtype=bool)  # 1: sample people
+            exact = network.clipped_sum(rows[lot], sums.labels[lot])  # 2, 3: gradients of rows, each clipped
+            noisy = noise.add(2, np.concatenate([layer.ravel() for layer in exact]))  # 4: noise on the sum
+            for at, gradient in enumerate(_split(noisy / LENGTH, shapes)):  # 5: step by the noisy size of a lot
+                speed[at] = _MOMENTUM * speed[at] + gradient / whole
+                weights[at] = np.clip(weights[at] - pace * (1 - _MOMENTUM) * speed[at], -8, 8)
+                if 2 * step >= steps:
+                    total[at] += weights[at] / (steps - (steps + 1) // 2)
+        return {"weights": [listed(layer) for layer in total], "centre": list(centre), "radius": ball.radius}
+
+    def _keep(self, state: State, outline: Outline) -> None:
+        self._keep_classes(outline)
+        self.weights_ = [np.array(layer) for layer in state["weights"]]
+        self._ball = Ball(tuple(state["centre"]), int(state["radius"]))
+        delta = self.loss_.delta  # 6: account, by moments as [ACGMMTZ16] did and by the certified distribution
+        moments, certified = accounts(self.event_, delta)
+        self.accounts_ = {"moments": moments, "certified": certified}
+
+    def _scores(self, X: object) -> Floats:  # noqa: N803
+        rows = (self._table(X) - self._outline.middle) * inverse(self._outline.half) * UNIT - np.array(
+            self._ball.centre
+        )
+        lengths = np.maximum(np.sqrt((np.clip(rows, -1e100, 1e100) ** 2).sum(axis=1)), self._ball.radius)
+        values = rows / lengths[:, None] * _SCALE
+        for at, layer in enumerate(self.weights_):
+            values = np.concatenate([values, np.ones((len(values), 1))], axis=1) @ layer
+            values = np.maximum(values, 0.0) if at + 1 < len(self.weights_) else values
+        return np.asarray(values)
+
+    def _hidden(self) -> tuple[int, ...]:
+        if not isinstance(self.hidden, Sequence) or isinstance(self.hidden, str) or len(self.hidden) > 4:
+            raise BadParameter(
+                "hidden is not a list of sizes.", "It names the units of up to four layers.", "Give hidden=(64,), say."
+            )
+        sizes = tuple(integer(size, "hidden", 1) for size in self.hidden)
+        if max(sizes, default=1) >= WIDEST:
+            raise BadParameter("A hidden layer is too wide.", f"It has at most {WIDEST - 1} units.", "Give fewer.")
+        return sizes
+
+    def _rate(self) -> Fraction:
+        rate = decimal_rational(self.rate, "rate")
+        if 0 < rate <= 1:
+            return rate
+        raise BadParameter("rate is not a probability.", "Each person comes into a lot with it.", "Give rate='0.1'.")
+
+    def _steps(self) -> int:
+        steps = integer(self.steps, "steps", 1)
+        if steps <= 1_000_000:
+            return steps
+        raise BadParameter("steps is more than 1,000,000.", "Each step costs noise and time.", "Give fewer.")
+
+    def _length(self) -> int:
+        clip = decimal_rational(self.clip, "clip")
+        if Fraction(1, 1000) <= clip <= 256:
+            return int(clip * LENGTH)
+        raise BadParameter(
+            "clip is not between 0.001 and 256.", "It is the length of one row's gradient.", "Give clip=1, say."
+        )
+
+    def _pace(self) -> Fraction:
+        pace = decimal_rational(self.learning_rate, "learning_rate")
+        if 0 < pace <= 1000:
+            return pace
+        raise BadParameter("learning_rate is not between 0 and 1000.", "It scales a step.", "Give 0.5, say.")
+
+
+@lru_cache(maxsize=64)
+def sampled(stages: tuple[Stage, ...], rate: Fraction, epsilon: Fraction, delta: Fraction) -> Calibrated:
+    """Return the noise of the first stages by their shares, and for the lots of the last the least that fits.
+
+    The certified upper bound of the whole event is at most epsilon, and nearly all of it is used.
+    """
+    relation = Neighbours.ADD_REMOVE
+    variance = gaussian_sigma_squared(epsilon, delta, 1)
+    *first, last = stages
+    found = [
+        Gaussian(
+            stage.sensitivity_squared, Fraction(ceil(stage.sensitivity_squared * variance / stage.share)), relation
+        )
+        for stage in first
+    ]
+
+    def at(scale: float) -> Calibrated:
+        noise = Gaussian(last.sensitivity_squared, Fraction(ceil(last.sensitivity_squared * Fraction(scale))), relation)
+        lots = Repeated(PoissonSampled(rate, noise.event), last.times)
+        return Calibrated((*found, noise), Composed((*(one.event for one in found), lots)))
+
+    # without lots so much noise would do; epsilon is nearly proportional to one over the deviation
+    scale, low, high = float(last.times * variance / last.share), 0.0, inf
+    while True:
+        tried = at(scale)
+        upper = pld.bounds(tried.event, delta)[1]
+        if _ENOUGH * epsilon <= Fraction(upper) <= epsilon:
+            return tried
+        low, high = (scale, high) if upper > epsilon else (low, scale)
+        nearer = scale * (upper / float(epsilon) / _AIM) ** 2
+        scale = nearer if low < nearer < high else (low + high) / 2 if high < inf else 2 * low
+
+
+@lru_cache(maxsize=64)
+def accounts(event: Event, delta: Fraction) -> tuple[float, tuple[float, float]]:
+    """Return epsilon by moments and between certified bounds."""
+    return rdp.epsilon(event, delta), pld.bounds(event, delta)
+
+
+def _numbered(rows: Rows) -> Any:
+    """Return people as numbers from 0 on: as many coins are tossed as there are people."""
+    return np.unique(rows.people, return_inverse=True)[1] if len(rows.people) else np.zeros(0, dtype=np.int64)
+
+
+def _started(shapes: list[tuple[int, int]], noise: StageNoise) -> list[Floats]:
+    """Return weights that know nothing of the data; those of the last layer are 0."""
+    count = sum(prod(shape) for shape in shapes)
+    weights = _split(normals(count, noise.source), shapes)
+    for at, (below, _) in enumerate(shapes):
+        weights[at] *= (2 / (_SCALE**2 if at == 0 else below)) ** 0.5 if at + 1 < len(shapes) else 0.0
+        weights[at][-1] = 0.0
+    return weights
+
+
+def _split(values: Floats, shapes: list[tuple[int, int]]) -> list[Floats]:
+    ends = np.cumsum([prod(shape) for shape in shapes])[:-1]
+    return [part.reshape(shape).copy() for part, shape in zip(np.split(values, ends), shapes, strict=True)]

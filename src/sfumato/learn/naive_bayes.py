@@ -1,0 +1,89 @@
+"""NaiveBayes: for each class a noisy count, mean and variance of every column."""
+
+from math import isqrt
+
+import numpy as np
+
+from sfumato.learn.calibration import Stage
+from sfumato.learn.classifier import Classifier
+from sfumato.learn.first_stage import towards
+from sfumato.learn.model import StageNoise, State, listed, share
+from sfumato.learn.outline import Floats, Outline
+from sfumato.learn.rows import UNIT, Sums
+from sfumato.learn.scaler import moments
+from sfumato.learn.sensitivities import in_box
+
+_LEAST = 1e-3
+"""Of the squared range: no variance is below."""
+
+
+class NaiveBayes(Classifier):
+    """Columns that are normal and independent within each class.
+
+    Theorem: for every class the number of rows, Σx and Σx² of every column, one vector with Gaussian noise, and all
+    that follows from it is (epsilon, delta)-DP.  Proof: proofs/learn_moments.md
+    """
+
+    theta_: Floats
+    var_: Floats
+    class_count_: Floats
+
+    def __init__(
+        self,
+        *,
+        epsilon: object,
+        delta: object,
+        bounds: object = None,
+        classes: object = None,
+        neighbours: object = "add-remove",
+        rows_per_person: object = 1,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.neighbours = neighbours
+        self.rows_per_person = rows_per_person
+
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+        return (Stage(share("1"), in_box(outline, _weight(outline), squares=True)),)
+
+    def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
+        exact = sums.boxed()
+        exact[:, 0] *= _weight(outline)
+        noisy = noise.add(0, exact)
+        counts = np.maximum(noisy[:, 0] / _weight(outline), 1.0)
+        sums_of, squares_of = noisy[:, 1 : 1 + outline.width], noisy[:, 1 + outline.width :]
+        # few rows of a class say little: they are drawn to what is true of all classes
+        variance = (noise.deviation(0) / UNIT / counts) ** 2
+        both = np.concatenate([sums_of, squares_of], axis=1) / (counts[:, None] * UNIT)
+        grand = (both * counts[:, None]).sum(axis=0) / counts.sum()
+        drawn = towards(both, grand, variance) * UNIT * counts[:, None]
+        found = [
+            moments(count, line[: outline.width], line[outline.width :], _LEAST)
+            for count, line in zip(counts, drawn, strict=True)
+        ]
+        return {
+            "counts": listed(counts),
+            "theta": listed(np.array([outline.middle + outline.half * mean for mean, _ in found])),
+            "var": listed(
+                np.array([np.maximum(spread * outline.half**2, np.finfo(float).tiny) for _, spread in found])
+            ),
+        }
+
+    def _keep(self, state: State, outline: Outline) -> None:
+        self._keep_classes(outline)
+        self.class_count_ = np.array(state["counts"])
+        self.theta_ = np.array(state["theta"])
+        self.var_ = np.array(state["var"])
+
+    def _scores(self, X: object) -> Floats:  # noqa: N803
+        rows = np.clip(self._table(X), self._outline.low, self._outline.high)
+        apart = (rows[:, None, :] - self.theta_[None]) ** 2 / self.var_[None]
+        prior = np.log(self.class_count_ / self.class_count_.sum())
+        return np.asarray(prior - 0.5 * (apart + np.log(self.var_)[None]).sum(axis=2))
+
+
+def _weight(outline: Outline) -> int:
+    """What a row adds to the count of its class: as much as its columns together."""
+    return UNIT * isqrt(outline.width)

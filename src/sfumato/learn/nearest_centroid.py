@@ -1,0 +1,77 @@
+"""NearestCentroid: a noisy mean for each class; good where there are few rows."""
+
+import numpy as np
+
+from sfumato.learn.calibration import Stage
+from sfumato.learn.classifier import Classifier
+from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
+from sfumato.learn.model import StageNoise, State, listed, share
+from sfumato.learn.outline import Floats, Outline, inverse
+from sfumato.learn.rows import UNIT, Ball, Sums
+from sfumato.learn.sensitivities import in_ball
+
+_WEIGHT = UNIT // 2
+
+
+class NearestCentroid(Classifier):
+    """The class whose centre is nearest, in halves of the columns' ranges.
+
+    Theorem: for every class the number of rows and Σx of rows shrunk to a released radius, one vector with Gaussian
+    noise, and all that follows from it is (epsilon, delta)-DP.  Proof: proofs/learn_moments.md
+    """
+
+    centroids_: Floats
+    class_count_: Floats
+
+    def __init__(
+        self,
+        *,
+        epsilon: object,
+        delta: object,
+        bounds: object = None,
+        classes: object = None,
+        neighbours: object = "add-remove",
+        rows_per_person: object = 1,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.neighbours = neighbours
+        self.rows_per_person = rows_per_person
+
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+        return (
+            centre_stage(outline, share("0.1")),
+            radius_stage(outline, share("0.05")),
+            Stage(share("0.85"), in_ball(outline, _WEIGHT, len(outline.classes))),
+        )
+
+    def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
+        centre, _ = measure_centre(sums, outline, noise, 0)
+        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
+        exact = sums.shrunk(ball)
+        exact[:, 0] *= _WEIGHT
+        noisy = noise.add(2, exact)
+        counts = np.maximum(noisy[:, 0] / _WEIGHT, 1.0)
+        means = noisy[:, 1:] / counts[:, None] / UNIT
+        grand = (means * counts[:, None]).sum(axis=0) / counts.sum()
+        shrunk = towards(means, grand, (noise.deviation(2) / UNIT / counts) ** 2)
+        places = (np.array(centre) + shrunk * ball.radius) / UNIT
+        return {
+            "centroids": listed(outline.middle + outline.half * np.clip(places, -1, 1)),
+            "counts": listed(counts),
+            "spread": (ball.radius / UNIT) ** 2 / outline.width,
+        }
+
+    def _keep(self, state: State, outline: Outline) -> None:
+        self._keep_classes(outline)
+        self.centroids_ = np.array(state["centroids"])
+        self.class_count_ = np.array(state["counts"])
+        self._spread = float(state["spread"])
+
+    def _scores(self, X: object) -> Floats:  # noqa: N803
+        scale = inverse(self._outline.half)
+        rows = (self._table(X) - self._outline.middle) * scale
+        centroids = (self.centroids_ - self._outline.middle) * scale
+        return np.asarray((rows @ centroids.T - (centroids**2).sum(axis=1) / 2) / self._spread)

@@ -1,0 +1,16 @@
+"""Normal numbers for what is computed after a release: redrawn noise, starting weights. They protect nobody."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.learn.outline import Floats
+from sfumato.randomness.discrete_gaussian import DiscreteGaussian
+from sfumato.randomness.source import Source
+
+_FINE = 1 << 20
+
+
+def normals(count: int, source: Source) -> Floats:
+    """Return so many standard normal numbers, on a grid of 2^-20."""
+    return np.asarray(DiscreteGaussian(Fraction(_FINE**2)).draw(count, source)).astype(np.float64) / _FINE

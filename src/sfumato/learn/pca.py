@@ -1,0 +1,91 @@
+"""PCA: the directions in which rows differ most, from a noisy matrix of products."""
+
+import numpy as np
+
+from sfumato.errors import BadParameter
+from sfumato.exact import integer
+from sfumato.learn.calibration import Stage
+from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
+from sfumato.learn.model import Model, StageNoise, State, listed, share
+from sfumato.learn.outline import Floats, Outline
+from sfumato.learn.rows import UNIT, Ball, Sums
+from sfumato.learn.sensitivities import of_products
+
+
+class PCA(Model):
+    """Eigenvectors of Σ(x-c)(x-c)', the rows shrunk to a released radius around a released centre.
+
+    Theorem: every entry (i, j) and (j, i) with a noise of its own, their mean, and all that follows from it is
+    (epsilon, delta)-DP.  Proof: proofs/learn_linear.md
+    """
+
+    components_: Floats
+    mean_: Floats
+    explained_variance_: Floats
+
+    def __init__(
+        self,
+        n_components: object,
+        *,
+        epsilon: object,
+        delta: object,
+        bounds: object = None,
+        neighbours: object = "add-remove",
+        rows_per_person: object = 1,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.neighbours = neighbours
+        self.rows_per_person = rows_per_person
+
+    def _parameters(self) -> dict[str, object]:
+        return {"n_components": integer(self.n_components, "n_components", 1)}
+
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+        if integer(self.n_components, "n_components", 1) > outline.width:
+            raise BadParameter(
+                f"n_components = {self.n_components} is more than there are columns.",
+                f"There are {outline.width}.",
+                "Give fewer components.",
+            )
+        return (
+            centre_stage(outline, share("0.1")),
+            radius_stage(outline, share("0.1")),
+            Stage(share("0.8"), of_products(outline, 0)),
+        )
+
+    def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
+        centre, count = measure_centre(sums, outline, noise, 0)
+        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
+        noisy = noise.add(2, sums.products(ball, 0)[:-1, :-1])
+        half = outline.half
+        # from shrunk rows back to the units of the columns
+        scaled = (noisy + noisy.T) / 2 * (ball.radius / UNIT / UNIT) ** 2 / count
+        values, vectors = np.linalg.eigh(scaled * half[:, None] * half[None, :])
+        kept = int(integer(self.n_components, "n_components", 1))
+        components = vectors[:, ::-1][:, :kept].T
+        signs = np.sign(components[np.arange(kept), np.abs(components).argmax(axis=1)])
+        return {
+            "components": listed(components * signs[:, None]),
+            "mean": listed(outline.middle + half * np.array(centre) / UNIT),
+            "variance": listed(np.maximum(values[::-1][:kept], 0.0)),
+        }
+
+    def _keep(self, state: State, outline: Outline) -> None:
+        self.components_ = np.array(state["components"])
+        self.mean_ = np.array(state["mean"])
+        self.explained_variance_ = np.array(state["variance"])
+
+    def transform(self, X: object) -> Floats:  # noqa: N803
+        """Return the rows along the components; free."""
+        return np.asarray((self._table(X) - self.mean_) @ self.components_.T)
+
+    def inverse_transform(self, X: object) -> Floats:  # noqa: N803
+        """Return rows that have only these components; free."""
+        return np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
+
+    def fit_transform(self, X: object, y: object = None, groups: object = None) -> Floats:  # noqa: N803
+        """Fit arrays and return them transformed. What is returned of these rows is yours, and not private."""
+        return self.fit(X, None, groups).transform(X)

@@ -1,0 +1,86 @@
+"""StandardScaler: mean and deviation of each column, from one noisy vector."""
+
+from math import isqrt
+
+import numpy as np
+
+from sfumato.learn.calibration import Stage
+from sfumato.learn.model import Model, StageNoise, State, listed, share
+from sfumato.learn.outline import Floats, Outline
+from sfumato.learn.rows import UNIT, Sums
+from sfumato.learn.sensitivities import in_box
+
+_LEAST = 1e-6
+"""Of the squared range: no variance is below."""
+
+
+class StandardScaler(Model):
+    """Subtract a noisy mean, divide by a noisy deviation.
+
+    Theorem: the number of rows, Σx and Σx² of every column, one vector with Gaussian noise, and all that follows from
+    it is (epsilon, delta)-DP.  Proof: proofs/learn_moments.md
+    """
+
+    mean_: Floats
+    var_: Floats
+    scale_: Floats
+
+    def __init__(
+        self,
+        *,
+        epsilon: object,
+        delta: object,
+        bounds: object = None,
+        neighbours: object = "add-remove",
+        rows_per_person: object = 1,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.neighbours = neighbours
+        self.rows_per_person = rows_per_person
+
+    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+        return (Stage(share("1"), in_box(outline, _weight(outline), squares=True)),)
+
+    def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
+        exact = sums.boxed()[0]
+        exact[0] *= _weight(outline)
+        noisy = noise.add(0, exact)
+        mean, variance = moments(
+            noisy[0] / _weight(outline), noisy[1 : 1 + outline.width], noisy[1 + outline.width :], _LEAST
+        )
+        return {
+            "mean": listed(outline.middle + outline.half * mean),
+            "var": listed(np.maximum(variance * outline.half**2, np.finfo(float).tiny)),
+        }
+
+    def _keep(self, state: State, outline: Outline) -> None:
+        self.mean_ = np.array(state["mean"])
+        self.var_ = np.array(state["var"])
+        self.scale_ = np.sqrt(self.var_)
+
+    def transform(self, X: object) -> Floats:  # noqa: N803
+        """Return the rows in deviations from the mean; free."""
+        return np.asarray((self._table(X) - self.mean_) / self.scale_)
+
+    def inverse_transform(self, X: object) -> Floats:  # noqa: N803
+        """Return transformed rows in their own units; free."""
+        return np.asarray(np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_)
+
+    def fit_transform(self, X: object, y: object = None, groups: object = None) -> Floats:  # noqa: N803
+        """Fit arrays and return them transformed. What is returned of these rows is yours, and not private."""
+        return self.fit(X, None, groups).transform(X)
+
+
+def _weight(outline: Outline) -> int:
+    """What a row adds to the count: as much as its columns together, so that the count is as sure as a mean."""
+    return UNIT * isqrt(outline.width)
+
+
+def moments(count: float, total: Floats, squares: Floats, least: float) -> tuple[Floats, Floats]:
+    """Return mean and variance in halves of the range, from noisy sums: inside what the bounds allow."""
+    rows = max(count, 1.0)
+    mean = np.clip(total / (rows * UNIT), -1, 1)
+    variance = squares / (rows * UNIT) - mean**2
+    return mean, np.clip(variance, 4 * least, 1.0)

@@ -1,0 +1,173 @@
+"""The same exact sums as statements: the engine that holds the rows adds them up, and no row leaves it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
+
+import numpy as np
+
+from sfumato.analysis import intervals
+from sfumato.analysis.flow import Flow, Item, Show
+from sfumato.analysis.lower_logic import chosen, compared
+from sfumato.analysis.numbers import added, brought, clipped, constant, multiplied, on_integers, shifted
+from sfumato.analysis.private_query import Key
+from sfumato.analysis.scalar import Operator, Scalar, column
+from sfumato.learn.rows import UNIT, Ball, Integers
+from sfumato.measuring import Measurable, Measurer, Totals
+from sfumato.query.types import Type
+
+_OWNER = "owner"
+
+
+class EngineSums:
+    """Sums over the rows of a question: columns are numbers, `target` is a key whose cells are the classes."""
+
+    def __init__(self, asked: Measurable, columns: Sequence[Key], target: Key | None, reading: Measurer | None) -> None:
+        self._asked = asked
+        self._target = target
+        self._reading = reading
+        """None while statements are only tried: then nothing is read, and every sum is 0."""
+        keep = {} if target is None else {"target": target.scalar}
+        named = {f"x{at}": boxed(key.scalar) for at, key in enumerate(columns)}
+        self._width = len(named)
+        self._rows, self._scope = _shown(asked.rows.rows, "boxed", {**named, **keep}, asked.rows.unit)
+
+    def boxed(self) -> Integers:
+        columns = self._columns(self._scope)
+        squares = [_whole_part(multiplied(one, one, Type.INTEGER)) for one in columns]
+        return self._totals(self._rows, self._scope, (None, *columns, *squares))
+
+    def radii(self, centre: Sequence[int], radii: Sequence[int]) -> Integers:
+        flow, scope = self._measured(centre)
+        branches = [
+            (compared(Operator.AT_MOST, scope["n"], _integer(radii[at] ** 2)), _integer(at))
+            for at in range(len(radii) - 1, 0, -1)
+        ]
+        place = chosen(branches, _integer(0), Type.INTEGER)
+        key = Key("radius", place, tuple(range(len(radii))))
+        return self._read(Totals((key,), (None,), flow, scope[_OWNER]))[:, 0]
+
+    def products(self, ball: Ball, constant: int) -> Integers:
+        flow, scope = self._shrunk(ball)
+        columns = [*self._columns(scope), _integer(constant)]
+        pairs = [(i, j) for i in range(len(columns)) for j in range(i + 1)]
+        sums = [_product(columns[i], columns[j]) for i, j in pairs[:-1]]
+        found = self._read(Totals((), (*sums, None), flow, scope[_OWNER]))[0]
+        total = np.zeros((len(columns), len(columns)), dtype=np.int64)
+        for (i, j), value in zip(pairs[:-1], found, strict=False):
+            total[i, j] = total[j, i] = value
+        total[-1, -1] = found[-1] * constant * constant
+        return total
+
+    def shrunk(self, ball: Ball) -> Integers:
+        flow, scope = self._shrunk(ball)
+        return self._totals(flow, scope, (None, *self._columns(scope)))
+
+    def _columns(self, scope: dict[str, Scalar]) -> list[Scalar]:
+        return [scope[f"x{at}"] for at in range(self._width)]
+
+    def _totals(self, flow: Flow, scope: dict[str, Scalar], sums: tuple[Scalar | None, ...]) -> Integers:
+        keys = () if self._target is None else (Key("class", scope["target"], self._target.cells),)
+        return self._read(Totals(keys, sums, flow, scope[_OWNER]))
+
+    def _read(self, statement: Totals) -> Integers:
+        if self._reading is not None:
+            return np.asarray(self._reading.totals(statement)).astype(np.int64)
+        self._asked.check(statement)
+        cells = int(np.prod([len(key.cells or ()) for key in statement.keys]))
+        return np.zeros((cells, len(statement.sums)), dtype=np.int64)
+
+    def _measured(self, centre: Sequence[int]) -> tuple[Flow, dict[str, Scalar]]:
+        """Return the rows moved to a centre, with their squared length."""
+        named = {
+            f"x{at}": shifted(one, int(c))
+            for at, (one, c) in enumerate(zip(self._columns(self._scope), centre, strict=True))
+        }
+        flow, scope = self._next(self._rows, self._scope, "moved", named)
+        squares = [multiplied(one, one, Type.INTEGER) for one in self._columns(scope)]
+        total = reduce(lambda a, b: added(a, b, Type.INTEGER), squares)
+        return self._next(
+            flow, scope, "measured", {f"x{at}": one for at, one in enumerate(self._columns(scope))} | {"n": total}
+        )
+
+    def _shrunk(self, ball: Ball) -> tuple[Flow, dict[str, Scalar]]:
+        """Return the rows as `rows.shrink` has them."""
+        flow, scope = self._measured(ball.centre)
+        root = on_integers(Operator.SQRT, (scope["n"],), Type.INTEGER, intervals.root(1, 1), Fraction(1), extra=(1, 1))
+        if root is None:
+            raise AssertionError("a squared length fits into 128 bits")
+        named = {f"x{at}": one for at, one in enumerate(self._columns(scope))}
+        flow, scope = self._next(flow, scope, "rooted", {**named, "n": scope["n"], "s": shifted(root, -1)})
+        longer = compared(Operator.LESS, _integer(ball.radius), scope["s"])
+        divisor = chosen([(longer, scope["s"])], _integer(ball.radius), Type.INTEGER)
+        enough = compared(Operator.AT_MOST, scope["n"], multiplied(scope["s"], scope["s"], Type.INTEGER))
+        cut = {
+            f"x{at}": chosen([(enough, _cut(one, divisor))], _integer(0), Type.INTEGER)
+            for at, one in enumerate(self._columns(scope))
+        }
+        return self._next(flow, scope, "shrunk", cut)
+
+    def _next(
+        self, flow: Flow, scope: dict[str, Scalar], label: str, named: dict[str, Scalar]
+    ) -> tuple[Flow, dict[str, Scalar]]:
+        keep = {"target": scope["target"]} if "target" in scope else {}
+        return _shown(flow, label, {**named, **keep}, scope[_OWNER])
+
+
+def boxed(scalar: Scalar) -> Scalar:
+    """Return a column in steps brought from its bounds to [-UNIT, UNIT], as `box` does."""
+    if scalar.facts.type is Type.BOOLEAN:
+        scalar = Scalar(Operator.FLAG, (scalar,), replace(_integer(0).facts, nullable=False, low=0, high=1))
+    facts = replace(scalar.facts, type=Type.INTEGER, step=Fraction(1), nullable=False)
+    low, span = facts.low, facts.high - facts.low
+    if not span:
+        return _integer(0)
+    above = shifted(replace(scalar, facts=facts), low)
+    times = Fraction(2 * UNIT, span)
+    if times.denominator == 1:
+        share = _product(above, _integer(times.numerator))
+    else:
+        wider = replace(above, facts=replace(above.facts, step=times))
+        share = brought(Operator.ROUNDED, wider, 0, Type.INTEGER)
+    return clipped(shifted(share, UNIT), -UNIT, UNIT)
+
+
+def box(steps: Integers, low: int, high: int) -> Integers:
+    """Return steps brought from their bounds to [-UNIT, UNIT], rounded half up, as `boxed` does."""
+    span = high - low
+    if not span:
+        return np.zeros(len(steps), dtype=np.int64)
+    wide = (steps - low).astype(object) if span >= 1 << 44 else steps - low
+    return np.asarray((wide * (4 * UNIT) + span) // (2 * span) - UNIT).astype(np.int64)
+
+
+def _integer(value: int) -> Scalar:
+    return constant(value, Type.INTEGER)
+
+
+def _whole_part(scalar: Scalar) -> Scalar:
+    """Return ⌊x / UNIT⌋ of what is not negative."""
+    share = replace(scalar, facts=replace(scalar.facts, step=Fraction(1, UNIT)))
+    return brought(Operator.TRUNCATED, share, 0, Type.INTEGER)
+
+
+def _product(first: Scalar, second: Scalar) -> Scalar:
+    exact = on_integers(Operator.MULTIPLY, (first, second), Type.INTEGER, intervals.multiply, Fraction(1))
+    if exact is None:
+        raise AssertionError("a product of columns fits into 128 bits")
+    return exact
+
+
+def _cut(scalar: Scalar, divisor: Scalar) -> Scalar:
+    law = intervals.divided(intervals.truncate)
+    exact = on_integers(Operator.QUOTIENT, (_product(scalar, _integer(UNIT)), divisor), Type.INTEGER, law, Fraction(1))
+    if exact is None:
+        raise AssertionError("a quotient is not longer than its dividend")
+    return clipped(exact, -UNIT, UNIT)
+
+
+def _shown(flow: Flow, label: str, named: dict[str, Scalar], unit: Scalar) -> tuple[Flow, dict[str, Scalar]]:
+    items = tuple(Item(name, scalar) for name, scalar in {**named, _OWNER: unit}.items())
+    scope = {item.name: column(label, item.name, item.scalar.facts) for item in items}
+    return Show(flow, label, items), scope

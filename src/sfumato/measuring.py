@@ -1,0 +1,313 @@
+"""One way for a workshop to measure through the database: declare, charge, read integers, add noise, keep the release.
+
+A workshop (`learn`, `synthesis`) turns a question that shows rows into something public. It does so in three steps::
+
+    asked = look_at(database, "SELECT age, bmi, cost FROM visits")      # from the text alone, or refused; free
+    declared = Declaration("learn.PCA", {"n_components": 2}, event, loss)  # from parameters and `asked.rows` alone
+    measured = measure(database, asked, declared, release)              # one charge, durable before `release` runs
+
+`release(reading)` runs inside the charge. It reads `reading.totals(...)`, integers in public cells that the engine adds
+up, or `reading.columns(...)`, the integer columns of every row; gives `reading.noisy(...)` what one person moves by no
+more than its mechanism says; and returns JSON that is computed from noisy integers alone. That is stored in the ledger
+and is what `measured.released` holds: the same question, however it is spelt, is free and equal from then on. The event
+must cover all that `release` does, whatever the data: it may choose what to read next by what it has released. What can
+be refused is refused before the charge: try every statement with `asked.check`. Proof: proofs/measuring.md
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.accounting.event import Event, to_json
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.analyse import analyse_rows
+from sfumato.analysis.facts import Kind
+from sfumato.analysis.flow import Flow, Given, Show
+from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuery, PrivateRows
+from sfumato.analysis.scalar import Scalar
+from sfumato.database import Database
+from sfumato.engines.engine import Engine
+from sfumato.errors import BadParameter, QueryTooLarge, UnsupportedSql
+from sfumato.ledger.request import Request
+from sfumato.mechanisms.answers import Answers
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.question import tables_of
+from sfumato.policy.canonical import words_about
+from sfumato.query.canonical import canonical
+from sfumato.query.functions import Aggregation
+from sfumato.query.parse import parse
+from sfumato.randomness.discrete_gaussian import DiscreteGaussian
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.entropy import entropy_bits
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import Metered, Source, declared_gamma
+from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
+from sfumato.sensitivity.norms import Sensitivity
+
+_LABEL = "measured"
+_TRIED = 4096
+"""So many numbers are drawn once more, and thrown away, to tell how many bits such noise takes."""
+
+_FARTHEST = 1 << 62
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """One statement: in every cell of the keys the number of rows (None) or the sum of an INTEGER scalar.
+
+    Every key has its `cells`: absent cells hold 0, other values of a key are dropped. `rows` are those of the question,
+    or a flow of one row for each of some of them, such as a `Show` that computes columns which several sums use.
+    """
+
+    keys: tuple[Key, ...]
+    sums: tuple[Scalar | None, ...]
+    rows: Flow | None = None
+    unit: Scalar | None = None
+    """The owner of a row of that flow; None with the rows of the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """One statement: INTEGER, BOOLEAN or TEXT columns of every row, and an opaque number of its person."""
+
+    columns: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of a statement, secret: integers, one array per column, and whose they are, from 0 on.
+
+    A column with cells holds the number of the cell, others hold steps. The order of the rows means nothing.
+    """
+
+    columns: tuple[Integers, ...]
+    people: Integers
+
+    def __repr__(self) -> str:
+        return f"Table({len(self.columns)} columns)"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurable:
+    """A question whose rows can be measured: everything that is known before the charge."""
+
+    sql: str
+    rows: PrivateRows
+    identity: str = field(repr=False)
+    """What the text means, with the policy's words about its tables."""
+    engine: Engine = field(repr=False, compare=False)
+    """The snapshot that is measured, also if another one takes its place meanwhile."""
+
+    def check(self, statement: Totals | Columns) -> None:
+        """Refuse what the engine could not run. No data is read."""
+        self.prepare(statement)
+
+    def prepare(self, statement: Totals | Columns) -> Any:
+        """Return what the engine will run."""
+        rows, unit = self.rows, self.rows.unit
+        if isinstance(statement, Totals):
+            unit = statement.unit or unit
+            keys, source = statement.keys, statement.rows or rows.rows
+            measured = tuple(_measured(f"m{at}", one, rows) for at, one in enumerate(statement.sums))
+        else:
+            keys, source = (
+                (*(replace(key, cells=None) for key in statement.columns), Key("unit", rows.unit, None)),
+                rows.rows,
+            )
+            measured = (_measured("m0", None, rows),)
+        contribution = Contribution(rows.most, rows.most, bound_rows=False, bound_groups=False)
+        group = Group(_LABEL, source, unit, rows.identity, keys, (), contribution)
+        outcome = Show(Given(_LABEL, (), None), "outcome", ())
+        private = PrivateQuery((group,), outcome, (), rows.neighbours, rows.notes)
+        self.engine.check(private)
+        plan = Plan(private, (GroupPlan(group, None, measured, ()),), _NOTHING, None)
+        return self.engine.prepare(plan)
+
+
+_NOTHING = PrivacyLoss(Fraction(0))
+
+
+def _measured(name: str, argument: Scalar | None, rows: PrivateRows) -> Measured:
+    """Return one column of a statement. Its noise is not the plan's affair: `Measurer.noisy` adds it."""
+    aggregation = Aggregation.COUNT if argument is None else Aggregation.SUM
+    reach = 1 if argument is None else max(1, abs(argument.facts.low), abs(argument.facts.high))
+    moved = 2 * rows.most * reach
+    mechanism = Gaussian(moved**2, Fraction(moved**2), rows.neighbours)
+    sensitivity = Sensitivity(moved, moved**2, moved, rows.neighbours)
+    return Measured(name, aggregation, argument, False, None, sensitivity, mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What is about to be measured, decided before any data is read."""
+
+    workshop: str
+    """What measures, as `history` shows it before the question: "learn.PCA"."""
+    parameters: object
+    """JSON of all parameters that change what is released: they belong to the question."""
+    event: Event
+    loss: PrivacyLoss
+
+
+@dataclass(frozen=True, slots=True)
+class PublicResult:
+    """What a workshop measured: JSON that is public, and its receipt."""
+
+    released: Any
+    receipt: Receipt
+
+
+class Measurer:
+    """The integers behind a charge. Nothing it returns leaves `release` but what went through `noisy`."""
+
+    def __init__(self, asked: Measurable, source: Source) -> None:
+        self._asked = asked
+        self._drawn: list[tuple[Gaussian | Laplace, int]] = []
+        self.source = source
+
+    def totals(self, statement: Totals) -> Answers:
+        """Return the exact integers, secret: a row per cell (the keys' product, in their order), a column per sum."""
+        (found,) = self._asked.engine.run(self._asked.prepare(statement)).groups
+        columns = [np.asarray(found.columns[f"m{at}"]) for at in range(len(statement.sums))]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(found.keys), 0), dtype=np.int64)
+
+    def columns(self, statement: Columns) -> Table:
+        """Return the columns of every row, secret."""
+        (found,) = self._asked.engine.run(self._asked.prepare(statement)).groups
+        times = np.asarray(found.columns["m0"]).astype(np.int64)
+        parts = list(zip(*found.keys, strict=True)) or [()] * (len(statement.columns) + 1)
+        columns = [_integers(part, key) for part, key in zip(parts[:-1], statement.columns, strict=True)]
+        people: dict[object, int] = {}
+        numbers = np.array([people.setdefault(one, len(people)) for one in parts[-1]], dtype=np.int64)
+        for column, key in zip(columns, statement.columns, strict=True):
+            if key.cells is not None:
+                times = np.where(column < 0, 0, times)  # in none of the cells: absent
+        return Table(tuple(np.repeat(column, times) for column in columns), np.repeat(numbers, times))
+
+    def noisy(self, values: object, mechanism: Gaussian | Laplace) -> Answers:
+        """Return integers with fresh noise on each. How many there are must be public."""
+        noisy = mechanism.release(values, self.source)
+        self._drawn.append((mechanism, noisy.size))
+        return noisy
+
+    def bits(self) -> tuple[int, int]:
+        """Return about how many bits noise of this shape reads, and how many it needs: a fact of its shape alone."""
+        laws: dict[Gaussian | Laplace, int] = {}
+        for mechanism, count in self._drawn:
+            laws[mechanism] = laws.get(mechanism, 0) + count
+        read = needed = 0.0
+        for mechanism, count in laws.items():
+            metered, tried = Metered(self.source), min(count, _TRIED)
+            mechanism.release(np.zeros(tried, dtype=np.int64), metered)
+            law = (
+                DiscreteLaplace(mechanism.scale)
+                if isinstance(mechanism, Laplace)
+                else DiscreteGaussian(mechanism.sigma_squared)
+            )
+            read += metered.bits * count / max(tried, 1)
+            needed += count * entropy_bits(law)
+        return ceil(read), ceil(needed)
+
+
+def _integers(values: Sequence[Any], key: Key) -> Integers:
+    if key.cells is None:
+        facts = key.scalar.facts
+        return np.clip(np.array(values, dtype=np.int64), facts.low, facts.high)  # whatever is stored
+    places = {cell: place for place, cell in enumerate(key.cells)}
+    return np.array([places.get(value, -1) for value in values], dtype=np.int64)
+
+
+def look_at(database: object, sql: str) -> Measurable:
+    """Return a question whose rows can be measured, or refuse it: from text, policy and public tables alone."""
+    if not isinstance(database, Database):
+        raise BadParameter(
+            f"{type(database).__name__} cannot be measured.",
+            "Rows are measured through an open database, under its policy.",
+            "Give what sfumato.open returned.",
+        )
+    database._check_open()
+    engine: Engine = database._engine
+    query = parse(sql, engine.catalog)
+    with engine.public.one_question():
+        rows = analyse_rows(query, engine.catalog, engine.public)
+    for key in rows.columns:
+        facts = key.scalar.facts
+        if key.cells is None and not facts.bounded:
+            raise UnsupportedSql(
+                f"The values of `{key.name}` are not declared.",
+                "What can be measured has public values or public bounds.",
+                "Ask the owner to declare `values` or `bounds` (and `step`) for it, or leave it out."
+                if facts.kind is not Kind.INTEGER
+                else "Ask the owner to declare `bounds` for it, or narrow it with LEAST and GREATEST.",
+            )
+        if facts.kind is Kind.INTEGER and max(-facts.low, facts.high) >= _FARTHEST:
+            raise QueryTooLarge(
+                f"`{key.name}` could reach 2^62 steps.",
+                "What is measured is computed in 64 bits.",
+                "Narrow it with LEAST and GREATEST.",
+            )
+    # the names of the columns are the workshop's matter
+    meaning = canonical(replace(query, names=tuple(f"c{at}" for at in range(len(query.names)))))
+    words = words_about(database.policy, tables_of(query.relation))
+    return Measurable(sql, rows, json.dumps([meaning, words], separators=(",", ":")), engine)
+
+
+def measure(
+    database: Database, asked: Measurable, declared: Declaration, release: Callable[[Measurer], object]
+) -> PublicResult:
+    """Charge what was declared, run `release` behind the charge, store what it returns; the same again is free.
+
+    Theorem: if `release` is, for the rows of `asked`, what `declared.event` says, then whatever anybody sees of it,
+    status and receipt included, is no more; and the charge is durable before a row is read. Proof: proofs/measuring.md
+    """
+    question = json.dumps(
+        ["measured", declared.workshop, declared.parameters, asked.identity, to_json(declared.event)],
+        separators=(",", ":"),
+        sort_keys=True,
+    )
+    request = Request(
+        account=database.account,
+        question=question,
+        sql=f"{declared.workshop}: {asked.sql}",
+        event=declared.event,
+        loss=declared.loss,
+        policy=database._policy_hash,
+        version=asked.engine.version,
+        receipt=fresh_id(database._source),
+    )
+    with database._ledger.charge(request) as charge:
+        if charge.kept is not None:
+            return _read(charge.kept)
+        reading = Measurer(asked, database._source)
+        released = release(reading)
+        bits, needed = reading.bits()
+        receipt = Receipt(
+            request.receipt,
+            request.policy,
+            request.version,
+            declared.loss,
+            charge.sequence,
+            charge.head,
+            bits,
+            source=database._source.name,
+            gamma=declared_gamma(database._source),
+            needed=needed,
+        )
+        stored = json.dumps({"receipt": receipt_to_json(receipt), "measured": released}, allow_nan=False)
+        charge.settle(stored)
+    return _read(stored)
+
+
+def _read(stored: str) -> PublicResult:
+    data = json.loads(stored)
+    return PublicResult(data["measured"], receipt_from_json(data["receipt"]))
