@@ -10,7 +10,7 @@ from sfumato.server.wire.sqlstates import WireError
 
 MOST_STEPS = 1_500_000
 MOST_CELLS = 4_000_000
-LONGEST_TEXT = 1 << 20
+LONGEST_TEXT = 1 << 16
 
 Row = tuple[Any, ...]
 
