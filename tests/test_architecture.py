@@ -20,6 +20,7 @@ PATH = (
     "engines",
     "ledger",
     "release",
+    "dataset",
     "database",
     "measuring",
 )
@@ -224,6 +225,23 @@ def mathematics_knows_no_database(package: Path) -> list[str]:
     ]
 
 
+def statements_know_no_engine(package: Path) -> list[str]:
+    """What is SQL for every engine, and what the path needs of one, imports no driver and no engine's own folder."""
+    shared = ("engines/sql/", "engines/engine.py", "engines/opening.py", "engines/catalog_of.py", "database.py")
+    return [
+        f"{_module(path, package)}:{node.lineno} imports {name}"
+        for path in _files(package)
+        if path.relative_to(package).as_posix().startswith(shared)
+        for node, name in _imported(_tree(path))
+        if name.split(".")[0] in _DRIVERS
+        or (name.split(".")[:2] == ["sfumato", "engines"] and name.split(".")[2] in _OWN)
+    ]
+
+
+_DRIVERS = {"duckdb", "psycopg", "pyspark"}
+_OWN = {"duckdb", "postgres", "spark"}
+
+
 def noise_has_one_source(package: Path) -> list[str]:
     """No generator but the one of randomness/source.py: a seed somewhere is noise that somebody can subtract."""
     broken = []
@@ -260,6 +278,7 @@ LAWS: tuple[Law, ...] = (
     names_say_what_they_hold,
     files_stay_short,
     mathematics_knows_no_database,
+    statements_know_no_engine,
     noise_has_one_source,
 )
 
@@ -297,6 +316,8 @@ PLANTED: tuple[tuple[Law, dict[str, str]], ...] = (
     (names_say_what_they_hold, {"core/noise.py": ""}),
     (files_stay_short, {"exact.py": "\n" * (LONGEST + 1)}),
     (mathematics_knows_no_database, {"accounting/stored.py": "import sqlite3\n"}),
+    (statements_know_no_engine, {"database.py": "from sfumato.engines.duckdb.engine import DuckDB\n"}),
+    (statements_know_no_engine, {"engines/sql/flow.py": "import psycopg\n"}),
     (noise_has_one_source, {"release/a.py": "import random\n"}),
     (noise_has_one_source, {"release/a.py": "import numpy as np\n\nNOISE = np.random.default_rng()\n"}),
     (noise_has_one_source, {"release/a.py": "from numpy.random import default_rng\n"}),

@@ -244,7 +244,7 @@ def test_at_a_terminal_an_answer_has_bars_colours_and_phases(tmp_path: Path) -> 
 def test_at_a_terminal_init_asks_what_it_cannot_know(policy: str, tmp_path: Path) -> None:
     written = tmp_path / "mine.toml"
     data = Path(policy).parent / "data" / "patients.parquet"
-    answers = ["patient_id", "1", "1900:2030", "female,male", "", "3", "1e-6"]
+    answers = ["patient_id", "1900:2030", "female,male", "", "3", "1e-6"]
     status, screen = _at_a_terminal(
         "init", str(data), "-o", str(written), typed="".join(f"{line}\n" for line in answers)
     )
@@ -418,10 +418,7 @@ def test_five_commands_lead_from_a_parquet_file_to_the_first_private_answer(poli
 def test_what_is_not_known_is_left_to_be_filled_in_and_nothing_is_overwritten(policy: str, tmp_path: Path) -> None:
     data, written = str(Path(policy).parent / "data"), tmp_path / "mine.toml"
     shown = _answered("init", data, "--unit", "patient_id", "--public", "departments", "-o", str(written))
-    assert (
-        "Still to fill in: tables.patients.rows_per_unit, tables.visits.rows_per_unit, budget.epsilon, budget.delta."
-        in shown
-    )
+    assert "Still to fill in: tables.visits.rows_per_unit, budget.epsilon, budget.delta." in shown
     assert _refused("check", str(written)).startswith("Refused (bad_policy): ")
     before = written.read_bytes()
     assert "is never overwritten" in _refused("init", data, "--unit", "patient_id", "-o", str(written))
@@ -436,3 +433,19 @@ def test_looking_says_that_it_is_not_private(policy: str, tmp_path: Path) -> Non
     assert shown.exit_code == 0
     assert "That is not private" in shown.stderr
     assert _invoke("check", str(written)).exit_code == 0
+
+
+def _completed(words: list[str], start: str) -> list[str]:
+    """Return what a shell would offer next."""
+    from click.shell_completion import ShellComplete
+
+    shell = ShellComplete(main, {}, "sfumato", "_SFUMATO_COMPLETE")
+    return [item.value for item in shell.get_completions(words, start)]
+
+
+def test_a_shell_completes_analysts_and_attacks(tmp_path: Path) -> None:
+    policy = str(fresh_clinic(tmp_path))
+    assert _completed(["ask", policy, "SELECT 1", "--analyst"], "re") == ["research"]
+    assert _completed(["budget", policy, "--analyst"], "x") == []
+    assert _completed(["sql", str(tmp_path / "none.toml"), "--analyst"], "") == []
+    assert "reconstruction" in _completed(["attack"], "rec")

@@ -9,6 +9,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,14 +68,20 @@ def _sources(root: Path) -> list[Path]:
 
 
 def python_blocks_run(root: Path) -> list[str]:
-    """Run the blocks of a page one after another, in one namespace: prompts are doctests, the rest is a script."""
+    """Run the blocks of a page in turn, in one namespace and one folder: prompts are doctests, the rest is a script.
+
+    A policy that begins with a comment `# NAME.toml` is a file of that folder.
+    """
     broken = []
     for page in _pages(root):
         names: dict[str, object] = {"__name__": "__main__"}
-        for block in _blocks(page):
-            if block.language == "python":
-                found = _doctest(block, names, page) if ">>> " in block.text else _script(block, names, page)
-                broken += [f"{page.relative_to(root)}:{block.line} {found}"] if found else []
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            for block in _blocks(page):
+                if block.language == "toml" and (named := re.match(r"# (\w+\.toml)\n", block.text)):
+                    Path(named[1]).write_text(block.text, encoding="utf-8")
+                elif block.language == "python":
+                    found = _doctest(block, names, page) if ">>> " in block.text else _script(block, names, page)
+                    broken += [f"{page.relative_to(root)}:{block.line} {found}"] if found else []
     return broken
 
 
@@ -93,7 +100,25 @@ def _script(block: Block, names: dict[str, object], page: Path) -> str:
             exec(compile(block.text, str(page), "exec"), names)  # noqa: S102  (our own pages)
     except Exception as error:
         return f"raised {type(error).__name__}: {error}"
-    return "" if block.shown is None else _difference(block.shown, said.getvalue())
+    return "" if block.shown is None else _difference(block.shown, _with_shown_noise(said.getvalue(), block.shown))
+
+
+_NOISY = re.compile(r"(-?[\d,]+) ± ([\d,]+)")
+
+
+def _with_shown_noise(said: str, shown: str) -> str:
+    """Put the noisy numbers that a page shows in place of those that were drawn, where the margins are the same.
+
+    They may be 6 margins apart: for Laplace noise that is 18 scales, and happens once in ten million numbers.
+    """
+    pairs = zip(_NOISY.findall(said), _NOISY.findall(shown), strict=False)
+    near = iter([_near(drawn, printed) for drawn, printed in pairs])
+    return _NOISY.sub(lambda found: next(near, None) or found[0], said)
+
+
+def _near(drawn: tuple[str, str], printed: tuple[str, str]) -> str:
+    (drew, margin), (value, same) = ([int(number.replace(",", "")) for number in pair] for pair in (drawn, printed))
+    return f"{printed[0]} ± {printed[1]}" if margin == same and abs(drew - value) <= 6 * margin else ""
 
 
 def commands_run(root: Path) -> list[str]:
@@ -270,6 +295,8 @@ PLANTED: tuple[tuple[Law, str, str], ...] = (
     (python_blocks_run, "README.md", "```python\nraise ValueError\n```\n"),
     (python_blocks_run, "README.md", "```python\nprint(1)\n```\n\n```text\n2\n```\n"),
     (python_blocks_run, "docs/deep/a.md", "```python\n>>> 1 + 1\n3\n```\n"),
+    (python_blocks_run, "README.md", "```python\nprint('100 ± 3')\n```\n\n```text\n101 ± 4\n```\n"),
+    (python_blocks_run, "README.md", "```python\nprint('100 ± 3')\n```\n\n```text\n130 ± 3\n```\n"),
     (commands_run, "README.md", "```console\n$ sfumato paint\nUsage: nothing\n```\n"),
     (commands_run, "README.md", "```sh\n$ make coffee\n```\n"),
     (commands_run, "README.md", "```console\n$ rm -rf nothing\n```\n"),

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from sfumato.cli import main
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGES = ("tutorial_owner.md", "tutorial_analyst.md")
+PAGES = ("tutorial_owner.md", "tutorial_analyst.md", "tutorial_schema.md")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -5,6 +5,7 @@ The law runs on the source and on planted violations of it. What it allows twice
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "sfumato"
 
 CLASSES = {
+    "Answer": "of a store that sees no plaintext, and of a synthetic table (public in sfumato.synthesis)",
     "Budget": "what a policy grants, and what the ledger says of it",
     "Catalog": "what a query needs of the tables (a Protocol), and what analysis knows of them",
     "Column": "of a table: as a policy declares it, and as a query names it",
@@ -20,6 +22,7 @@ CLASSES = {
     "Key": "a term of two fields: of a group, and of a cipher (public in sfumato.sealed)",
     "Kind": "how a value is kept: by an engine, and by a source",
     "Plan": "what will be done at which price: of a question, and of a search by prefixes (public in sfumato.local)",
+    "Range": "of stored integers, and of a column's public domain (public in sfumato.synthesis)",
     "Table": "as a policy declares it, as a query needs it (a Protocol), and as analysis knows it",
 }
 FUNCTIONS = {
@@ -29,18 +32,27 @@ FUNCTIONS = {
     "epsilon": "of an event, by each accountant",
     "main": "what `python -m` runs",
     "modulo": "of scalars, and of the intervals that they lie in",
-    "storage": "the SQL type that holds it: a column, and an aggregate",
     "run": "one attack or audit each: the same is asked of every one",
 }
 
 
-def _named(package: Path, kinds: tuple[type[ast.AST], ...]) -> dict[str, set[Path]]:
-    """Return where each public class or function is defined, at the top of its file."""
+@cache
+def _definitions(package: Path) -> list[tuple[type, str, Path]]:
+    """Return the public classes and functions at the top of every file."""
+    return [
+        (type(node), node.name, path.relative_to(package))
+        for path in sorted(package.rglob("*.py"))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
+    ]
+
+
+def _named(package: Path, kind: type) -> dict[str, set[Path]]:
+    """Return where each public class or function is defined."""
     found: dict[str, set[Path]] = defaultdict(set)
-    for path in sorted(package.rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and isinstance(node, kinds) and node.name[0] != "_":
-                found[node.name].add(path.relative_to(package))
+    for its_kind, name, path in _definitions(package):
+        if its_kind is kind:
+            found[name].add(path)
     return found
 
 
@@ -48,7 +60,7 @@ def classes_with_two_meanings(package: Path) -> list[str]:
     """Find public classes of one name anywhere in the house."""
     return [
         f"{name}: {', '.join(map(str, sorted(paths)))}"
-        for name, paths in _named(package, (ast.ClassDef,)).items()
+        for name, paths in _named(package, ast.ClassDef).items()
         if len(paths) > 1 and name not in CLASSES
     ]
 
@@ -56,7 +68,7 @@ def classes_with_two_meanings(package: Path) -> list[str]:
 def functions_with_two_meanings(package: Path) -> list[str]:
     """Find public functions of one name in two files of one folder."""
     broken = []
-    for name, paths in _named(package, (ast.FunctionDef,)).items():
+    for name, paths in _named(package, ast.FunctionDef).items():
         folders = [path.parent for path in paths if path.parent != Path()]
         twice = {folder for folder in folders if folders.count(folder) > 1}
         if twice and name not in FUNCTIONS:
@@ -73,7 +85,7 @@ def test_a_function_has_one_meaning_in_its_folder() -> None:
 
 
 def test_what_is_allowed_twice_occurs_twice() -> None:
-    classes, functions = _named(PACKAGE, (ast.ClassDef,)), _named(PACKAGE, (ast.FunctionDef,))
+    classes, functions = _named(PACKAGE, ast.ClassDef), _named(PACKAGE, ast.FunctionDef)
     assert [name for name in CLASSES if len(classes[name]) < 2] == []
     assert [name for name in FUNCTIONS if len(functions[name]) < 2] == []
 

@@ -9,14 +9,21 @@ if TYPE_CHECKING:
     from sfumato.database import Database, open
     from sfumato.planning.quote import Quote
     from sfumato.release.release import Release
+    from sfumato.server.client import connect
 
 __version__ = "0.2.0"
-__all__ = ["Database", "Quote", "Refusal", "Release", "__version__", "open"]
+__all__ = ["Database", "Quote", "Refusal", "Release", "__version__", "connect", "open"]
 
 
 def __getattr__(name: str) -> object:
     """Import the database when it is first used: `import sfumato` and the command line's help come at once."""
-    homes = {"Database": "database", "open": "database", "Quote": "planning.quote", "Release": "release.release"}
+    homes = {
+        "Database": "database",
+        "Quote": "planning.quote",
+        "Release": "release.release",
+        "connect": "server.client",
+        "open": "database",
+    }
     if name not in homes:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
     return getattr(import_module(f"sfumato.{homes[name]}"), name)

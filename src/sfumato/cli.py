@@ -12,13 +12,15 @@ from sfumato.verbs.demo import demo
 from sfumato.verbs.init import init
 from sfumato.verbs.owner import check, refresh
 from sfumato.verbs.refusing import Refusing
-from sfumato.verbs.workshops import attack, audit, stream, survey
+from sfumato.verbs.serving import grant, revoke, serve
+from sfumato.verbs.workshops import attack, audit, stream, survey, synthesize
 
 VERBS = (
     *(demo, init, check, refresh),
     *(ask, explain, sql),
     *(budget, history, verify),
-    *(attack, audit, stream, survey),
+    *(grant, revoke, serve),
+    *(attack, audit, stream, survey, synthesize),
     codes,
 )
 

@@ -1,36 +1,55 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
 from typing import Self
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
+from sfumato.analysis.catalog import Catalog
+from sfumato.dataset import SharedDataset
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.engine import Engine, Job, Progress
 from sfumato.engines.opening import has_changed, open_engine, was_paid_for
-from sfumato.errors import BadParameter, BadPolicy, BadSource, EngineFailed, NoSnapshot, UnknownName, shown
-from sfumato.ledger.damage import damaged
-from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
-from sfumato.ledger.opening import check_ledger, open_ledger
+from sfumato.errors import (
+    BadParameter,
+    BadPolicy,
+    BadSource,
+    BudgetExhausted,
+    EngineFailed,
+    NoSnapshot,
+    PolicyChanged,
+    Setting,
+    UnknownName,
+)
+from sfumato.ledger.accounts import Accounts, open_accounts
+from sfumato.ledger.affording import afforded
+from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
+from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import Wish, make_plan, read_wish
 from sfumato.planning.question import question, tables_of
 from sfumato.planning.quote import Quote, make_quote
+from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash, words_about
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.reading import read_policy
+from sfumato.query.outline import Outline, outline
+from sfumato.query.parameters import bind, spelled_out
 from sfumato.query.parse import parse
+from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
-from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
-from sfumato.release.release import Release, exact_release, make_release
+from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
+from sfumato.release.release import Release, as_shown, exact_release, make_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,42 +57,13 @@ class Prepared:
     """A question that could be asked: everything that is known before it is charged."""
 
     sql: str
+    wish: Wish
     plan: Plan
     job: Job
     """What the engine prepared, and runs after the charge."""
     question: str
     engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
-
-
-class _Shared:
-    """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
-
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
-        self.engine = engine
-        self.ledger = ledger
-        self._handles = 0
-        self._lock = Lock()
-
-    def take(self) -> None:
-        """Count one more handle."""
-        with self._lock:
-            self._handles += 1
-
-    def replace(self, engine: Engine) -> None:
-        """Answer from another snapshot from now on; questions that are under way keep theirs."""
-        with self._lock:
-            before, self.engine = self.engine, engine
-        before.retire()
-
-    def leave(self) -> None:
-        """Count one handle less."""
-        with self._lock:
-            self._handles -= 1
-            last = self._handles == 0
-        if last:
-            self.engine.close()
-            self.ledger.close()
 
 
 class Database:
@@ -87,14 +77,16 @@ class Database:
         ledger: Ledger,
         source: Source,
         *,
-        shared: _Shared | None = None,
+        shared: SharedDataset | None = None,
     ) -> None:
         self.policy = policy
         self.account = account
-        self._shared = shared or _Shared(engine, ledger)
+        self._shared = shared or SharedDataset(engine, ledger)
         self._shared.take()
         self._ledger = ledger
         self._source = source
+        self.timing = TIMING
+        """What receipts say of how long answers take: a server that pads them says so."""
         self._policy_hash = policy_hash(policy)
         self._closed = False
 
@@ -112,33 +104,89 @@ class Database:
                 "Open the database without `analyst`.",
             )
         account = account_of(self.policy, name)
-        return Database(self.policy, account, self._engine, self._ledger, self._source, shared=self._shared)
+        handle = Database(self.policy, account, self._engine, self._ledger, self._source, shared=self._shared)
+        handle.timing = self.timing
+        return handle
 
     def ask(
-        self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None, key: str | None = None
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        delta: object = None,
+        key: str | None = None,
+        parameters: object = None,
+        progress: Progress | None = None,
     ) -> Release:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
         `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
-        names this attempt, so that it can be taken up again after a crash without a second charge.
+        names this attempt, so that it can be taken up again after a crash without a second charge. `progress` is told
+        the phases of a long answer. `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict.
         """
-        asked = self._prepare(sql, epsilon, within, delta)
+        tell = progress or _silent
+        tell("plan", "")
+        asked = self._prepare(sql, epsilon, within, delta, parameters)
         if asked.plan.event is None:
             return self._free(asked)
         request = self._request(asked)
-        with self._ledger.charge(request, key) as charge:  # durable before data is read, or Refusal
+        tell("charge", "")
+        with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
                 return self._kept(asked.plan, charge.kept)
+            tell("run", "")
             aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
+            tell("noise", "")
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
             release = make_release(asked.plan, noisy, receipt, evaluate)
-            charge.settle(_stored(receipt, noisy))  # kept: asking again is free
+            charge.settle(_stored(receipt, noisy, asked))  # kept: asking again is free
         return release
 
-    def explain(self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None) -> Quote:
+    def explain(
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        delta: object = None,
+        parameters: object = None,
+    ) -> Quote:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
-        return make_quote(self._prepare(sql, epsilon, within, delta).plan)
+        return make_quote(self._prepare(sql, epsilon, within, delta, parameters).plan)
+
+    def outline(self, sql: str, types: Mapping[str, Type]) -> Outline:
+        """Return the columns and parameters of a question with their types, before it has values or a price."""
+        self._check_open()
+        return outline(sql, self._engine.catalog, types)
+
+    def columns(self) -> dict[str, dict[str, str]]:
+        """Return every table of the policy with its columns and their types, as questions may name them."""
+        self._check_open()
+        tables = self._engine.catalog.tables
+        return {name: dict(tables[name].columns) for name in sorted(tables) if self.policy.table(name) is not None}
+
+    def reopen(self, receipt: str) -> Release:
+        """Return an answer that this account was given before, by the id of its receipt. It is free."""
+        found = next((one for one in self.history() if one.receipt == receipt and one.release is not None), None)
+        if found is None or found.release is None:
+            raise UnknownName(
+                "There is no answer with this receipt.",
+                "Answers are kept for the account that paid for them.",
+                "Look for its id in the history.",
+            )
+        kept = json.loads(found.release)
+        wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
+        asked = self._prepare(found.sql, wish.get("epsilon"), wish.get("within"), wish.get("delta"))
+        same = kept["question"] == _name_of(asked) if "question" in kept else found.policy == self._policy_hash
+        if not same or asked.plan.event != found.event:
+            raise PolicyChanged(
+                "This answer cannot be shown again.",
+                "The policy or a public table that it was made with has changed since.",
+                "Ask the question again; the answer may cost then.",
+            )
+        return self._kept(asked.plan, found.release)
 
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
@@ -168,6 +216,18 @@ class Database:
         self._check_open()
         return self._ledger.history(self.account)
 
+    @property
+    def catalog(self) -> Catalog:
+        """The tables that a question may name."""
+        self._check_open()
+        return self._engine.catalog
+
+    @property
+    def version(self) -> str:
+        """The id of the snapshot that answers: random, and in every receipt."""
+        self._check_open()
+        return self._engine.version
+
     def verify(self) -> Verified:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""
         self._check_open()
@@ -190,18 +250,33 @@ class Database:
     def __repr__(self) -> str:
         return f"Database({self.policy.name!r}{f', analyst={self.account!r}' if self.account else ''})"
 
-    def _prepare(self, sql: str, epsilon: object, within: object, delta: object) -> Prepared:
+    def _prepare(self, sql: str, epsilon: object, within: object, delta: object, parameters: object = None) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""
         self._check_open()
         engine = self._engine
-        query = parse(sql, engine.catalog)  # text -> our own algebra; nothing else goes further
+        bindings = bind(parameters)
+        query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         engine.check(private)
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
         words = words_about(self.policy, tables_of(query.relation))
-        return Prepared(sql, plan, engine.prepare(plan), question(query, plan, words), engine)
+        job, written = engine.prepare(plan), spelled_out(sql, bindings)
+        return Prepared(written, wish, plan, job, question(query, plan, words), engine)
+
+    @contextmanager
+    def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
+        """Charge a question, or refuse with what the rest of the budget would buy of it."""
+        with ExitStack() as stack:
+            try:
+                charge = stack.enter_context(self._ledger.charge(request, key))
+            except BudgetExhausted as refusal:
+                failure = afforded(self._ledger, self.account, asked.plan.private, asked.wish, refusal)
+            else:
+                yield charge
+                return
+        raise failure
 
     def _cap(self) -> PrivacyLoss:
         analyst = self.policy.analyst(self.account) if self.account else None
@@ -222,6 +297,7 @@ class Database:
             policy=self._policy_hash,
             version=asked.engine.version,
             receipt=fresh_id(self._source),
+            shared=self.policy.answers is Sharing.SHARED,
         )
 
     def _receipt(
@@ -241,9 +317,10 @@ class Database:
             sequence,
             head,
             bits,
-            source=self._source.name,
-            gamma=declared_gamma(self._source),
-            needed=needed,
+            self.timing,
+            self._source.name,
+            declared_gamma(self._source),
+            needed,
         )
 
     def _kept(self, plan: Plan, kept: str) -> Release:
@@ -256,8 +333,7 @@ class Database:
         receipt, plan = self._receipt(asked, fresh_id(self._source)), asked.plan
         if plan.groups:
             return make_release(plan, publish(plan, asked.engine.run(asked.job), self._source), receipt, evaluate)
-        facts = [item.scalar.facts for item in plan.private.outcome.items]
-        columns = asked.engine.exact(plan.private.outcome)
+        facts, columns = as_shown(plan.private, asked.engine.exact(plan.private.outcome))
         return exact_release(plan.private.names, facts, columns, receipt, plan.private.notes)
 
     def _require_owner(self, what: str) -> None:
@@ -266,7 +342,7 @@ class Database:
             raise BadParameter(
                 f"An analyst cannot {what}.",
                 "Whether and when the source changes may depend on the people in it, so it is for its owner to see.",
-                "Open the database without `analyst`.",
+                ("Open the database without ", Setting("analyst"), "."),
             )
 
     def _check_open(self) -> None:
@@ -294,7 +370,7 @@ def open(
     account = account_of(read, analyst)
     try:
         return _opened(read, account, progress or _silent, confirm)
-    except (BadSource, EngineFailed):
+    except (BadSource, BudgetExhausted, EngineFailed):
         pass  # whether the data can be read, and why not, is the owner's to see
     raise NoSnapshot()
 
@@ -313,14 +389,7 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             "Its rows are ciphertexts, and there is no source to read.",
             "Open it with sfumato.sealed.database.open_sealed.",
         )
-    place = policy.ledger.path
-    # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
-    if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
-        raise damaged(
-            "Its file is gone, and the snapshot of the data that it paid for is still there.",
-            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
-            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
-        )
+    require_ledger(policy, was_paid_for)
     with open_engine(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
         ledger = open_ledger(policy, confirm, taken.ledger)
         try:
@@ -331,21 +400,26 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
     return Database(policy, account, engine, ledger, system_source())
 
 
-def account_of(policy: Policy, analyst: object) -> str:
-    """Return the account of an analyst whom the policy names."""
-    found = policy.analyst(analyst) if isinstance(analyst, str) else None
-    if found is not None:
-        return fold(found.name)
-    known = ", ".join(sorted(other.name for other in policy.analysts)[:12])
-    raise UnknownName(
-        f"There is no analyst {shown(analyst)} in this policy.",
-        "An analyst spends from a budget that the owner wrote under [analysts].",
-        f"There are: {known}." if known else "The policy names none; open it without `analyst`.",
-    )
+def accounts(policy: str | Path | dict[str, object]) -> Accounts:
+    """Open the accounts of a policy, which lie in its ledger: the data may be away, and nothing is recorded."""
+    read = read_policy(policy)
+    if read.sealed is None:
+        require_ledger(read, was_paid_for)
+    return open_accounts(read)
 
 
-def _stored(receipt: Receipt, noisy: Noisy) -> str:
-    return json.dumps({"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy)})
+def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
+    """Return what is kept of an answer; with its wish, the same plan can be made again."""
+    wish = asked.wish
+    within = {name: str(margin) for name, margin in wish.within}
+    epsilon = None if wish.epsilon is None else str(wish.epsilon)
+    wished = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
+    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wished}
+    return json.dumps({**content, "question": _name_of(asked)})
+
+
+def _name_of(asked: Prepared) -> str:
+    return sha256(asked.question.encode()).hexdigest()
 
 
 def _silent(_phase: str, _table: str) -> None:

@@ -5,7 +5,9 @@ written before any data is read, or is the same sentence whatever the data holds
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar
 
@@ -29,14 +31,14 @@ def excerpt(text: str) -> str:
     return f"`{clean}`" if len(clean) <= _LONGEST_EXCERPT else f"`{clean[: _LONGEST_EXCERPT - 1]}…`"
 
 
-def at(position: tuple[int, int], fragment: str = "") -> str:
+def at(position: tuple[int, int] | tuple[int, int, str]) -> str:
     """Return the beginning of a message about a place in a question: its line, its column and what stands there.
 
-    >>> at((1, 8)), at((1, 8), "cost"), at((0, 0))
+    >>> at((1, 8)), at((1, 8, "cost")), at((0, 0))
     ('At 1:8: ', 'At 1:8, `cost`: ', '')
     """
-    line, column = position
-    quoted = f", {excerpt(fragment)}" if fragment else ""
+    line, column, *words = position
+    quoted = "".join(f", {excerpt(fragment)}" for fragment in words if fragment)
     return f"At {line}:{column}{quoted}: " if line else ""
 
 
@@ -57,55 +59,110 @@ def suggestion(word: object, known: Iterable[str]) -> str:
     return "".join(f"Did you mean {name}? " for name in nearest(word, known))
 
 
+class Speaker(StrEnum):
+    """The way in by which somebody asks: each spells what a question is asked with in its own words."""
+
+    PYTHON = "python"
+    COMMAND = "command"
+    PROMPT = "prompt"
+    HTTP = "http"
+    SQL = "sql"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a question is asked with (epsilon, delta, within, analyst), as a remedy names it; without a value, the name.
+
+    >>> [Setting("epsilon", "0.1").spelled(speaker) for speaker in (Speaker.PYTHON, Speaker.COMMAND, Speaker.SQL)]
+    ["epsilon='0.1'", '--epsilon 0.1', "SET sfumato.epsilon = '0.1'"]
+    >>> Setting("within", "n=25").spelled(Speaker.PYTHON), Setting("analyst").spelled(Speaker.COMMAND)
+    ("within={'n': 25}", '--analyst')
+    """
+
+    name: str
+    value: str = ""
+
+    def spelled(self, speaker: Speaker) -> str:
+        """Return it as this speaker writes it."""
+        if not self.value:
+            return f"--{self.name}" if speaker is Speaker.COMMAND else f"`{self.name}`"
+        column, equals, margin = self.value.rpartition("=")
+        match speaker:
+            case Speaker.PYTHON:
+                return f"{self.name}={{{column!r}: {margin}}}" if equals else f"{self.name}={self.value!r}"
+            case Speaker.COMMAND:
+                return f"--{self.name} {self.value}"
+            case Speaker.PROMPT:
+                return f"\\{self.name} {self.value}"
+            case Speaker.HTTP:
+                return f'"{self.name}": {{"{column}": {margin}}}' if equals else f'"{self.name}": "{self.value}"'
+            case Speaker.SQL:
+                return f"SET sfumato.{self.name} = '{self.value}'"
+
+
+Remedy = str | tuple[str | Setting, ...]
+"""What to do next: a sentence, or its pieces where a setting is part of it."""
+
+
 class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the system working)
     """Something sfumato will not do. `code` is stable; the message says what, why and what next."""
 
     code: ClassVar[str] = "refused"
 
-    def __init__(self, what: str, why: str, remedy: str) -> None:
+    def __init__(self, what: str, why: str, remedy: Remedy) -> None:
         super().__init__(what, why, remedy)
         self.what = what
         self.why = why
-        self.remedy = remedy
+        self._remedy: Remedy = remedy
+
+    @property
+    def remedy(self) -> str:
+        """What to do next, in Python's words."""
+        return self.advice(Speaker.PYTHON)
+
+    def advice(self, speaker: Speaker) -> str:
+        """Return what to do next in the words of whoever asked."""
+        pieces = (self._remedy,) if isinstance(self._remedy, str) else self._remedy
+        return "".join(piece if isinstance(piece, str) else piece.spelled(speaker) for piece in pieces)
 
     def __str__(self) -> str:
         return f"{self.what} {self.why} {self.remedy}"
 
 
 class BadParameter(Refusal):
-    """A number, name or shape that cannot mean anything here: zero noise, NaN, a float where exactness matters."""
+    """A number, name or shape that is not valid here: zero noise, NaN, a float where an exact number is needed."""
 
     code = "bad_parameter"
 
 
 class BadPolicy(Refusal):
-    """A policy that cannot be read, or that leaves out or contradicts what it must promise. No data was read."""
+    """The policy cannot be read, or something in it is missing or contradictory. No data was read."""
 
     code = "bad_policy"
 
 
 class BadSource(Refusal):
-    """The data does not lie where the policy says, or its columns cannot hold what the policy declares."""
+    """The data is not where the policy says, or its columns do not fit what the policy declares."""
 
     code = "bad_source"
 
 
 class EngineFailed(Refusal):
-    """The engine stopped. What it said is not repeated, because its words may hold a value."""
+    """The database engine failed. Its own message is not shown, because it could contain a data value."""
 
     code = "engine_failed"
 
     def __init__(
         self,
         what: str = "The engine could not finish.",
-        why: str = "What it said is not repeated: it may hold a value.",
-        remedy: str = "Nothing was released. Check that the machine has disk and memory, and try again.",
+        why: str = "Its own message is not shown, because it could contain a data value.",
+        remedy: str = "Nothing was released. Check that the machine has enough disk space and memory, and try again.",
     ) -> None:
         super().__init__(what, why, remedy)
 
 
 class EntropyFailed(Refusal):
-    """The operating system gave no random bits, or bits that no working generator gives. Nothing was released."""
+    """The operating system gave no random bits, or bits that fail the health tests. Nothing was released."""
 
     code = "entropy_failed"
 
@@ -117,26 +174,26 @@ class ImperfectSource(Refusal):
 
 
 class MalformedEvent(Refusal):
-    """A stored event that does not read back as exactly one known event."""
+    """A stored event cannot be read back as exactly one known event."""
 
     code = "malformed_event"
 
 
 class MixedNeighbours(Refusal):
-    """Losses under different neighbour relations were put together; their sum means nothing."""
+    """Losses under different neighbour relations were combined; such a sum is not defined."""
 
     code = "mixed_neighbours"
 
 
 class UnsupportedEvent(Refusal):
-    """An accountant met an event that it has no theorem for. It is never skipped."""
+    """The accountant has no proved bound for this event. Events are never skipped."""
 
     code = "unsupported_event"
 
     def __init__(self, event: object, accountant: str, why: str = "", remedy: str = "") -> None:
         super().__init__(
             f"The {accountant} accountant cannot bound {shown(event, 300)}.",
-            why or "It has no theorem for this event, and an event that is skipped is privacy that is lost.",
+            why or "It has no proved bound for this event, and skipping the event would understate the loss.",
             remedy or "Use another accountant, or describe the release by an event whose loss is known.",
         )
         self.event = event
@@ -147,19 +204,25 @@ class UnsupportedEvent(Refusal):
 
 
 class BudgetExhausted(Refusal):
-    """The event does not fit into what is left of the budget. Nothing was charged."""
+    """The question costs more than is left of the budget. Nothing was charged."""
 
     code = "budget_exhausted"
 
 
+class Busy(Refusal):
+    """More was asked at once than a server does for one account. Nothing was charged."""
+
+    code = "busy"
+
+
 class BadSql(Refusal):
-    """The text is not SQL, or its types do not fit: nothing else could have been meant by it."""
+    """The text is not valid SQL, or its types do not fit."""
 
     code = "bad_sql"
 
 
 class FreeLimit(Refusal):
-    """What costs nothing (public tables, VALUES, quotes) would take too many rows, bytes or seconds."""
+    """A free question (public tables, VALUES, quotes) would take too many rows, bytes or seconds."""
 
     code = "free_limit"
 
@@ -177,19 +240,19 @@ class UnknownName(Refusal):
 
 
 class UnsupportedSql(Refusal):
-    """SQL that other databases may answer and this one does not."""
+    """Valid SQL that sfumato does not support."""
 
     code = "unsupported_sql"
 
 
 class RawRows(Refusal):
-    """The query would show rows of people as they are. Only aggregates get noise."""
+    """The query would show rows of people. Only aggregates are answered."""
 
     code = "raw_rows"
 
 
 class UnboundedSum(Refusal):
-    """A sum or average of values that nothing bounds: one person could move it by any amount."""
+    """A sum or average of values without bounds: one person could change it by any amount."""
 
     code = "unbounded_sum"
 
@@ -201,13 +264,13 @@ class UnitRevealed(Refusal):
 
 
 class UnsafeJoin(Refusal):
-    """A join in which nobody owns a row, or one person meets the rows of another."""
+    """A join whose rows belong to nobody, or combine rows of different people."""
 
     code = "unsafe_join"
 
 
 class KeysNeedDelta(Refusal):
-    """The groups are not declared, and choosing them privately needs a delta that there is not."""
+    """The groups are not declared, and selecting them privately needs a delta above 0."""
 
     code = "keys_need_delta"
 
@@ -219,19 +282,19 @@ class LoosenedPolicy(Refusal):
 
 
 class UnreachableMargin(Refusal):
-    """The margin that was asked for cannot be had: it is no fixed number, or the whole budget does not buy it."""
+    """The margin cannot be reached: it depends on the data, or costs more than the whole budget."""
 
     code = "unreachable_margin"
 
 
 class AnswerLost(Refusal):
-    """A question of this key was charged, and its answer was lost before it was stored. It stays charged."""
+    """A question with this key was charged, and its answer was lost before it was stored. It stays charged."""
 
     code = "answer_lost"
 
 
 class LedgerDamaged(Refusal):
-    """The ledger is not what was written: cut, rewound, edited or unreadable. Nothing was released."""
+    """The ledger was changed from outside: shortened, replaced by an older copy, edited or unreadable."""
 
     code = "ledger_damaged"
 
@@ -243,21 +306,21 @@ class LedgerUnavailable(Refusal):
 
 
 class NoSnapshot(Refusal):
-    """There is no snapshot of the data yet. Why not is for the owner to see."""
+    """There is no snapshot of the data yet. The reason is shown to the owner only."""
 
     code = "no_snapshot"
 
     def __init__(
         self,
         what: str = "There is no snapshot of the data to answer from.",
-        why: str = "Its owner has not taken one of what this policy declares; what stood in the way is theirs to see.",
+        why: str = "The owner has not taken one for this policy yet; the reason is shown to the owner only.",
         remedy: str = "Ask the owner to run: sfumato refresh POLICY.",
     ) -> None:
         super().__init__(what, why, remedy)
 
 
 class OtherLedger(Refusal):
-    """The ledger that the policy names is another dataset's. Nothing was changed."""
+    """The ledger named in the policy belongs to another dataset. Nothing was changed."""
 
     code = "other_ledger"
 
@@ -269,19 +332,19 @@ class PolicyChanged(Refusal):
 
 
 class PolicyWeakened(Refusal):
-    """The policy protects other units or bounds than the one under which the budget was spent."""
+    """The policy protects other people, or with other limits, than the one under which the budget was spent."""
 
     code = "policy_weakened"
 
 
 class StoreTampered(Refusal):
-    """A sealed store answered what no honest store answers. Nothing is asked of it again until its owner rotates."""
+    """A sealed store gave an answer that an honest one cannot give. It is not used until its owner rotates the key."""
 
     code = "store_tampered"
 
 
 class StreamDamaged(Refusal):
-    """The file of a stream is not what was written: cut, edited, or older than what was already released."""
+    """The file of a stream was changed from outside: shortened, edited, or replaced by an older copy."""
 
     code = "stream_damaged"
 
@@ -298,29 +361,115 @@ class WrongKey(Refusal):
     code = "wrong_key"
 
 
+class BadRequest(Refusal):
+    """A server was sent something that is no request of its protocol, or whose parts do not fit."""
+
+    code = "bad_request"
+
+
+class BodyTooLarge(Refusal):
+    """A request is longer than a question can be. It was not read."""
+
+    code = "body_too_large"
+
+
+class ForeignOrigin(Refusal):
+    """A request comes from a page of somebody else, or is meant for another server."""
+
+    code = "foreign_origin"
+
+
+class MethodNotAllowed(Refusal):
+    """A page of a server was asked for in a way that it does not know."""
+
+    code = "method_not_allowed"
+
+
+class NotFound(Refusal):
+    """A server has no page of this name."""
+
+    code = "not_found"
+
+
+class WrongMediaType(Refusal):
+    """A request is not written in the format that the server reads."""
+
+    code = "wrong_media_type"
+
+
+class GrantsDamaged(Refusal):
+    """The file of tokens and passwords cannot be used: readable by others, missing or not what was written."""
+
+    code = "grants_damaged"
+
+
+class NotGranted(Refusal):
+    """The token or password is missing, wrong, revoked or replaced; which of them is not said."""
+
+    code = "not_granted"
+
+    def __init__(
+        self,
+        what: str = "This is not open to you.",
+        why: str = "The token or password is missing or wrong, or was revoked or replaced.",
+        remedy: str = "Ask the owner for a new one: sfumato grant POLICY NAME.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
+class StillAnswering(Refusal):
+    """The question was charged and takes longer than a server lets anybody wait. Its answer will be kept."""
+
+    code = "still_answering"
+
+
+class Stopping(Refusal):
+    """The server is being stopped: questions that run are answered, new ones are not begun."""
+
+    code = "stopping"
+
+    def __init__(
+        self,
+        what: str = "The server is being stopped.",
+        why: str = "Questions that run are answered first, and no new one is begun.",
+        remedy: str = "Nothing was charged. Ask again when it has been started.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
 REFUSALS: tuple[type[Refusal], ...] = (
     AnswerLost,
     BadParameter,
     BadPolicy,
+    BadRequest,
     BadSource,
     BadSql,
+    BodyTooLarge,
     BudgetExhausted,
+    Busy,
     EngineFailed,
     EntropyFailed,
+    ForeignOrigin,
     FreeLimit,
+    GrantsDamaged,
     ImperfectSource,
     KeysNeedDelta,
     LedgerDamaged,
     LedgerUnavailable,
     LoosenedPolicy,
     MalformedEvent,
+    MethodNotAllowed,
     MixedNeighbours,
     NoSnapshot,
+    NotFound,
+    NotGranted,
     OtherLedger,
     PolicyChanged,
     PolicyWeakened,
     QueryTooLarge,
     RawRows,
+    StillAnswering,
+    Stopping,
     StoreTampered,
     StreamDamaged,
     StreamUnavailable,
@@ -331,6 +480,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     UnsafeJoin,
     UnsupportedEvent,
     UnsupportedSql,
+    WrongMediaType,
     WrongKey,
 )
 """Every refusal there is, by code: `sfumato codes` prints this list and the docs are checked against it."""

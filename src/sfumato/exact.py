@@ -84,7 +84,7 @@ def positive(value: Fraction, name: str) -> Fraction:
         return value
     raise BadParameter(
         f"{name} = {shown(value)} is not positive.",
-        "Zero or less has no meaning here.",
+        "It must be above zero.",
         f"Give {name} > 0.",
     )
 
@@ -111,7 +111,7 @@ def integer(value: object, name: str, least: int | None) -> int:
     if least is not None and number < least:
         raise BadParameter(
             f"{name} = {shown(number)} is below {least}.",
-            "Anything smaller has no meaning here.",
+            "Smaller values are not allowed.",
             f"Give an integer of at least {least}.",
         )
     return number
@@ -160,6 +160,6 @@ def _from_text(value: Decimal | str, name: str) -> Fraction:
         return _sized(Fraction(text), name)
     raise BadParameter(
         f"{name} = {shown(text)} is not a finite number.",
-        f"{name} is a decimal or a fraction of two integers; NaN and infinities mean nothing here.",
+        f"{name} is a decimal or a fraction of two integers; NaN and infinities are not allowed.",
         "Write for example 0.1 or 1/10.",
     )

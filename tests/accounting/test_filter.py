@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from dataclasses import astuple
 from fractions import Fraction
 from functools import cache
@@ -203,9 +204,32 @@ def test_a_refused_event_costs_nothing_and_the_refusal_says_what_why_and_what_ne
     with pytest.raises(BudgetExhausted) as refusal:
         full.charge(event)
     assert "3" in refusal.value.what
-    assert "Rényi" in refusal.value.why
+    assert re.search(r"1\d\d % of the budget", refusal.value.why)
+    assert "Rényi" not in str(refusal.value)
     assert "owner" in refusal.value.remedy
     assert full.accepts(Pure(Fraction(1, 10**5), ADD))
+
+
+@pytest.mark.parametrize(
+    ("budget", "event"),
+    [
+        (Filter(Fraction(3), Fraction(1, 10**6)), TENTH),
+        (Filter(Fraction(3), Fraction(1, 10**6)), GAUSSIAN),
+        (Filter(Fraction(3), Fraction(0)), TENTH),
+        (Filter(Fraction(1, 100), Fraction(1, 10**9)), Pure(Fraction(1, 170), ADD)),
+    ],
+    ids=str,
+)
+def test_what_a_budget_affords_fits_and_is_nearly_the_most_that_does(budget: Filter, event: Event) -> None:
+    for before in (budget, budget.charge(event)):
+        assert before.accepts(Pure(before.affords, ADD))
+        assert not before.accepts(Pure(before.affords * Fraction(102, 100), ADD))
+    _, budget = filled(budget, event)
+    with pytest.raises(BudgetExhausted) as refusal:
+        budget.charge(event)
+    bought = budget.affords
+    assert (f"epsilon ≤ {float(bought):g}" in refusal.value.remedy) is (bought > 0)
+    assert not bought or budget.charge(Pure(bought, ADD)).affords < bought
 
 
 def test_what_protects_nobody_is_never_accepted() -> None:

@@ -12,10 +12,11 @@ from tests.analysis.evaluation import UNBOUNDED, call, evaluate, grid, keeps_fac
 from tests.analysis.scalar_oracle import half_away, meaning
 
 from sfumato.analysis.facts import FARTHEST, Facts, Kind
+from sfumato.analysis.lower_numbers import MOST_ROOTS
 from sfumato.analysis.lowering import Scope, lower
 from sfumato.analysis.numbers import clipped, constant, rescaled, shifted, squared, value_of
-from sfumato.errors import UnitRevealed, UnsupportedSql
-from sfumato.query.expression import Call, Case, Cast, Expression, Literal
+from sfumato.errors import QueryTooLarge, UnitRevealed, UnsupportedSql
+from sfumato.query.expression import Call, Case, Cast, Expression, Literal, Position
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
 
@@ -188,7 +189,7 @@ def test_buckets_need_bounds_that_are_spelled_out() -> None:
         (Literal(None, Type.DECIMAL), ten),
     ]
     for low, high in bounds:
-        bucket = Call(Function.WIDTH_BUCKET, (a, low, high, number(3, Type.INTEGER)), Type.INTEGER, (3, 7))
+        bucket = Call(Function.WIDTH_BUCKET, (a, low, high, number(3, Type.INTEGER)), Type.INTEGER, Position(3, 7))
         with pytest.raises(UnsupportedSql, match="At 3:7"):
             lower(bucket, seen)
 
@@ -265,3 +266,13 @@ def test_nested_expressions_mean_in_the_engine_what_they_mean(
 ) -> None:
     exact = [part for part in expressions if lower(part, NESTED).facts.kind is Kind.INTEGER]
     _agrees(exact, NESTED, rows)
+
+
+def test_roots_of_roots_are_refused_before_they_take_seconds() -> None:
+    seen = scope(a=grid(1, 0, 110))
+    root: Expression = named(seen, "a")
+    for _ in range(MOST_ROOTS):
+        root = call(Function.SQRT, root)
+    assert lower(root, seen).facts.type is Type.DECIMAL
+    with pytest.raises(QueryTooLarge, match="nested more than 6 deep"):
+        lower(call(Function.SQRT, call(Function.ADD, root, root)), seen)

@@ -14,6 +14,7 @@ import pytest
 
 from sfumato.engines.duckdb.column import column_sql
 from sfumato.engines.duckdb.column import stored as as_stored
+from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.sql.grid import NotExact, Range, floating, unbounded, whole
 from sfumato.policy.policy import Bounds, Column, ColumnType
 from sfumato.sensitivity.clipping import Grid, to_grid
@@ -54,7 +55,7 @@ def test_floats_become_the_integers_of_the_grid(step: Fraction, width: int) -> N
     high = order.randint(low, width)
     values = HOSTILE + _near_ties(step, low, high, order)
     values += [struct.unpack("d", order.randbytes(8))[0] for _ in range(60)]
-    sql = floating("v", Range(step, low, high, clipped=True))
+    sql = floating("v", Range(step, low, high, clipped=True), DUCKDB)
     assert _computed(sql, pa.array(values, pa.float64())) == _expected(
         np.array(values), Grid(low * step, high * step, step)
     )
@@ -95,7 +96,7 @@ def test_integers_of_every_width_become_the_integers_of_the_grid(kind: str) -> N
 
 def test_without_bounds_what_does_not_fit_64_bits_is_absent() -> None:
     values = [2.0**63, -(2.0**63), 2.0**62, 1e300, 2.5, 3.5, math.nan]
-    assert _computed(floating("v", unbounded(Fraction(1))), pa.array(values)) == [
+    assert _computed(floating("v", unbounded(Fraction(1)), DUCKDB), pa.array(values)) == [
         None,
         -(2**63),
         2**62,
@@ -104,12 +105,12 @@ def test_without_bounds_what_does_not_fit_64_bits_is_absent() -> None:
         4,
         None,
     ]
-    sql = whole("v::HUGEINT", 0, 2**64, unbounded(Fraction(1)))
+    sql = whole("v::HUGEINT", 0, 2**64, unbounded(Fraction(1)), DUCKDB)
     assert _computed(sql, pa.array([2**63, 2**63 - 1, None], pa.uint64())) == [None, 2**63 - 1, None]
 
 
 def test_a_step_that_128_bits_cannot_apply_is_refused_before_any_value_is_seen() -> None:
     with pytest.raises(NotExact):
-        floating("v", unbounded(Fraction(1, 10**17)))
+        floating("v", unbounded(Fraction(1, 10**17)), DUCKDB)
     with pytest.raises(NotExact):
-        whole("v", 38, 10**38, unbounded(Fraction(1, 7 * 10**17)))
+        whole("v", 38, 10**38, unbounded(Fraction(1, 7 * 10**17)), DUCKDB)

@@ -210,7 +210,7 @@ def test_a_file_that_is_not_parquet_is_named_to_its_owner(tmp_path: Path) -> Non
     policy = _source(tmp_path)
     (tmp_path / "data" / "visits.parquet").write_bytes(b"secret7351")
     refusal = _message(policy)
-    assert str(refusal).startswith("tables.visits: the file 'visits.parquet' cannot be read as Parquet.")
+    assert str(refusal).startswith("tables.visits: the file 'visits.parquet' is not a Parquet file.")
     assert not list(tmp_path.glob("*.build-*"))
 
 

@@ -85,7 +85,8 @@ CLINIC = (
     "SELECT SUM(score % 7), SUM(SIGN(weight)), SUM(weight::integer % 5) FROM visits",
     # keys
     "SELECT dept, COUNT(*) FROM visits WHERE dept = 'er' AND dept = 'icu' GROUP BY dept",
-    "SELECT dept, COUNT(*) FROM visits WHERE dept IN ('nowhere', 'er', NULL) GROUP BY dept",
+    "SELECT city, COUNT(*) FROM visits WHERE city IN ('nowhere', 'rome', NULL) GROUP BY city",
+    "SELECT dept, COUNT(*) FROM visits WHERE LOWER(dept) IN ('nowhere', 'er', NULL) GROUP BY dept",
     "SELECT NULL AS k, 1 AS one, COUNT(*) FROM visits GROUP BY 1, 2",
     "SELECT -age AS b, FLOOR(cost / 3) AS f, COUNT(*) FROM visits GROUP BY 1, 2",
     "SELECT v.age + s.floor AS k, COUNT(*) FROM visits v JOIN staff s ON v.dept = s.dept GROUP BY 1",

@@ -23,6 +23,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]
     (folder / "data" / "customer.csv").write_text("\n".join(["id,region", *customers]), encoding="utf-8")
     (folder / "data" / "orders.csv").write_text("\n".join(["oid,id,month,price", *orders]), encoding="utf-8")
     (folder / "data" / "items.csv").write_text("\n".join(["oid,qty", *items]), encoding="utf-8")
+    (folder / "data" / "people.csv").write_text("\n".join(["id", *map(str, range(500))]), encoding="utf-8")
     (folder / "data" / "clicks.csv").write_text(
         "\n".join(["kind", *("xy"[row % 2] for row in range(99))]), encoding="utf-8"
     )
@@ -49,6 +50,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]
             "rows_per_unit": 4,
             "columns": {"oid": whole, "qty": whole | {"bounds": [0, 9]}},
         },
+        "people": {"unit": "id", "columns": {"id": whole | {"unique": True}}},
         "clicks": {"unit": "rows", "columns": {"kind": {"type": "text", "values": ["x", "y"]}}},
     }
     policy: dict[str, object] = {
@@ -63,20 +65,24 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]
 
 
 BY_MONTH = "SELECT month, COUNT(*) AS n FROM orders GROUP BY month"
+ROWS, GROUPS = '"orders.removed"', "HAVING COUNT(*) > 3"
 CUTS = {
-    BY_MONTH: ["`rows_per_unit` of orders", "more than 3 groups"],
-    "SELECT COUNT(*) FROM orders": ['"orders.removed"'],
+    BY_MONTH: ["at most 5 rows in at most 3 groups", ROWS, GROUPS],
+    "SELECT COUNT(*) FROM orders": ["at most 5 rows;", ROWS],
     "SELECT region, COUNT(*) AS n FROM customer JOIN orders ON customer.id = orders.id GROUP BY region": [
-        "`rows_per_unit` of customer",
-        "`rows_per_unit` of orders",
+        '"customer.removed"',
+        ROWS,
     ],
     "SELECT qty, COUNT(*) AS n FROM items GROUP BY qty": ['"items.removed"'],
-    "SELECT month + 1 AS m, COUNT(*) AS n FROM orders GROUP BY 1": ["`rows_per_unit` of orders", "more than 3 groups"],
+    "SELECT month + 1 AS m, COUNT(*) AS n FROM orders GROUP BY 1": [ROWS, "at most 3 groups"],
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 2) COUNT(*) FROM orders": [
-        "`rows_per_unit` of orders",
-        "more than 2 rows",
+        "at most 2 rows",
+        ROWS,
+        "HAVING COUNT(*) > 2",
     ],
-    "SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM orders GROUP BY id) t": ['"orders.removed"'],
+    "SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM orders GROUP BY id) t": ["at most 5 rows of orders;", ROWS],
+    "SELECT m.n, a.n FROM (SELECT COUNT(*) AS n FROM orders) a CROSS JOIN (SELECT month, COUNT(*) AS n FROM orders "
+    "GROUP BY month) m": ["at most 5 rows or at most 5 rows in at most 3 groups", ROWS, GROUPS],
 }
 
 
@@ -99,7 +105,12 @@ def test_the_questions_count_whom_the_bounds_concern(shop: sfumato.Database) -> 
 
 
 @pytest.mark.parametrize(
-    "sql", ['SELECT COUNT(*) FROM "orders.removed"', "SELECT kind, COUNT(*) FROM clicks GROUP BY kind"]
+    "sql",
+    [
+        'SELECT COUNT(*) FROM "orders.removed"',
+        "SELECT kind, COUNT(*) FROM clicks GROUP BY kind",
+        "SELECT COUNT(*) FROM people",
+    ],
 )
 def test_where_nothing_is_cut_nothing_is_said(shop: sfumato.Database, sql: str) -> None:
     assert not any("left out" in note for note in shop.explain(sql, epsilon="1").notes)

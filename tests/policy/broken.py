@@ -71,8 +71,8 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
         ("tables.visits.visit", "declared below columns"),
     ),
     # what must be there
-    ("no source", ('source = "parquet:data"\n', ""), ("source is missing", "never guessed", "Add source")),
-    ("no budget", (_BUDGET, ""), ("budget is missing", "never guessed", "Add [budget]")),
+    ("no source", ('source = "parquet:data"\n', ""), ("source is missing", "where the data is", "Add source")),
+    ("no budget", (_BUDGET, ""), ("budget is missing", "no default", "Add [budget]")),
     ("no epsilon", ("epsilon = 3\n", ""), ("budget.epsilon (line 6) is missing", "Add epsilon")),
     ("no delta", ("delta = 1e-6\n", ""), ("budget.delta (line 6) is missing", "delta = 0")),
     ("no unit", (_UNIT + "\n", ""), ("tables.visits.unit (line 11) is missing", 'unit = "rows"', "public = true")),
@@ -95,7 +95,7 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
     ("epsilon true", ("epsilon = 3", "epsilon = true"), ("budget.epsilon (line 7) is true", "finite number")),
     ("epsilon of 50 digits", ("epsilon = 3", "epsilon = 1e50"), ("budget.epsilon (line 7) is 1E+50", "40 digits")),
     ("delta one", ("delta = 1e-6", "delta = 1"), ("budget.delta (line 8) is 1", "below 1", "1e-6")),
-    ("delta negative", ("delta = 1e-6", "delta = -1e-6"), ("budget.delta (line 8)", "from 0 to below 1")),
+    ("delta negative", ("delta = 1e-6", "delta = -1e-6"), ("budget.delta (line 8)", "at least 0 and below 1")),
     ("query delta too large", ("1e-9", "1e-5"), ("budget.query_delta (line 9) is 0.00001", "leave it out")),
     ("query delta without delta", ("delta = 1e-6", "delta = 0"), ("budget.query_delta (line 9)", "above budget.delta")),
     ("analyst epsilon zero", ("epsilon = 1\n", "epsilon = 0\n"), ("analysts.research.epsilon (line 26) is 0",)),
@@ -106,7 +106,7 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
     ("groups negative", ("groups_per_unit = 3", "groups_per_unit = -3"), ("groups_per_unit (line 14) is -3",)),
     # words and shapes
     ("name not text", ('name = "clinic"', "name = 7"), ("name (line 1) is 7", "in quotes")),
-    ("name of a path", ('name = "clinic"', 'name = "../clinic"'), ("name (line 1) is not a name", "Rename")),
+    ("name of a path", ('name = "clinic"', 'name = "../clinic"'), ("name (line 1) cannot be used as a name", "Rename")),
     ("name empty", ('name = "clinic"', 'name = ""'), ("name (line 1) is a name of 0 characters",)),
     ("neighbours unknown", ('"add-remove"', '"add_remove"'), ("neighbours (line 4)", "Did you mean add-remove?")),
     ("neighbours bounded", ('"add-remove"', '"bounded"'), ("neighbours (line 4)", 'Did you mean "replace"?')),
@@ -140,7 +140,7 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
     # units
     ("unit misspelt", (_UNIT, 'unit = "patientid"'), ("tables.visits.unit (line 12)", "Did you mean patient_id?")),
     ("unit not text", (_UNIT, "unit = 5"), ("tables.visits.unit (line 12) is 5", "in quotes")),
-    ("unit a decimal", (_UNIT, 'unit = "cost"'), ("tables.visits.unit (line 12)", "type decimal", "integers, text")),
+    ("unit a decimal", (_UNIT, 'unit = "cost"'), ("tables.visits.unit (line 12)", "type decimal", "integer, text")),
     ("unit rows many", (_UNIT, 'unit = "rows"'), ("tables.visits.rows_per_unit (line 13) is 20", "one row")),
     (
         "unit rows and column",
@@ -222,7 +222,11 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
         ('Write "2/3" instead of 0.5',),
     ),
     ("step zero", _cost('{ type = "decimal", step = 0, bounds = [0, 1] }'), (_AT + "cost.step (line 20) is 0", "0.01")),
-    ("step negative", _cost('{ type = "decimal", step = -0.1 }'), (_AT + "cost.step (line 20) is -0.1", "above zero")),
+    (
+        "step negative",
+        _cost('{ type = "decimal", step = -0.1 }'),
+        (_AT + "cost.step (line 20) is -0.1", "between 1e-18 and 1e18"),
+    ),
     ("step of an integer", _age('{ type = "integer", step = 5 }'), (_AT + "age.step (line 18) is 5", "Leave out step")),
     # public keys
     ("values empty", _dept('{ type = "text", values = [] }'), (_AT + "dept.values (line 19) is empty", "leave out")),
@@ -266,8 +270,12 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
     ),
     ("column name too long", ("age  =", f"{'a' * 64} ="), ("(line 18)", "64 characters", "1 to 63")),
     ("column name empty", ("age  =", '"" ='), ("(line 18)", "0 characters")),
-    ("column name with a quote", ("age  =", "'a\"b' ="), ("(line 18) is not a name", "Rename the column")),
-    ("column name with a blank", ("age  =", '" age" ='), ("(line 18) is not a name",)),
-    ("column name with a newline", ("age  =", '"a\\nge" ='), ("(line 18) is not a name", "printable")),
-    ("table name with a dot", ("[tables.staff]", '[tables."a.b"]'), ('tables."a.b" (line 22) is not a name', "table")),
+    ("column name with a quote", ("age  =", "'a\"b' ="), ("(line 18) cannot be used as a name", "Rename the column")),
+    ("column name with a blank", ("age  =", '" age" ='), ("(line 18) cannot be used as a name",)),
+    ("column name with a newline", ("age  =", '"a\\nge" ='), ("(line 18) cannot be used as a name", "printable")),
+    (
+        "table name with a dot",
+        ("[tables.staff]", '[tables."a.b"]'),
+        ('tables."a.b" (line 22) cannot be used as a name', "table"),
+    ),
 )

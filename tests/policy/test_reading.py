@@ -371,6 +371,8 @@ def _spoil(policy: dict[str, Any], key: str) -> None:
     *way, last = key.split(".")
     if way[:1] == ["sealed"]:
         policy["sealed"] = {"key": "file:/k/c.key", "store": "duckdb:/s/c.duckdb", "epsilon": 1, "delta": 1e-9}
+    if way[:1] == ["csv"]:
+        policy |= {"source": "csv:/data", "csv": {}}
     for part in way:
         node = node[{"TABLE": "lineitem", "COLUMN": "l_price", "ANALYST": "press"}.get(part, part)]
     node[last] = 1j

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sfumato.query.declared import Admitted
+
 
 @dataclass(frozen=True)
 class ClinicTable:
@@ -11,6 +13,11 @@ class ClinicTable:
     columns: Mapping[str, str]
     public: bool = False
     unit: str | None = None
+    values: Mapping[str, Admitted] = field(default_factory=dict)
+
+    def declared(self, column: str) -> Admitted | None:
+        """Return what a column can hold."""
+        return self.values.get(column)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from sfumato.query.expression import (
     Column,
     Expression,
     Literal,
+    Position,
     Value,
     children,
     conjunction,
@@ -33,7 +34,7 @@ def read(text: str) -> Expression:
 
 
 def test_position_is_not_part_of_meaning() -> None:
-    first, second = Literal(1, Type.INTEGER, (1, 1)), Literal(1, Type.INTEGER, (9, 9))
+    first, second = Literal(1, Type.INTEGER, Position(1, 1)), Literal(1, Type.INTEGER, Position(9, 9))
     assert first == second
     assert hash(first) == hash(second)
     assert repr(first) == repr(second)
@@ -41,7 +42,10 @@ def test_position_is_not_part_of_meaning() -> None:
 
 def test_every_node_knows_where_it_was_written() -> None:
     query = parse("SELECT\n  age + 1,\n  lower(dept) FROM visits", CLINIC)
-    assert [item.expression.at for item in query.relation.items] == [(2, 3), (3, 3)]
+    assert [item.expression.at for item in query.relation.items] == [
+        Position(2, 3, "age + 1"),
+        Position(3, 3, "lower(dept)"),
+    ]
 
 
 @pytest.mark.parametrize(

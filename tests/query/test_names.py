@@ -6,6 +6,7 @@ import pytest
 from tests.query.clinic import CLINIC, Clinic, ClinicTable
 
 from sfumato.errors import BadSql, UnknownName
+from sfumato.query.canonical import canonical
 from sfumato.query.names import Name, free, lookup, unique
 from sfumato.query.parse import parse
 
@@ -41,11 +42,45 @@ def test_names_of_the_answer_may_repeat_and_columns_of_the_relation_may_not() ->
     assert len({item.name for item in query.relation.items}) == 3
 
 
-def test_unquoted_names_fold_and_quoted_names_do_not() -> None:
-    assert parse("SELECT AGE FROM Visits", CLINIC) == parse('SELECT "age" FROM "visits"', CLINIC)
-    for sql in ('SELECT "AGE" FROM visits', 'SELECT age FROM "Visits"', "SELECT odd name FROM visits"):
-        with pytest.raises(UnknownName):
-            parse(sql, CLINIC)
+def test_names_match_whatever_their_case_quoted_or_not() -> None:
+    for sql in ('SELECT "age" FROM "visits"', 'SELECT "Age" FROM "VISITS"', 'SELECT "Visits"."AGE" FROM visits'):
+        assert (
+            canonical(parse(sql, CLINIC)).split(" -> ")[0]
+            == canonical(parse("SELECT AGE FROM Visits", CLINIC)).split(" -> ")[0]
+        )
+    assert parse('SELECT "odd name" FROM visits', CLINIC).names == ("odd name",)
+    with pytest.raises(UnknownName):
+        parse("SELECT odd name FROM visits", CLINIC)
+
+
+def test_a_quoted_name_still_names_the_column_of_the_answer() -> None:
+    assert parse('SELECT "AGE", age AS "Years" FROM visits', CLINIC).names == ("AGE", "Years")
+
+
+def test_names_with_spaces_dots_and_capitals_are_found() -> None:
+    catalog = Clinic({"besuche 2024": ClinicTable({"id": "integer"}), "visits.removed": ClinicTable({"n": "integer"})})
+    assert "besuche 2024" in str(parse('SELECT id FROM "Besuche 2024"', catalog))
+    assert "visits.removed" in str(parse('SELECT N FROM "Visits.removed"', catalog))
+
+
+def test_what_is_spelled_exactly_so_comes_before_what_differs_in_case() -> None:
+    both = Clinic({"t": ClinicTable({"ID": "integer", "Id": "integer"})})
+    assert str(parse('SELECT "Id" FROM t', both).relation.items[0].expression) == 't."Id"'
+    with pytest.raises(BadSql, match="ambiguous"):
+        parse('SELECT "iD" FROM t', both)
+    aliases = 'SELECT "A".age FROM visits a JOIN patients b USING (patient_id) JOIN visits "A" USING (patient_id)'
+    assert str(parse(aliases, CLINIC).relation.items[0].expression) == "visits#2.age"
+    with_names = 'WITH "Visits" AS (SELECT id FROM staff) SELECT age FROM visits'
+    assert "scan visits" in str(parse(with_names, CLINIC))
+    assert "scan staff" in str(parse(with_names.replace("SELECT age FROM visits", 'SELECT id FROM "Visits"'), CLINIC))
+    using = 'SELECT "Id" FROM (SELECT 1 AS "ID", 2 AS "Id") l JOIN (SELECT 1 AS "ID") r USING ("ID")'
+    assert str(parse(using, CLINIC).relation.items[0].expression) == "2"
+
+
+def test_a_with_name_and_an_alias_match_whatever_their_case() -> None:
+    assert "scan staff" in str(
+        parse('WITH "Depts" AS (SELECT dept FROM staff) SELECT d.Dept FROM depts AS "D"', CLINIC)
+    )
 
 
 def test_a_column_declared_in_capitals_is_found_without_quotes_when_no_other_could_be_meant() -> None:
@@ -84,7 +119,9 @@ def test_a_joined_column_needs_its_table_unless_using_merges_it() -> None:
 
 def test_lookup_and_numbering() -> None:
     assert lookup(Name("A"), {"a": 1}) == 1
-    assert lookup(Name("A", quoted=True), {"a": 1}) is None
+    assert lookup(Name("A", quoted=True), {"a": 1}) == 1
+    assert lookup(Name("A", quoted=True), {"a": 1, "A": 2}) == 2
+    assert lookup(Name("bA", quoted=True), {"ba": 1, "BA": 2}) is None
     assert unique(["a", "a", "a#2"]) == ["a", "a#2", "a#2#2"]
     assert free("a", set()) == "a"
 

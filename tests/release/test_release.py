@@ -161,7 +161,7 @@ def test_values_have_the_types_of_people() -> None:
 
 
 def test_exports_hold_values_intervals_and_the_loss() -> None:
-    table = released(more=(AVG,)).to_arrow(with_intervals=True)
+    table = released(more=(AVG,)).to_arrow(intervals=True)
     assert table.column_names == ["k", "count", "avg", "count_low", "count_high", "avg_low", "avg_high"]
     assert b"1" in table.schema.metadata[b"sfumato.loss"]
     assert table["avg"].null_count == 1

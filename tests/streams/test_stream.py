@@ -166,7 +166,7 @@ def test_what_is_no_stream_and_no_plan_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, 5, None, "a\0b"):
         with pytest.raises(Refusal):
             Stream.open(path)  # type: ignore[arg-type]
-    with pytest.raises(BadParameter, match="no plan"):
+    with pytest.raises(BadParameter, match="not a plan"):
         Stream.create(tmp_path / "s", "sums")  # type: ignore[arg-type]
     assert not (tmp_path / "s").exists()
 

@@ -8,7 +8,7 @@ import pytest
 from tests.made_up_clinic import console, fresh_clinic, text
 
 from sfumato.database import Database, open
-from sfumato.errors import Refusal
+from sfumato.errors import Refusal, Speaker
 from sfumato.terminal.prompt import HELP, Session, completions, history_file, save_history, with_readline, words
 
 COUNT = "SELECT COUNT(*) AS n FROM patients"
@@ -89,6 +89,7 @@ def test_tables_columns_budget_and_history_are_shown(talk: Talk) -> None:
         "wing    text",
         "% left",
         "question",
+        "not the sum of the prices",
         HELP[-20:],
     ):
         assert words_shown in shown
@@ -118,8 +119,51 @@ def test_an_interrupt_forgets_the_half_of_a_question(talk: Talk) -> None:
     assert "8" in shown
 
 
-def test_leaving_needs_one_word(talk: Talk) -> None:
-    assert len(talk(r"\q", "SELECT never;")[2]) == 1
+@pytest.mark.parametrize("word", [r"\q", "exit", "EXIT;", "quit"])
+def test_leaving_needs_one_word(talk: Talk, word: str) -> None:
+    assert len(talk(word, "SELECT never;")[2]) == 1
+
+
+@pytest.mark.parametrize("word", ["help", "Help;", r"\?"])
+def test_help_is_a_word_too(talk: Talk, word: str) -> None:
+    shown, refused, _ = talk(word)
+    assert HELP in shown
+    assert refused == []
+
+
+def test_a_line_may_hold_several_questions(talk: Talk) -> None:
+    shown, refused, prompts = talk(
+        "SELECT COUNT(*) AS a FROM departments; SELECT COUNT(*) AS b FROM departments; SELECT",
+        "COUNT(*) AS c FROM departments;",
+    )
+    assert [name for name in "abc" if f"\n{name}" in f"\n{shown}"] == ["a", "b", "c"]
+    assert refused == []
+    assert prompts[1].strip() == "…>"
+
+
+def test_a_table_is_described_with_bounds_keys_and_caps(talk: Talk) -> None:
+    shown, refused, _ = talk(r"\d visits;", r'\d "Patients"', r"\d departments")
+    for words_shown in (
+        "one person is one patient_id; at most 20 rows each, in at most 3 groups of an answer",
+        "2024-01-01 to 2024-12-31",
+        "values of departments.dept",
+        "0 to 110",
+        "0 to 5000, in steps of 0.01",
+        "no bounds: can be counted, and not summed",
+        "the person: can be counted and joined by, and not shown",
+        "'female', 'male'",
+        "no declared values: groups are chosen privately",
+        "public, exact and free",
+    ):
+        assert words_shown in " ".join(shown.split())
+    assert refused == []
+
+
+def test_delta_is_kept_while_the_price_changes(talk: Talk) -> None:
+    _, refused, _ = talk(r"\delta 0", r"\epsilon 0.1", "SELECT district, COUNT(*) FROM patients GROUP BY district;")
+    assert [refusal.code for refusal in refused] == ["keys_need_delta"]
+    assert r"leave `delta` out" in refused[0].advice(Speaker.PROMPT)
+    assert talk(r"\delta 0", r"\delta", r"\delta x")[1][0].code == "bad_parameter"
 
 
 def test_names_functions_and_commands_are_completed(database: Database) -> None:

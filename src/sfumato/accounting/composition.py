@@ -125,7 +125,11 @@ def _one(loss: object) -> PrivacyLoss:
 
 def _loss(epsilon: Fraction | float, delta: Fraction) -> PrivacyLoss:
     if epsilon == inf:
-        raise BadParameter("This epsilon is too large to compose.", "e^epsilon has no digits.", "Use `basic`.")
+        raise BadParameter(
+            "This epsilon is too large to compose.",
+            "e^epsilon cannot be computed for so large an epsilon.",
+            "Use `basic`.",
+        )
     return PrivacyLoss(Fraction(epsilon), min(Fraction(1), delta))
 
 

@@ -259,7 +259,7 @@ def as_neighbours(value: object, _: str = "neighbours") -> Neighbours:
     except ValueError:
         raise BadParameter(
             f"neighbours = {shown(value)} is not a neighbour relation.",
-            "A sensitivity without the relation it was derived for means nothing.",
+            "A sensitivity holds only for the neighbour relation that it was derived for.",
             "Write 'add-remove' or 'replace'.",
         ) from None
 
@@ -309,12 +309,12 @@ def _event(value: object, _: str = "event") -> Event:
     if isinstance(value, EVENTS):
         if _depth(value) > _DEEPEST:
             raise BadParameter(
-                "The event is nested too deeply.", f"More than {_DEEPEST} layers say nothing more.", "Flatten it."
+                "The event is nested too deeply.", f"More than {_DEEPEST} layers are not allowed.", "Flatten it."
             )
         return value
     raise BadParameter(
         f"{shown(value)} is not an event.",
-        "A loss is derived from events whose meaning is fixed, and from nothing else.",
+        "Losses are computed from known kinds of events only.",
         f"Use one of {', '.join(event.__name__ for event in EVENTS)}.",
     )
 

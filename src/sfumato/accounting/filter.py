@@ -9,8 +9,8 @@ from functools import lru_cache
 from math import ceil, floor, inf, log, log1p
 
 from sfumato.accounting.approximate import separate
-from sfumato.accounting.event import Composed, Event, Neighbours, Parallel, Repeated, as_neighbours
-from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, not_negative, one_relation, round_up
+from sfumato.accounting.event import Composed, Event, Neighbours, Parallel, Pure, Repeated, as_neighbours
+from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, not_negative, one_relation, round_down, round_up
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.accounting.rdp import leaf_loss
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, lower, refine, upper
@@ -23,6 +23,9 @@ LONGEST_SUM = 10**4200
 """A sum is exact while its denominator is not beyond this; then it is rounded up, to a multiple of 2^-64."""
 LARGEST_ORDER = 4096
 _HUGE = 1e12
+_MUCH = 100_000
+_HALVINGS = 24
+"""How finely it is looked for what a budget still pays for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,19 @@ class Filter:
             sums.append(Fraction(self.renyi, UNIT) + _ville(self.delta / 2, self.order))
         return PrivacyLoss(min(sums, default=Fraction(0)), self.delta)
 
+    @property
+    def affords(self) -> Fraction:
+        """The most that one more pure release may cost, rounded down to three digits; 0 if nothing fits."""
+        relation = self.neighbours or Neighbours.ADD_REMOVE
+        low, high = Fraction(0), self.epsilon
+        if self.pure is not None:
+            low = max(low, self.epsilon - self.pure)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.accepts(Pure(middle, relation)) else (low, middle)
+        bought = Fraction(round_down(low, 3))
+        return bought if bought > 0 and self.accepts(Pure(bought, relation)) else Fraction(0)
+
     def accepts(self, event: Event) -> bool:
         """Tell whether the event fits. The answer depends on events and the budget only, never on data."""
         return self._after(event)._holds()
@@ -135,6 +151,14 @@ class _Sums:
     pure: Fraction | None
     renyi: int | float
     approximate: Fraction
+
+    @property
+    def share(self) -> Fraction | None:
+        """The share of the budget that would be used; None where nothing bounds it."""
+        shares = [] if self.pure is None else [self.pure / self.budget.epsilon]
+        if (capacity := self.budget.capacity) is not None and capacity > 0 and self.renyi != inf:
+            shares.append(Fraction(int(self.renyi), capacity))
+        return min(shares, default=None)
 
     def _holds(self) -> bool:
         capacity = self.budget.capacity
@@ -184,7 +208,9 @@ def _read(state: Filter) -> dict[str, object]:
     epsilon = positive(decimal_rational(state.epsilon, "epsilon"), "epsilon")
     delta = delta_or_zero(state.delta)
     if delta == 1:
-        raise BadParameter("delta = 1 protects nobody.", "Everything is (0, 1)-DP.", "Give a delta such as 1e-6.")
+        raise BadParameter(
+            "delta = 1 gives no protection.", "Every release satisfies it.", "Give a delta such as 1e-6."
+        )
     order = _best_order(epsilon, delta) if state.order is None and delta else state.order
     if order is not None and (integer(order, "order", 2) > LARGEST_ORDER or not delta):
         raise BadParameter(
@@ -241,30 +267,36 @@ def _ville(delta: Fraction, order: int) -> Fraction:
 
 def _exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
     left = budget.remaining
-    what = f"The budget of {budget.total} has ε = {_down(left.epsilon)} left, and this release does not fit."
+    what = f"The budget of {budget.total} has ε = {round_down(left.epsilon)} left, and this release does not fit."
     if after.approximate > budget.delta / 2:
-        why = (
-            f"Approximate releases may use delta {round_up(budget.delta / 2)} in all; "
-            f"with this one they would use {round_up(after.approximate)}."
+        return BudgetExhausted(
+            what,
+            f"Groups that are chosen privately may use δ = {round_up(budget.delta / 2)} in all, and with this release "
+            f"they would use {round_up(after.approximate)}.",
+            "Ask with a smaller delta, or without groups that must be chosen privately, or ask the owner to raise the "
+            "budget.",
         )
-        remedy = "Ask with a smaller delta, or without keys that must be selected privately,"
-    elif budget.order is None:
-        why = (
-            "It has no pure loss, and a budget with delta = 0 takes nothing else."
-            if after.pure is None
-            else f"The pure losses would sum to {round_up(after.pure)}."
+    if budget.order is None and after.pure is None:
+        return BudgetExhausted(
+            what,
+            "Its noise needs a delta, and this budget has none.",
+            "Ask with Laplace noise, or ask the owner for a budget with delta.",
         )
-        remedy = "Ask with Laplace noise" + (f" and epsilon ≤ {_down(left.epsilon)}," if left.epsilon else ",")
-    else:
-        renyi = "infinity" if after.renyi == inf else round_up(Fraction(after.renyi) / UNIT)
-        pure = "have no finite sum" if after.pure is None else f"would sum to {round_up(after.pure)}"
-        room = max(0.0, (budget.capacity or 0) / UNIT)
-        why = (
-            f"The pure losses {pure}, and the Rényi losses of order {budget.order} to {renyi}; {room:.6g} is the most."
-        )
-        remedy = "Ask for less, with more noise,"
-    return BudgetExhausted(what, why, f"{remedy} or ask the owner to raise the budget.")
+    share = after.share
+    bought = budget.affords
+    return BudgetExhausted(
+        what,
+        "It has no bound on what it tells."
+        if share is None
+        else f"It would use {_percent(share)} of the budget in all.",
+        "Ask the owner to raise the budget."
+        if not bought
+        else f"What is left pays for one more release at epsilon ≤ {round_down(bought)}. Ask for less, with more "
+        "noise, or ask the owner to raise the budget.",
+    )
 
 
-def _down(value: Fraction) -> str:
-    return f"{floor(value * 10**6) / 10**6:g}"
+def _percent(share: Fraction) -> str:
+    """Write a share that is above 1 as what it is: above 100 %."""
+    percent = ceil(100 * share)
+    return f"{percent:,} %" if percent <= _MUCH else "many times the whole"

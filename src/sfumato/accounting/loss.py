@@ -58,13 +58,13 @@ def round_up(value: Fraction, digits: int = _SHOWN) -> str:
     return str(rounded).replace("E+", "e").replace("E", "e")
 
 
-def round_down(value: Fraction) -> str:
-    """Write what is left with four digits, never above its value.
+def round_down(value: Fraction, digits: int = _SHOWN) -> str:
+    """Write what is left with `digits` significant digits, never above its value.
 
     >>> round_down(Fraction(2, 3)), round_down(Fraction(3))
     ('0.6666', '3')
     """
-    down = Context(prec=_SHOWN, rounding=ROUND_FLOOR)
+    down = Context(prec=digits, rounding=ROUND_FLOOR)
     rounded = down.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(down)
     return f"{rounded:f}" if not rounded or -7 < rounded.adjusted() < 12 else str(rounded).lower().replace("e+", "e")
 
@@ -73,7 +73,7 @@ def not_negative(value: Fraction, name: str) -> Fraction:
     """Return `value` if it is not below zero."""
     if value >= 0:
         return value
-    raise BadParameter(f"{name} = {shown(value)} is negative.", "Nothing is ever given back.", f"Give {name} ≥ 0.")
+    raise BadParameter(f"{name} = {shown(value)} is negative.", "A loss cannot be negative.", f"Give {name} ≥ 0.")
 
 
 def delta_or_zero(value: object) -> Fraction:

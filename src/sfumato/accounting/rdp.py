@@ -174,7 +174,7 @@ def _order(value: object) -> Fraction:
     order = decimal_rational(value, "order")
     if order > 1:
         return order
-    raise BadParameter(f"order = {shown(value)} is not above 1.", "Rényi orders begin there.", "Give for example 2.")
+    raise BadParameter(f"order = {shown(value)} is not above 1.", "Rényi orders are above 1.", "Give for example 2.")
 
 
 def _pure(bound: Enclosure, order: Fraction) -> Enclosure:

@@ -17,8 +17,10 @@ from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
 from sfumato.analysis.scalar import Operator, Scalar, column
 from sfumato.analysis.scalar import columns as columns_read
 from sfumato.analysis.used import Used, used_columns
+from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
+from sfumato.policy.policy import fold
 from sfumato.query.expression import Position
 from sfumato.query.relation import (
     Aggregate,
@@ -58,7 +60,8 @@ def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     if below.state is Visibility.PRIVATE:
         raise _shows_people(query.relation, outcome)
     notes = tuple(dict.fromkeys(reading.notes))
-    return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes)
+    days = whole_days(query.relation)
+    return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)
 
 
 def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
@@ -82,7 +85,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
             raise UnitRevealed(
                 f"`{name}` names people.",
                 "What is measured of it would be about a single person.",
-                "Leave the column out: whose a row is, is known without it.",
+                "Leave the column out; sfumato knows whose row it is without it.",
             )
         columns.append(Key(name, scalar, cells_of(scalar, shown.cells, shown.origins, public)))
     owned, notes = shown.owned, tuple(dict.fromkeys(reading.notes))
@@ -165,7 +168,8 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     # where each row is a person, the number of a row tells rows apart, so that nobody can have two
     most = table.rows_per_unit if table.identity else None
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
-    return Analysed(Read(scan.table, scan.label, columns, most, once), scope, Visibility.PRIVATE, owned, cells)
+    sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
+    return Analysed(Read(scan.table, scan.label, columns, most, once, sole), scope, Visibility.PRIVATE, owned, cells)
 
 
 def _owner_name(table: Table) -> str:
@@ -174,10 +178,10 @@ def _owner_name(table: Table) -> str:
 
 def _check_unit(options: Options, table: Table, position: Position) -> None:
     wanted = options.privacy_unit_column
-    if wanted is not None and wanted != table.unit:
+    if wanted is not None and (table.unit is None or fold(wanted) != fold(table.unit)):
         raise LoosenedPolicy(
             f"{at(position)}the query names another privacy unit than the policy does for {table.name}.",
-            "Whom a table protects is the owner's to say.",
+            "Only the policy decides whom a table protects.",
             f"Leave privacy_unit_column out{f', or write {table.unit}' if table.unit else ''}.",
         )
 

@@ -2,13 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 from typing import Protocol
 
 from sfumato.accounting.event import Neighbours
-from sfumato.analysis.facts import Facts
+from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Flow, Item
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.scalar import Scalar
+from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
+from sfumato.query.expression import Value
+from sfumato.query.types import Type
+
+_FEW = 12
+"""So many values are listed; more that follow each other are a range."""
+_FIRST_DAY = date(1970, 1, 1)
 
 REMOVED = ".removed"
 """The ending of the table that says who lost rows, and how many. No declared name of a table holds a dot."""
@@ -48,9 +56,39 @@ class Table:
         """Every column with its type."""
         return {field.name: str(field.facts.type) for field in self.fields}
 
+    def declared(self, column: str) -> Admitted | None:
+        """Return what the policy says a private column can hold."""
+        field = self.field(column)
+        facts, cells = field.facts, field.cells
+        if self.public or facts.kind in {Kind.UNIT, Kind.REAL}:
+            return None
+        if cells is not None and (len(cells) <= _FEW or len(cells) < facts.span):
+            return DeclaredValues(tuple(spelled_value(cell, facts) for cell in cells))
+        if not facts.bounded:
+            return None
+        low, high = spelled_value(facts.low, facts), spelled_value(facts.high, facts)
+        return DeclaredBounds(low, high)  # type: ignore[arg-type]
+
     def field(self, name: str) -> Field:
         """Return the column of this name."""
         return next(field for field in self.fields if field.name == name)
+
+
+def spelled_value(cell: Cell, facts: Facts) -> Value:
+    """Return a public value as a question spells it.
+
+    >>> spelled_value(19_000, Facts(Type.DATE, Kind.INTEGER))
+    datetime.date(2022, 1, 8)
+    """
+    match facts.type:
+        case Type.DECIMAL:
+            return cell * facts.step if isinstance(cell, int) else cell
+        case Type.DATE:
+            return _FIRST_DAY + timedelta(days=int(cell))
+        case Type.TIMESTAMP:
+            return datetime.combine(_FIRST_DAY, time()) + timedelta(microseconds=int(cell))
+        case _:
+            return cell
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Read:
 
     Of a private table, `most` is how many rows of one person were accounted for and `once` names the columns (in the
     copy) whose values were taken to occur once within a person. The statement keeps to both, whatever the copy holds.
+    `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one.
     """
 
     table: str
@@ -32,6 +33,7 @@ class Read:
     columns: tuple[tuple[str, str, Facts], ...]
     most: int | None = None
     once: tuple[str, ...] = ()
+    sole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def lower_cast(cast: Cast, argument: Scalar) -> Scalar:
             return date_of(argument)
         case _, Type.TEXT if given is not Type.INTERVAL:
             return _shown(argument)
-    raise Place(cast.at, str(cast)).unsupported(
+    raise Place(cast.at).unsupported(
         f"a value of type {given} cannot be cast to {cast.type}.",
         "There is no form of it that is the same on every engine.",
         "Use EXTRACT(epoch FROM …) to get the seconds of an interval as a number.",

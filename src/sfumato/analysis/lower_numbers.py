@@ -32,6 +32,9 @@ from sfumato.query.functions import Function
 from sfumato.query.position import Place
 from sfumato.query.types import NUMBERS, Type
 
+MOST_ROOTS = 6
+"""So many square roots may be nested in each other."""
+
 Lowering = Callable[[Call, tuple[Scalar, ...]], Scalar]
 
 
@@ -76,6 +79,22 @@ def _spelled(scalar: Scalar) -> int:
     return int(value_of(scalar) or 0)
 
 
+def _root(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    if _roots(arguments[0]) >= MOST_ROOTS:
+        raise Place(call.at).too_large(
+            f"SQRT is nested more than {MOST_ROOTS} deep.",
+            "An engine looks at the number below each root more than once, so that every level doubles the work.",
+            f"Nest {MOST_ROOTS} at most.",
+        )
+    return square_root(arguments[0], call.type)
+
+
+def _roots(scalar: Scalar) -> int:
+    """Return how many square roots are nested in each other here."""
+    below = max(map(_roots, scalar.arguments), default=0)
+    return below + (scalar.operator is Operator.SQRT)
+
+
 def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     return powered(arguments[0], _spelled(arguments[1]), call.type)
 
@@ -83,9 +102,9 @@ def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
 def _width_bucket(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     low, high, count = value_of(arguments[1]), value_of(arguments[2]), _spelled(arguments[3])
     if low is None or high is None or low >= high:
-        raise Place(call.at, str(call)).unsupported(
+        raise Place(call.at).unsupported(
             "the bounds of WIDTH_BUCKET are not two numbers, the smaller first.",
-            "How wide a bucket is may not differ from row to row.",
+            "All buckets must have the same width in every row.",
             "Write both bounds as numbers, such as WIDTH_BUCKET(age, 0, 100, 10).",
         )
     if arguments[0].facts.kind is Kind.INTEGER:
@@ -141,7 +160,7 @@ ARITHMETIC: dict[Function, Lowering] = {
     Function.CEIL: _places(Operator.CEILED),
     Function.ROUND: _places(Operator.ROUNDED),
     Function.TRUNC: _places(Operator.TRUNCATED),
-    Function.SQRT: _one(square_root),
+    Function.SQRT: _root,
     Function.POWER: _power,
     Function.WIDTH_BUCKET: _width_bucket,
 }

@@ -95,7 +95,7 @@ def _lower_within(value: Expression, scope: Scope, limits: Restrictions) -> Scal
 
 def _revealed(expression: Expression) -> UnitRevealed:
     return UnitRevealed(
-        f"{at(expression.at, str(expression))}this computes with the column that names people.",
+        f"{at(expression.at)}this computes with the column that names people.",
         "What is computed from a name can show whose row it is.",
         "Join by it, group by it in a subquery or count it with COUNT(DISTINCT …); compute with other columns.",
     )

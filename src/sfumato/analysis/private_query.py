@@ -99,6 +99,8 @@ class PrivateQuery:
     neighbours: Neighbours
     notes: tuple[str, ...] = ()
     """What the analysis did that the text does not say, such as an implied equality of units."""
+    days: frozenset[int] = frozenset()
+    """The places of columns that are dates for people, though they are computed as timestamps: DATE_TRUNC of a date."""
 
 
 @dataclass(frozen=True, slots=True)

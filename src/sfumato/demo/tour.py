@@ -14,7 +14,7 @@ from rich.text import Text
 
 from sfumato.database import Database, open
 from sfumato.demo.clinic import DEPARTMENTS, PATIENTS, patients_seen, write_clinic
-from sfumato.errors import BadParameter, Refusal, shown
+from sfumato.errors import BadParameter, Refusal, Speaker, shown
 from sfumato.release.release import Release
 from sfumato.release.reports import spending_text
 from sfumato.terminal.answers import draw_gauge, draw_release
@@ -168,7 +168,7 @@ def _stop(
     except Refusal as refusal:
         say(console, f"Refused ({refusal.code}): {refusal.what}", "red", " " * _INDENT)
         say(console, f"why:  {refusal.why}", indent=" " * (_INDENT + 2))
-        say(console, f"next: {refusal.remedy}", indent=" " * (_INDENT + 2))
+        say(console, f"next: {refusal.advice(Speaker.COMMAND)}", indent=" " * (_INDENT + 2))
         return
     if not draw_release(console, release, _INDENT, truth):
         console.print(Text(str(release)), soft_wrap=True)

@@ -1,18 +1,26 @@
 """A policy before it is one: what is known of each table and column, and what its owner still has to say."""
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import TypeVar
 
-from sfumato.drafting.literals import number_text, value_text
+from sfumato.drafting.literals import decimal_text, number_text, quoted_text, value_text
+from sfumato.drafting.naming import own_key, personal
 from sfumato.drafting.schema import Seen, SeenColumn, SeenTable
+from sfumato.drafting.units import ROWS, Unit, path_of, proposals, said_units, with_proposals
 from sfumato.errors import BadParameter, UnknownName, shown, suggestion
-from sfumato.policy.policy import ColumnType, fold
+from sfumato.policy.columns import read_column
+from sfumato.policy.entry import Entry
+from sfumato.policy.policy import PLAIN, ColumnType, CsvForm, fold
 
 Wish = TypeVar("Wish")
 Ends = tuple[str, str]
 """A least and a greatest value, as TOML writes them."""
+_BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
+_FINEST = Fraction(1, 10**12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +33,28 @@ class DraftColumn:
     """The source says no type (CSV), and nobody did."""
     bounds: Ends | None = None
     step: str | None = None
+    default_step: bool = False
+    """Nobody said the step."""
     values: tuple[str, ...] | None = None
+    values_of: str | None = None
+    """The column of a public table that holds the public keys."""
     unique: bool = False
+    proposed_key: bool = False
+    """Its name says that it is a key; nobody else did."""
+    personal: str | None = None
+    """What its name looks like, if it is left out for that."""
     looked: bool = False
     """Something here was taken from the data."""
+
+    @property
+    def keyed(self) -> bool:
+        """Whether its public keys are known."""
+        return self.values is not None or self.values_of is not None
 
 
 @dataclass(frozen=True, slots=True)
 class DraftTable:
-    """One table; `unit` is a column, "rows", or None where it is not known who is protected."""
+    """One table; `unit` is a column, "rows", a path, or None where it is not known who is protected."""
 
     name: str
     columns: tuple[DraftColumn, ...]
@@ -41,8 +62,14 @@ class DraftTable:
     """Columns that no policy can declare, by their names or by what they hold."""
     public: bool = False
     unit: str | None = None
+    proposed: bool = False
+    """The unit was found by names; nobody said it."""
+    choices: tuple[str, ...] = ()
+    """Units that names propose, where there are several."""
     rows_per_unit: int | None = None
     looked: bool = False
+    stored: str | None = None
+    """What the source calls it, where that is another name."""
 
     @property
     def private(self) -> bool:
@@ -50,10 +77,18 @@ class DraftTable:
         return not self.public and self.unit is not None
 
     @property
+    def one_row(self) -> bool:
+        """Whether a person has one row here, because the column that names them is a key."""
+        return any(column.name == self.unit and column.unique for column in self.columns)
+
+    @property
     def needs_rows(self) -> bool:
         """Whether the policy must say how many rows of a person count, and nobody said so yet."""
-        own = next((column for column in self.columns if column.name == self.unit), None)
-        return self.private and self.unit != "rows" and self.rows_per_unit is None and not (own and own.unique)
+        return self.private and self.unit != ROWS and self.rows_per_unit is None and not self.one_row
+
+    def column(self, name: str) -> DraftColumn | None:
+        """Return the column of this name in any case, or None."""
+        return next((column for column in self.columns if fold(column.name) == fold(name)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +99,7 @@ class Draft:
     tables: tuple[DraftTable, ...]
     epsilon: str | None = None
     delta: str | None = None
+    csv: CsvForm = PLAIN
 
     def unknown(self) -> list[str]:
         """Return what must still be written before this is a policy."""
@@ -78,7 +114,7 @@ class Draft:
 class Wishes:
     """What the owner said beforehand. Columns are named as COLUMN or TABLE.COLUMN; texts are as they were typed."""
 
-    unit: str | None = None
+    units: tuple[str, ...] = ()
     rows_per_unit: Mapping[str, int] = field(default_factory=dict)
     """By table; the empty name stands for every table."""
     public: tuple[str, ...] = ()
@@ -86,6 +122,9 @@ class Wishes:
     bounds: Mapping[str, Ends] = field(default_factory=dict)
     steps: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unique: tuple[str, ...] = ()
+    csv: Mapping[str, object] = field(default_factory=dict)
+    """How CSV files are written, by the key of the policy."""
     epsilon: str | None = None
     delta: str | None = None
 
@@ -93,63 +132,194 @@ class Wishes:
 def make_draft(seen: Seen, wishes: Wishes) -> Draft:
     """Return what follows from names and types alone, and from what the owner said."""
     _check_names(seen, wishes)
-    tables = tuple(_table(table, wishes) for table in seen.tables)
+    units = with_proposals(seen, said_units(seen, wishes.units, wishes.public), wishes.public)
     return Draft(
         seen.scheme,
-        tables,
+        with_one_type(tuple(_table(seen, table, units, wishes) for table in seen.tables)),
         None if wishes.epsilon is None else number_text(wishes.epsilon, "epsilon"),
         None if wishes.delta is None else number_text(wishes.delta, "delta"),
+        seen.csv,
     )
 
 
-def with_unit(table: DraftTable, unit: str | None) -> DraftTable:
-    """Return the table with the column of this name as its unit, where it has one."""
-    if unit is not None and fold(unit) == "rows":
-        return replace(table, unit="rows")
-    own = next((column.name for column in table.columns if fold(column.name) == fold(unit or "")), None)
-    return replace(table, unit=own)
+def with_unit(table: DraftTable, seen: SeenTable, unit: Unit | None) -> DraftTable:
+    """Return the table under this unit, with what its names propose: its key, and columns that are left out."""
+    if unit is None:
+        return table
+    own = own_key(seen.names)
+    columns = tuple(_proposed(column, own, unit, table.rows_per_unit) for column in table.columns)
+    return replace(table, unit=unit.words, proposed=unit.proposed, choices=(), columns=columns)
+
+
+def _proposed(column: DraftColumn, own: str | None, unit: Unit, rows: int | None) -> DraftColumn:
+    if column.name == own and not column.unique and unit.words != ROWS:
+        names_people = column.name == unit.words
+        if not (names_people and rows is not None):  # how many rows count was said
+            column = replace(column, unique=True, proposed_key=True)
+    needed = column.unique or column.name == unit.words or (unit.path and column.name == path_of(unit.words)[1])
+    return replace(column, personal=None) if needed else column
 
 
 def with_bounds(column: DraftColumn, ends: Ends) -> DraftColumn:
-    """Return the column with these bounds, which were typed."""
+    """Return the column with these bounds, which were typed; a decimal without a step gets one."""
+    if column.type not in _BOUNDED:
+        raise BadParameter(
+            f"The column {shown(column.name)} is of type {column.type}, and bounds would have no effect.",
+            f"Bounds are for columns of type {', '.join(_BOUNDED)}.",
+            "List its public keys with --values, or say its --type.",
+        )
     low, high = (value_text(end, column.type, f"bounds of {column.name}") for end in ends)
-    return replace(column, bounds=(low, high))
+    return _checked(_with_step(replace(column, bounds=(low, high)), (low, high)))
 
 
 def with_values(column: DraftColumn, values: Iterable[str]) -> DraftColumn:
     """Return the column with these public keys, which were typed."""
-    return replace(column, values=tuple(value_text(value, column.type, f"values of {column.name}") for value in values))
+    keys = tuple(value_text(value, column.type, f"values of {column.name}") for value in values)
+    return _checked(_with_step(replace(column, values=keys, values_of=None), keys))
 
 
-def _table(table: SeenTable, wishes: Wishes) -> DraftTable:
-    columns = tuple(_column(table, column, wishes) for column in table.columns if column.type is not None)
+def with_step(column: DraftColumn, step: str) -> DraftColumn:
+    """Return the column with this step, which was typed."""
+    return _checked(replace(column, step=number_text(step, f"step of {column.name}"), default_step=False))
+
+
+def _with_step(column: DraftColumn, numbers: Iterable[str]) -> DraftColumn:
+    if column.type is not ColumnType.DECIMAL or (column.step is not None and not column.default_step):
+        return column
+    return replace(column, step=default_step(numbers), default_step=True)
+
+
+def default_step(numbers: Iterable[str]) -> str:
+    """Return a hundredth, or the finer power of ten that divides these numbers and their range into a thousand.
+
+    >>> default_step(["0", "5000"]), default_step(["0", "1"]), default_step(["0", "0.0005"])
+    ('0.01', '0.001', '0.0000001')
+    """
+    exact = [Fraction(number) for number in numbers]
+    step, width = Fraction(1, 100), max(exact) - min(exact)
+    while step > _FINEST and (0 < width < 1000 * step or any((number / step).denominator != 1 for number in exact)):
+        step /= 10
+    return decimal_text(step)
+
+
+def _checked(column: DraftColumn) -> DraftColumn:
+    """Return the column, or refuse at once what no policy would accept of it."""
+    if column.type is not ColumnType.DECIMAL or column.step is not None:
+        lines = tomllib.loads(f"column = {column_text(column)}", parse_float=Decimal)
+        read_column(column.name, Entry(lines["column"], (column.name,)))
+    return column
+
+
+def column_text(column: DraftColumn, names_people: bool = False) -> str:
+    """Return what a policy says of a column, as TOML."""
+    parts = [f'type = "{column.type}"']
+    grid = column.type is not ColumnType.DECIMAL or column.step is not None
+    if not names_people and column.bounds is not None and grid:
+        parts.append(f"bounds = [{', '.join(column.bounds)}]")
+    if not names_people and column.values is not None and grid:
+        parts.append(f"values = [{', '.join(column.values)}]")
+    if not names_people and column.values_of is not None:
+        parts.append(f"values = {quoted_text(column.values_of)}")
+    if column.step is not None and column.type is ColumnType.DECIMAL:
+        parts.append(f"step = {column.step}")
+    if column.unique:
+        parts.append("unique = true")
+    return f"{{ {', '.join(parts)} }}"
+
+
+def with_one_type(tables: tuple[DraftTable, ...]) -> tuple[DraftTable, ...]:
+    """Return the tables in which a person has one type: where CSV says none, the one that was said elsewhere."""
+    found = {table.name: table for table in tables}
+    for table in tables:
+        if table.unit is None or table.unit == ROWS:
+            continue
+        for mine, (other_name, theirs) in _joined(table, tables):
+            other = found.get(other_name)
+            one, two = found[table.name].column(mine), other.column(theirs) if other else None
+            if other is None or one is None or two is None or one.untyped == two.untyped:
+                continue
+            typed = two if one.untyped else one
+            found[table.name] = _retyped(found[table.name], mine, typed.type)
+            found[other_name] = _retyped(found[other_name], theirs, typed.type)
+    return tuple(found.values())
+
+
+def _joined(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str, tuple[str, str]]]:
+    """Return which columns hold the same values: of a path, or of the tables that name the same person."""
+    if Unit(table.unit or "").path:
+        target, here, there = path_of(table.unit or "")
+        return [(here, (target, there))]
+    others = [other for other in tables if other.unit not in (None, ROWS) and not Unit(other.unit or "").path]
+    return [(table.unit or "", (other.name, other.unit or "")) for other in others if other.name != table.name]
+
+
+def _retyped(table: DraftTable, name: str, kind: ColumnType) -> DraftTable:
+    columns = tuple(
+        replace(column, type=kind, untyped=False) if fold(column.name) == fold(name) and column.untyped else column
+        for column in table.columns
+    )
+    return replace(table, columns=columns)
+
+
+def _table(seen: Seen, table: SeenTable, units: Mapping[str, Unit], wishes: Wishes) -> DraftTable:
+    columns = tuple(_column(seen, table, column, wishes) for column in table.columns if column.type is not None)
     unusable = tuple(column.name for column in table.columns if column.type is None)
-    draft = DraftTable(table.name, columns, unusable)
+    draft = DraftTable(table.name, columns, unusable, stored=table.stored)
     if fold(table.name) in map(fold, wishes.public):
         return replace(draft, public=True)
-    draft = with_unit(draft, wishes.unit)
-    if draft.unit in (None, "rows"):
-        return draft
-    rows = {fold(name): rows for name, rows in wishes.rows_per_unit.items()}
-    return replace(draft, rows_per_unit=rows.get(fold(table.name), rows.get("")))
+    unit = units.get(table.name)
+    if unit is None or unit.words != ROWS:
+        rows = {fold(name): rows for name, rows in wishes.rows_per_unit.items()}
+        draft = replace(draft, rows_per_unit=rows.get(fold(table.name)))
+    if unit is None:
+        draft = replace(draft, choices=tuple(proposals(seen, units, table)))
+    draft = with_unit(draft, table, unit)
+    if draft.rows_per_unit is None and not draft.one_row and (unit is None or unit.words != ROWS):
+        draft = replace(draft, rows_per_unit=wishes.rows_per_unit.get(""))
+    return draft
 
 
-def _column(table: SeenTable, column: SeenColumn, wishes: Wishes) -> DraftColumn:
-    typed = _wish(wishes.types, table, column)
-    bounds, values = _wish(wishes.bounds, table, column), _wish(wishes.values, table, column)
-    step = _wish(wishes.steps, table, column)
+def _column(seen: Seen, table: SeenTable, column: SeenColumn, wishes: Wishes) -> DraftColumn:
+    typed = wish_of(wishes.types, table, column)
+    bounds, values = wish_of(wishes.bounds, table, column), wish_of(wishes.values, table, column)
+    step = wish_of(wishes.steps, table, column)
+    unique = wish_of(dict.fromkeys(wishes.unique, True), table, column) or False
     untyped = column.stored == "unread text" and typed is None
     kind = _type(typed) if typed is not None else column.type or ColumnType.TEXT
     if untyped and (bounds or step):
         kind, untyped = _guessed(bounds or (), step), False
-    draft = DraftColumn(column.name, kind, untyped and values is None)
+    draft = DraftColumn(column.name, kind, untyped and values is None, unique=unique)
+    if kind is ColumnType.TEXT and not (typed or values or unique):
+        draft = replace(draft, personal=personal(column.name))
     if step is not None:
         draft = replace(draft, step=number_text(step, f"step of {column.name}"))
-    elif column.step is not None:
+    elif column.step is not None and kind is ColumnType.DECIMAL:
         draft = replace(draft, step=decimal_text(column.step))
     if bounds is not None:
         draft = with_bounds(draft, bounds)
-    return draft if values is None else with_values(draft, values)
+    if values is None:
+        return draft
+    if (reference := public_keys(seen, values, wishes.public)) is not None:
+        return replace(draft, values_of=reference)
+    return with_values(draft, values)
+
+
+def public_keys(seen: Seen, values: tuple[str, ...], public: Iterable[str]) -> str | None:
+    """Return the column of a public table that was typed instead of keys, TABLE.COLUMN, or None."""
+    if len(values) != 1:
+        return None
+    name, _, column = values[0].strip().partition(".")
+    table = next((table for table in seen.tables if fold(table.name) == fold(name)), None)
+    found = table.column(column) if table is not None and column else None
+    if table is None or found is None:
+        return None
+    if fold(table.name) not in map(fold, public):
+        raise BadParameter(
+            f"--values {shown(values[0])} takes its keys from {table.name}, which is not public.",
+            "Keys taken from a private table would name the people in it.",
+            f"List the keys, or add --public {table.name} if it is about nobody.",
+        )
+    return f"{table.name}.{found.name}"
 
 
 def _guessed(ends: Iterable[str], step: str | None) -> ColumnType:
@@ -172,7 +342,8 @@ def _type(word: str) -> ColumnType:
     )
 
 
-def _wish(wishes: Mapping[str, Wish], table: SeenTable, column: SeenColumn) -> Wish | None:
+def wish_of(wishes: Mapping[str, Wish], table: SeenTable, column: SeenColumn) -> Wish | None:
+    """Return what was said of a column, as TABLE.COLUMN or else as COLUMN."""
     named = {fold(name): wish for name, wish in wishes.items()}
     return named.get(fold(f"{table.name}.{column.name}"), named.get(fold(column.name)))
 
@@ -183,14 +354,12 @@ def _check_names(seen: Seen, wishes: Wishes) -> None:
     columns = [column.name for table in seen.tables for column in table.columns]
     paths = [f"{table.name}.{column.name}" for table in seen.tables for column in table.columns]
     known = {fold(name) for name in (*columns, *paths)}
-    for name in (*wishes.types, *wishes.bounds, *wishes.steps, *wishes.values):
+    for name in (*wishes.types, *wishes.bounds, *wishes.steps, *wishes.values, *wishes.unique):
         if fold(name) not in known:
             raise _unknown("column", name, paths if "." in name else columns)
     for name in (*wishes.public, *filter(None, wishes.rows_per_unit)):
         if fold(name) not in map(fold, tables):
             raise _unknown("table", name, tables)
-    if wishes.unit is not None and fold(wishes.unit) != "rows" and fold(wishes.unit) not in map(fold, columns):
-        raise _unknown("column", wishes.unit, columns)
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> UnknownName:
@@ -200,17 +369,3 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> UnknownName:
         "Only the names of the source can be declared.",
         f"{suggestion(name, listed)}There are: {', '.join(listed[:20])}{', …' if len(listed) > 20 else ''}.",
     )
-
-
-def decimal_text(value: Fraction) -> str:
-    """Return a decimal fraction as decimal text.
-
-    >>> decimal_text(Fraction(1, 100)), decimal_text(Fraction(30000))
-    ('0.01', '30000')
-    """
-    places = 0
-    while value.denominator != 1 and (value * 10**places).denominator != 1:
-        places += 1
-    digits = str(int(abs(value) * 10**places)).rjust(places + 1, "0")
-    sign = "-" if value < 0 else ""
-    return sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)

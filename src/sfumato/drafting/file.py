@@ -35,11 +35,15 @@ def check_output(data: Path, output: Path) -> None:
         )
 
 
-def write_policy(draft: Draft, data: Path, output: Path) -> None:
-    """Write the draft as a policy file, if some completion of it is a policy."""
+def write_policy(draft: Draft, data: Path, output: Path, *, keep: bool = False) -> None:
+    """Write the draft as a policy file, if some completion of it is a policy; `keep` writes it in any case.
+
+    Whoever answered questions keeps the answers: what is wrong with them is then said after the file is there.
+    """
     name = output.stem
     source = os.path.relpath(data.absolute(), output.absolute().parent)
-    check_draft(draft, name, source)
+    if not keep:
+        check_draft(draft, name, source)
     try:
         with output.open("x", encoding="utf-8") as stream:
             stream.write(policy_text(draft, name, source))
@@ -47,3 +51,5 @@ def write_policy(draft: Draft, data: Path, output: Path) -> None:
         raise BadParameter(
             f"{shown(str(output))} cannot be written.", "The folder may not be written to.", "Choose another --output."
         ) from None
+    if keep:
+        check_draft(draft, name, source)

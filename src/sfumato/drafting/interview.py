@@ -1,4 +1,7 @@
-"""What names and types cannot say, asked of the owner: who, how many rows, how far, which keys, how much."""
+"""What names and types cannot say, asked of the owner: who, how many rows, how far, which keys, how much.
+
+An answer is read when it is given: what cannot be meant is asked again, and no answer is lost to a later one.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,8 +10,20 @@ from typing import TypeVar
 
 from sfumato.accounting.event import Neighbours
 from sfumato.drafting.accuracy import what_it_buys
-from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, with_bounds, with_unit, with_values
+from sfumato.drafting.draft import (
+    Draft,
+    DraftColumn,
+    DraftTable,
+    public_keys,
+    with_bounds,
+    with_one_type,
+    with_step,
+    with_unit,
+    with_values,
+)
 from sfumato.drafting.literals import ends_text, number_text
+from sfumato.drafting.schema import Seen, SeenTable
+from sfumato.drafting.units import Unit, path_of, proposals, read_unit, said_units, with_proposals
 from sfumato.errors import BadParameter, Refusal, shown
 from sfumato.policy.policy import ColumnType, fold
 
@@ -17,60 +32,158 @@ Ask = Callable[[str], str]
 """Puts a question and returns the line that was typed, without blanks at its ends."""
 Say = Callable[[str], None]
 
+PUBLIC = "public"
+"""The word that makes a table public. A key that is hit by mistake does not."""
 _OFFERED = ("0.5", "1", "3", "10")
+_MOST_NAMES = 12
 
 
-def interview(draft: Draft, ask: Ask, say: Say) -> Draft:
+def interview(draft: Draft, seen: Seen, ask: Ask, say: Say) -> Draft:
     """Ask for everything that is still unknown. An empty answer leaves it to be filled in later."""
-    tables = _units(draft.tables, ask, say)
-    draft = replace(draft, tables=tuple(_private(table, ask, say) if table.private else table for table in tables))
-    return _budget(draft, ask, say)
+    tables = with_one_type(_units(draft.tables, seen, ask, say))
+    public = [table.name for table in tables if table.public]
+    asked = [_private(table, seen, public, ask, say) if table.private else table for table in tables]
+    return _budget(replace(draft, tables=tuple(asked)), ask, say)
 
 
-def _units(tables: tuple[DraftTable, ...], ask: Ask, say: Say) -> tuple[DraftTable, ...]:
+def _units(tables: tuple[DraftTable, ...], seen: Seen, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
+    """Ask first who is protected, then about each table what its names propose."""
     if not any(table.private for table in tables):
         say("Who is protected? Name the column in which a person has the same value in all their rows;")
         say('or "rows", if each row is a person of its own.')
-        found = dict.fromkeys(column.name for table in tables for column in table.columns)
-        names = sorted(found, key=lambda name: not fold(name).endswith(("id", "key", "number")))
-        unit = _answer(f"Column ({', '.join(names[:12])})", ask, say, lambda typed: _column_of(typed, names))
-        tables = tuple(table if table.public else with_unit(table, unit) for table in tables)
-    return tuple(table if table.private or table.public else _about_nobody(table, ask, say) for table in tables)
+        hidden = [table.name for table in tables if table.public]
+        question = f"Column ({', '.join(_names(seen))})"
+        first = _answer(question, ask, say, lambda typed: said_units(seen, [typed], hidden)) or {}
+        tables = _with(tables, seen, with_proposals(seen, first, hidden) if first else {})
+    return _others(tables, seen, ask, say)
 
 
-def _about_nobody(table: DraftTable, ask: Ask, say: Say) -> DraftTable:
+def _others(tables: tuple[DraftTable, ...], seen: Seen, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
+    """Ask about each table of which nobody said whom it protects; those that others lead to come first."""
+    decided = {table.name: table for table in tables if table.public or (table.private and not table.proposed)}
+    waiting = [table for table in tables if table.name not in decided]
+    if waiting:
+        say("")
+        say(
+            "Whom do the other tables protect? Answer with a column, with rows if each row is a person, or with a path:"
+        )
+        say(f'TABLE.COLUMN via HERE = THERE. Type the whole word "{PUBLIC}" if a table is about nobody.')
+    while waiting:
+        units = {name: Unit(table.unit) for name, table in decided.items() if table.unit is not None}
+        choices = {table.name: proposals(seen, units, _seen(seen, table)) for table in waiting}
+        table = min(waiting, key=lambda one: _turn(choices[one.name]))
+        waiting.remove(table)
+        decided[table.name] = _unit(table, choices[table.name], units, seen, ask, say)
+    return tuple(decided[table.name] for table in tables)
+
+
+def _turn(choices: list[str]) -> int:
+    """Return whose turn it is: who names the person, who leads to them, who has nothing to do with them."""
+    return 2 if not choices else int(any(Unit(choice).path for choice in choices))
+
+
+def _names(seen: Seen) -> list[str]:
+    """Return the columns to choose from, likely ones first."""
+    found = dict.fromkeys(column.name for table in seen.tables for column in table.columns)
+    names = sorted(found, key=lambda name: not fold(name).endswith(("id", "key", "number")))
+    return [*names[:_MOST_NAMES], "…"] if len(names) > _MOST_NAMES else names
+
+
+def _with(tables: tuple[DraftTable, ...], seen: Seen, units: dict[str, Unit]) -> tuple[DraftTable, ...]:
+    return tuple(
+        table if table.public else with_unit(table, _seen(seen, table), units.get(table.name)) for table in tables
+    )
+
+
+def _unit(table: DraftTable, choices: list[str], units: dict[str, Unit], seen: Seen, ask: Ask, say: Say) -> DraftTable:
+    """Ask whom a table protects; what names propose is taken by Enter, and `public` is typed."""
+    known = _seen(seen, table)
     names = ", ".join(column.name for column in table.columns[:8])
-    question = f"{table.name} ({names}) does not name the person. Is it public, about nobody? [y/n]"
-    return replace(table, public=_answer(question, ask, say, _yes) or False)
+    say("")
+    say(f"{table.name} ({names}{', …' if len(table.columns) > 8 else ''})")
+    proposed = choices[0] if len(choices) == 1 else None
+    if len(choices) > 1:
+        say(f"  By their names these could be meant: {'; '.join(choices)}.")
+    question = f"Unit of {table.name} ({f'Enter: {proposed}' if proposed else 'Enter leaves the table out'})"
+    undecided = replace(table, unit=None, proposed=False)
+    answer = _answer(question, ask, say, lambda typed: _whom(undecided, known, seen, units, typed))
+    if answer is not None:
+        return answer
+    return with_unit(undecided, known, Unit(proposed)) if proposed else undecided
 
 
-def _private(table: DraftTable, ask: Ask, say: Say) -> DraftTable:
+def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit], typed: str) -> DraftTable:
+    if typed == PUBLIC:
+        return replace(table, public=True)
+    if fold(typed) in {"y", "yes", "n", "no", "p"}:
+        raise BadParameter(
+            f"{shown(typed)} is no unit.",
+            "What is public is exact and free for everybody.",
+            f"Write the whole word {PUBLIC} if the table is about nobody; Enter alone takes what is in brackets.",
+        )
+    unit = read_unit(known, typed)
+    if unit.path:
+        _check_path(unit.words, known, seen, units)
+    return with_unit(table, known, unit)
+
+
+def _check_path(words: str, known: SeenTable, seen: Seen, units: dict[str, Unit]) -> None:
+    """Refuse a path that leads nowhere now, and not after the last question."""
+    tables = {fold(table.name): table for table in seen.tables}
+    target, here, there = path_of(words)
+    column = words.partition(".")[2].strip().split(" ")[0]
+    table = tables.get(fold(target))
+    whole = table is not None and table.column(there) and known.column(here)
+    unit = units.get(table.name) if table is not None else None
+    if not whole or unit is None or fold(unit.words) != fold(column):
+        raise BadParameter(
+            f"{shown(words)} leads to nobody.",
+            "A path is TABLE.COLUMN via HERE = THERE, where TABLE.COLUMN is the unit of another table.",
+            "Check the four names, or press Enter and come back to it in the file.",
+        )
+
+
+def _private(table: DraftTable, seen: Seen, public: list[str], ask: Ask, say: Say) -> DraftTable:
     say("")
     say(f"{table.name}: write what you know without looking at the data. Enter leaves a question open.")
+    left = [column.name for column in table.columns if column.personal is not None]
+    if left:
+        say(f"  Left out, because they look like names, addresses or free text: {', '.join(left)}.")
     if table.needs_rows:
         rows = _answer("How many rows of one person may count? More rows, more noise", ask, say, _count)
         table = replace(table, rows_per_unit=rows)
-    columns = tuple(column if column.name == table.unit else _column(column, ask, say) for column in table.columns)
+    linked = {table.unit, path_of(table.unit)[1] if table.unit and Unit(table.unit).path else None}
+    columns = tuple(
+        column if column.name in linked or column.personal else _column(column, seen, public, ask, say)
+        for column in table.columns
+    )
     return replace(table, columns=columns)
 
 
-def _column(column: DraftColumn, ask: Ask, say: Say) -> DraftColumn:
+def _column(column: DraftColumn, seen: Seen, public: list[str], ask: Ask, say: Say) -> DraftColumn:
     if column.untyped:
         kind = _answer(f"{column.name}: its type ({', '.join(ColumnType)})", ask, say, _type)
         column = replace(column, type=kind or column.type, untyped=kind is None)
-    if column.bounds is not None or column.values is not None or column.type is ColumnType.BOOLEAN:
+    if column.bounds is not None or column.keyed or column.type is ColumnType.BOOLEAN or column.unique:
         return column
     if column.type is ColumnType.TEXT:
-        question = f"{column.name} (text): its public keys, as A, B, C; Enter: groups are chosen privately"
-        return _answer(question, ask, say, lambda typed: with_values(column, typed.split(","))) or column
+        from_table = ", or TABLE.COLUMN of a public table" if public else ""
+        question = f"{column.name} (text): its public keys, as A, B, C{from_table}; Enter: groups are chosen privately"
+        return _answer(question, ask, say, lambda typed: _keys(column, seen, public, typed)) or column
     without = "never summed" if column.type in (ColumnType.INTEGER, ColumnType.DECIMAL) else "keys are chosen privately"
     form = "LOW..HIGH" if column.type is ColumnType.TIMESTAMP else "LOW:HIGH"
     question = f"{column.name} ({column.type}): the least and greatest value that count, as {form}; Enter: {without}"
     bounded = _answer(question, ask, say, lambda typed: with_bounds(column, ends_text(typed)))
-    if bounded is None or bounded.type is not ColumnType.DECIMAL or bounded.step is not None:
+    if bounded is None or not bounded.default_step:
         return bounded or column
-    step = _answer(f"{column.name}: the precision that matters, for example 0.01", ask, say, _step)
-    return replace(bounded, step=step)
+    question = f"{column.name}: the precision that matters; Enter: {bounded.step}"
+    return _answer(question, ask, say, lambda typed: with_step(bounded, typed)) or bounded
+
+
+def _keys(column: DraftColumn, seen: Seen, public: list[str], typed: str) -> DraftColumn:
+    values = tuple(typed.split(","))
+    reference = public_keys(seen, values, public)
+    return with_values(column, values) if reference is None else replace(column, values_of=reference)
 
 
 def _budget(draft: Draft, ask: Ask, say: Say) -> Draft:
@@ -84,7 +197,7 @@ def _budget(draft: Draft, ask: Ask, say: Say) -> Draft:
         draft = replace(draft, epsilon=_answer("Epsilon", ask, say, lambda typed: _positive(typed, "epsilon")))
     if draft.delta is None:
         question = "Delta, far below one in the number of people, for example 1e-6; 0: every key must be declared"
-        draft = replace(draft, delta=_answer(question, ask, say, lambda typed: number_text(typed, "delta")))
+        draft = replace(draft, delta=_answer(question, ask, say, _delta))
     return draft
 
 
@@ -98,16 +211,8 @@ def _answer(question: str, ask: Ask, say: Say, read: Callable[[str], Answer]) ->
     return None
 
 
-def _column_of(typed: str, names: list[str]) -> str:
-    if fold(typed) == "rows" or fold(typed) in map(fold, names):
-        return typed
-    raise BadParameter(f"There is no column {shown(typed)}.", "It must be one of the data.", "Write its name.")
-
-
-def _yes(typed: str) -> bool:
-    if fold(typed) in ("y", "yes", "n", "no"):
-        return fold(typed).startswith("y")
-    raise BadParameter(f"{shown(typed)} is no answer.", "It is yes or no.", "Write y or n.")
+def _seen(seen: Seen, table: DraftTable) -> SeenTable:
+    return next(one for one in seen.tables if one.name == table.name)
 
 
 def _count(typed: str) -> int:
@@ -122,12 +227,15 @@ def _type(typed: str) -> ColumnType:
     raise BadParameter(f"There is no type {shown(typed)}.", "It is one of the six.", "Write for example integer.")
 
 
-def _step(typed: str) -> str:
-    return _positive(typed, "step")
-
-
 def _positive(typed: str, name: str) -> str:
     text = number_text(typed, name)
     if Fraction(text.strip('"')) > 0:
         return text
     raise BadParameter(f"The {name} is {shown(typed)}.", "It is above zero.", "Write for example 1.")
+
+
+def _delta(typed: str) -> str:
+    text = number_text(typed, "delta")
+    if 0 <= Fraction(text.strip('"')) < 1:
+        return text
+    raise BadParameter(f"The delta is {shown(typed)}.", "It is a probability, below 1.", "Write for example 1e-6.")

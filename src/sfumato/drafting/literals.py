@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import date, datetime
+from fractions import Fraction
 
 from sfumato.errors import BadParameter, Refusal, shown
 from sfumato.exact import decimal_rational
@@ -76,6 +77,20 @@ def ends_text(typed: str) -> tuple[str, str]:
         "Bounds are two values.",
         "Write LOW:HIGH, for example 0:120; times as LOW..HIGH.",
     )
+
+
+def decimal_text(value: Fraction) -> str:
+    """Return a decimal fraction as decimal text.
+
+    >>> decimal_text(Fraction(1, 100)), decimal_text(Fraction(30000))
+    ('0.01', '30000')
+    """
+    places = 0
+    while value.denominator != 1 and (value * 10**places).denominator != 1:
+        places += 1
+    digits = str(int(abs(value) * 10**places)).rjust(places + 1, "0")
+    sign = "-" if value < 0 else ""
+    return sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)
 
 
 def _reads_as(text: str, kind: ColumnType) -> bool:

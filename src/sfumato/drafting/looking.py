@@ -4,22 +4,23 @@ What is written down here is not differentially private. A greatest value is one
 outwards and rare keys are left out, which blurs that and does not mend it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor
 from pathlib import Path
 
-from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, decimal_text
-from sfumato.drafting.literals import quoted_text
+from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, default_step
+from sfumato.drafting.literals import decimal_text, quoted_text
 from sfumato.drafting.schema import connected
+from sfumato.drafting.units import ROWS, Unit
 from sfumato.engines.duckdb.connection import STAGE, Connection, execute
 from sfumato.engines.duckdb.loading import Loading, load_csv
 from sfumato.engines.duckdb.source import SourceTable
-from sfumato.engines.sql.column import Stored
+from sfumato.engines.sql.column import Kind, Stored
 from sfumato.engines.sql.names import quoted
-from sfumato.policy.policy import ColumnType
+from sfumato.policy.policy import ColumnType, CsvForm
 
 WARNING = (
     "Bounds, keys and rows per person are taken from the data. That is not private: a greatest value is one person's, "
@@ -28,7 +29,6 @@ WARNING = (
 MOST_KEYS = 50
 FEWEST_PEOPLE = 20
 """A key that fewer people (or rows, where nobody is named) have is left out."""
-_STEP = "0.01"
 _READ_AS = {
     ColumnType.BOOLEAN: "BOOLEAN",
     ColumnType.INTEGER: "BIGINT",
@@ -37,6 +37,8 @@ _READ_AS = {
     ColumnType.TIMESTAMP: "TIMESTAMP",
 }
 """In this order CSV text is tried."""
+_TEXTUAL = ("csv", "files")
+"""Sources with files that say no types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,13 @@ class _Look:
     source: SourceTable
     unit: str | None
     """SQL of what names the person, or None where each row is one."""
+    decimal: str
+
+    def value(self, stored: Stored, kind: ColumnType) -> str:
+        """Return a value as this type, or NULL."""
+        comma = self.decimal == "," and stored.kind is Kind.RAW and kind in (ColumnType.INTEGER, ColumnType.DECIMAL)
+        text = f"replace({stored.sql}, ',', '.')" if comma else stored.sql
+        return f"TRY_CAST({text} AS {_READ_AS[kind]})"
 
     def one(self, columns: str, where: str = "TRUE") -> tuple[object, ...]:
         return execute(self.connection, f"SELECT {columns} FROM {self.source.relation} WHERE {where}")[0]  # noqa: S608
@@ -52,25 +61,54 @@ class _Look:
 
 def look(draft: Draft, path: Path) -> Draft:
     """Return the draft with everything that is still unknown taken from the data."""
-    with connected(path) as (seen, connection, sources):
-        if seen.scheme == "csv":
-            execute(connection, f"ATTACH ':memory:' AS {STAGE}")
-            for name, source in sources.items():
-                _load(connection, name, source)
-        return replace(draft, tables=tuple(_table(table, connection, sources[table.name]) for table in draft.tables))
+    with connected(path, _said(draft)) as (_, connection, sources):
+        execute(connection, f"ATTACH ':memory:' AS {STAGE}")
+        for name, source in sources.items():
+            _load(connection, name, source, draft.csv)
+        tables = tuple(_table(table, connection, sources[table.name], draft.csv) for table in draft.tables)
+        return replace(draft, tables=tables)
 
 
-def _table(table: DraftTable, connection: Connection, source: SourceTable) -> DraftTable:
+def with_public_types(draft: Draft, path: Path) -> Draft:
+    """Return the draft with the types of public CSV tables, which say none: their values are nobody's."""
+    if draft.scheme not in _TEXTUAL or not any(table.public for table in draft.tables):
+        return draft
+    with connected(path, _said(draft)) as (_, connection, sources):
+        execute(connection, f"ATTACH ':memory:' AS {STAGE}")
+        tables = tuple(_typed(table, connection, sources[table.name], draft.csv) for table in draft.tables)
+        return replace(draft, tables=tables)
+
+
+def _said(draft: Draft) -> dict[str, object]:
+    return asdict(draft.csv) if draft.scheme in _TEXTUAL else {}
+
+
+def _typed(table: DraftTable, connection: Connection, source: SourceTable, form: CsvForm) -> DraftTable:
+    if not table.public or source.files is None or not source.files.csv:
+        return table
+    _load(connection, table.name, source, form)
+    seen = _Look(connection, source, None, form.decimal)
+    columns = []
+    for column in table.columns:
+        stored = source.column(column.name)
+        kind = column.type if stored is None else _type(stored, seen)
+        columns.append(replace(column, type=kind, untyped=False, looked=True))
+    return replace(table, columns=tuple(columns))
+
+
+def _table(table: DraftTable, connection: Connection, source: SourceTable, form: CsvForm) -> DraftTable:
     if not table.private:
         return table
-    unit = None if table.unit in (None, "rows") else quoted(table.unit or "")
-    seen = _Look(connection, source, unit)
+    whole = table.unit == ROWS or Unit(table.unit or "").path  # whose row it is, another table says
+    unit = None if whole else quoted(table.unit or "")
+    seen = _Look(connection, source, unit, form.decimal)
     columns = tuple(
-        column if column.name == table.unit else _column(column, source.column(column.name), seen)
+        column if column.name == table.unit or column.personal else _column(column, source.column(column.name), seen)
         for column in table.columns
     )
     table = replace(table, columns=columns)
-    return replace(table, rows_per_unit=_rows(seen), looked=True) if table.needs_rows else table
+    counted = table.needs_rows and unit is not None
+    return replace(table, rows_per_unit=_rows(seen), looked=True) if counted else table
 
 
 def _rows(seen: _Look) -> int:
@@ -81,14 +119,14 @@ def _rows(seen: _Look) -> int:
     return int(unit * ceil((most or 1) / unit))
 
 
-def _load(connection: Connection, name: str, source: SourceTable) -> None:
-    if source.files is not None:
+def _load(connection: Connection, name: str, source: SourceTable, form: CsvForm) -> None:
+    if source.files is not None and source.files.csv:
         wanted: dict[str, int | None] = dict.fromkeys((known for known, _ in source.columns), None)
-        load_csv(connection, source.relation, Loading(name, source.files, wanted))
+        load_csv(connection, source.relation, Loading(name, source.files, wanted, form))
 
 
 def _column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftColumn:
-    if stored is None or column.bounds is not None or column.values is not None:
+    if stored is None or column.bounds is not None or column.keyed:
         return column
     if column.untyped:
         column = replace(column, type=_type(stored, seen), untyped=False, looked=True)
@@ -97,28 +135,30 @@ def _column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftCol
         return replace(column, values=keys, looked=True) if keys else column
     if column.type is ColumnType.BOOLEAN:
         return column
-    value = f"TRY_CAST({stored.sql} AS {_READ_AS[column.type]})"
+    value = seen.value(stored, column.type)
     low, high = seen.one(
         f"MIN({value}), MAX({value})", "TRUE" if column.type is ColumnType.INTEGER else f"isfinite({value})"
     )
     if low is None or high is None:
         return column
-    step = (column.step or _STEP) if column.type is ColumnType.DECIMAL else column.step
-    return replace(column, bounds=_ends(low, high), step=step, looked=True)
+    ends = _ends(low, high)
+    if column.type is ColumnType.DECIMAL and column.step is None:
+        return replace(column, bounds=ends, step=default_step(ends), default_step=True, looked=True)
+    return replace(column, bounds=ends, looked=True)
 
 
 def _type(stored: Stored, seen: _Look) -> ColumnType:
     """Return the first type as which every value reads."""
-    tried = ", ".join(f"COUNT_IF({_reads_as(stored.sql, kind)})" for kind in _READ_AS)
+    tried = ", ".join(f"COUNT_IF({_reads_as(stored, kind, seen)})" for kind in _READ_AS)
     present, *read = seen.one(f"COUNT({stored.sql}), {tried}")
     return next((kind for kind, count in zip(_READ_AS, read, strict=True) if count == present), ColumnType.TEXT)
 
 
-def _reads_as(value: str, kind: ColumnType) -> str:
+def _reads_as(stored: Stored, kind: ColumnType, seen: _Look) -> str:
     """Return the condition that nothing is lost: the engine would round 2.5 to an integer, and a time to its day."""
-    read = f"TRY_CAST({value} AS {_READ_AS[kind]})"
-    whole = {ColumnType.INTEGER: "DOUBLE", ColumnType.DATE: "TIMESTAMP"}.get(kind)
-    return f"{read} = TRY_CAST({value} AS {whole})" if whole else f"{read} IS NOT NULL"
+    read = seen.value(stored, kind)
+    whole = {ColumnType.INTEGER: ColumnType.DECIMAL, ColumnType.DATE: ColumnType.TIMESTAMP}.get(kind)
+    return f"{read} = {seen.value(stored, whole)}" if whole else f"{read} IS NOT NULL"
 
 
 def _keys(stored: Stored, seen: _Look) -> tuple[str, ...] | None:

@@ -6,8 +6,10 @@ from dataclasses import fields
 from sfumato.drafting.draft import Wishes
 from sfumato.drafting.literals import ends_text
 from sfumato.errors import BadParameter, shown
+from sfumato.policy.forms import CSV_KEYS
 
 MOST_ROWS = 1_000_000_000
+_TABS = {"tab": "\t", "\\t": "\t"}
 
 
 def pairs(options: Iterable[str], name: str) -> dict[str, str]:
@@ -48,6 +50,21 @@ def column_wishes(types: Iterable[str], bounds: Iterable[str], steps: Iterable[s
         steps=pairs(steps, "--step"),
         values={name: tuple(typed.split(",")) for name, typed in pairs(values, "--values").items()},
     )
+
+
+def csv_wishes(options: Iterable[str]) -> dict[str, object]:
+    """Read how CSV files are written: KEY=VALUE, null=A,B; a tab may be called tab."""
+    found: dict[str, object] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or key.strip() not in CSV_KEYS or not value:
+            raise BadParameter(
+                f"--csv {shown(option)} says nothing of a CSV file.",
+                f"It is KEY=VALUE, with one of the keys {', '.join(CSV_KEYS)}.",
+                "Write for example --csv delimiter=; or --csv null=NA.",
+            )
+        found[key.strip()] = value.split(",") if key.strip() == "null" else _TABS.get(value.lower(), value)
+    return found
 
 
 def together(first: Wishes, second: Wishes) -> Wishes:

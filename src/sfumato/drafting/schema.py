@@ -1,19 +1,29 @@
 """What data says about itself without a look at it: tables, columns and types, from names and headers."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
+from sfumato.drafting.csv_form import found_form
+from sfumato.drafting.naming import Names
 from sfumato.engines.duckdb.connection import Connection, closed_connection, execute
-from sfumato.engines.duckdb.source import ENDINGS, SOURCE, SourceTable, attach_source, read_schema
+from sfumato.engines.duckdb.source import (
+    ENDINGS,
+    SOURCE,
+    SourceTable,
+    attach_source,
+    database_tables,
+    read_schema,
+    source_files,
+)
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.column import TYPES, Kind, Stored
-from sfumato.errors import BadPolicy, BadSource, shown
+from sfumato.errors import BadParameter, BadPolicy, BadSource, shown
 from sfumato.policy.entry import Entry, check_name
-from sfumato.policy.policy import ColumnType, fold
+from sfumato.policy.policy import PLAIN, ColumnType, CsvForm, Location, fold
 from sfumato.policy.reading import read_policy
 
 _TYPES = {**TYPES, Kind.RAW: ColumnType.TEXT}
@@ -21,6 +31,8 @@ _SCALE = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 _PART = re.compile(r"(part|data|chunk|file)?[-_.]?\d.*|part-.*|[^=]+=.*", re.IGNORECASE)
 """Files and folders that are pieces of one table: part-0001.parquet, year=2024."""
 _DATABASES = (".duckdb", ".db", ".ddb")
+_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
+_KINDS = ("parquet", "csv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,15 @@ class SeenTable:
 
     name: str
     columns: tuple[SeenColumn, ...]
+    key: str | None = None
+    """The column that the source declares to be the primary key, where it does."""
+    stored: str | None = None
+    """What the source calls it, SCHEMA.TABLE, where its name alone could mean several."""
+
+    @property
+    def names(self) -> Names:
+        """What the table and its columns are called."""
+        return Names(self.name, tuple(column.name for column in self.columns), self.key)
 
     def column(self, name: str) -> SeenColumn | None:
         """Return the column of this name in any case, or None."""
@@ -53,22 +74,31 @@ class Seen:
     scheme: str
     path: Path
     tables: tuple[SeenTable, ...]
+    csv: CsvForm = PLAIN
+    """How its CSV files are written."""
 
 
-def see(path: Path) -> Seen:
-    """Read names and types of a file, a folder or a DuckDB database. No row is read."""
-    with connected(path) as (seen, _, _):
+def see(path: Path, csv: Mapping[str, object] | None = None) -> Seen:
+    """Read names and types of a file, a folder or a DuckDB database. No row is read.
+
+    `csv` is what the owner says about the form of CSV files; the rest of it is found.
+    """
+    with connected(path, csv) as (seen, _, _):
         return seen
 
 
 @contextmanager
-def connected(path: Path) -> Iterator[tuple[Seen, Connection, dict[str, SourceTable]]]:
+def connected(
+    path: Path, csv: Mapping[str, object] | None = None
+) -> Iterator[tuple[Seen, Connection, dict[str, SourceTable]]]:
     """Give the schema together with a connection that can read this source and nothing else."""
     place = path.absolute()
     scheme = _scheme(place, path)
+    location = Location(scheme, str(place), place)
     connection = closed_connection([place], Limits())
     try:
-        names = _database_tables(connection, place) if scheme == "duckdb" else _file_tables(place, ENDINGS[scheme])
+        attach_source(connection, location)
+        names = _database_tables(connection) if scheme == "duckdb" else _file_tables(place, ENDINGS[scheme])
         if not names:
             raise _nothing(path)
         policy = read_policy(  # every table as a public one: then its columns are whatever the source has
@@ -76,17 +106,30 @@ def connected(path: Path) -> Iterator[tuple[Seen, Connection, dict[str, SourceTa
                 "source": f"{scheme}:{place}",
                 "ledger": f"sqlite:{place}.ledger",
                 "budget": {"epsilon": 1, "delta": 0},
-                "tables": {name: {"public": True} for name in names},
+                "tables": {name: {"public": True, **({"from": of} if of else {})} for name, of in names.items()},
             }
         )
-        if scheme == "duckdb":
-            execute(connection, f"DETACH {SOURCE}")
-            attach_source(connection, policy.source)
+        policy = replace(policy, csv=_csv_form(location, csv or {}))
         found = read_schema(connection, policy)
-        tables = tuple(SeenTable(name, tuple(map(_column, table.columns))) for name, table in found.items())
-        yield Seen(scheme, place, tables), connection, found
+        keys = _primary_keys(connection) if scheme == "duckdb" else {}
+        tables = tuple(
+            SeenTable(name, tuple(map(_column, table.columns)), keys.get(names[name] or f"main.{name}"), names[name])
+            for name, table in found.items()
+        )
+        yield Seen(scheme, place, tables, policy.csv), connection, found
     finally:
         connection.close()
+
+
+def _csv_form(location: Location, said: Mapping[str, object]) -> CsvForm:
+    """Return how the CSV files of a source are written; where there are none, nothing can be said of them."""
+    files = [] if location.scheme == "duckdb" else source_files(location)
+    written = [path for path in files if path.name.lower().endswith(ENDINGS["csv"])]
+    if said and not written:
+        raise BadParameter(
+            f"--csv {next(iter(said))}=… has no effect.", "There is no CSV file in the data.", "Remove the option."
+        )
+    return found_form(written, said) if written else PLAIN
 
 
 def _column(column: tuple[str, Stored]) -> SeenColumn:
@@ -113,25 +156,23 @@ def _scheme(place: Path, typed: Path) -> str:
         lowered = place.name.lower()
         if lowered.endswith(_DATABASES):
             return "duckdb"
-        found = [scheme for scheme, endings in ENDINGS.items() if lowered.endswith(endings)]
+        found = [scheme for scheme in _KINDS if lowered.endswith(ENDINGS[scheme])]
     elif place.is_dir():
-        found = [scheme for scheme, endings in ENDINGS.items() if _file_tables(place, endings)]
+        found = [scheme for scheme in _KINDS if _stems(place, ENDINGS[scheme])]
     else:
         raise BadSource(
             f"There is no file or folder {shown(str(typed))}.", "A policy is about data.", "Check the path."
         )
-    if len(found) > 1:
-        raise BadSource(
-            f"The folder {shown(str(typed))} holds Parquet and CSV files.",
-            "A source is read in one way.",
-            "Move one kind into a folder of its own.",
-        )
     if not found:
-        raise _nothing(typed)
-    return found[0]
+        raise _excel(typed) if place.suffix.lower() in _WORKBOOKS else _nothing(typed)
+    return "files" if len(found) > 1 else found[0]
 
 
-def _file_tables(place: Path, endings: tuple[str, ...]) -> list[str]:
+def _file_tables(place: Path, endings: tuple[str, ...]) -> dict[str, str | None]:
+    return dict.fromkeys(_stems(place, endings))
+
+
+def _stems(place: Path, endings: tuple[str, ...]) -> list[str]:
     if place.is_file():
         return [_stem(place, endings)]
     entries = sorted(entry for entry in place.iterdir() if not entry.name.startswith((".", "_")))
@@ -152,21 +193,40 @@ def _stem(path: Path, endings: tuple[str, ...]) -> str:
     return path.name[: -len(ending)]
 
 
-def _database_tables(connection: Connection, place: Path) -> list[str]:
-    escaped = str(place).replace("'", "''")
-    execute(connection, f"ATTACH '{escaped}' AS {SOURCE} (READ_ONLY)")
+def _database_tables(connection: Connection) -> dict[str, str | None]:
+    """Return the tables of all schemas; where two have one name, each is called after its schema, too."""
+    found = database_tables(connection)
+    names = [fold(name) for _, name in found]
+    return {
+        name if names.count(fold(name)) == 1 or schema == "main" else f"{schema}_{name}": None
+        if names.count(fold(name)) == 1 or schema == "main"
+        else f"{schema}.{name}"
+        for schema, name in found
+    }
+
+
+def _primary_keys(connection: Connection) -> dict[str, str]:
+    """Return the primary keys of one column, by table: a declaration, not a value."""
     rows = execute(
         connection,
-        "SELECT table_name FROM information_schema.tables "
-        "WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name",
+        "SELECT schema_name || '.' || table_name, constraint_column_names FROM duckdb_constraints() "
+        "WHERE database_name = $1 AND constraint_type = 'PRIMARY KEY'",
         [SOURCE],
     )
-    return [name for (name,) in rows]
+    return {name: columns[0] for name, columns in rows if len(columns) == 1}
 
 
 def _nothing(typed: Path) -> BadSource:
     return BadSource(
         f"There is no table in {shown(str(typed))}.",
         "A table is a Parquet or CSV file, a folder of such files, or a table of a DuckDB file.",
-        "Name a file that ends in .parquet, .csv, .csv.gz or .duckdb, or a folder that holds some.",
+        "Name a file that ends in .parquet, .csv, .tsv (also .gz or .zst) or .duckdb, or a folder that holds some.",
+    )
+
+
+def _excel(typed: Path) -> BadSource:
+    return BadSource(
+        f"{shown(str(typed))} is a workbook.",
+        "A workbook has sheets, formulas and formats; what one cell means can depend on others.",
+        'Save each sheet as "CSV UTF-8" under the name of its table, and name that file or its folder.',
     )

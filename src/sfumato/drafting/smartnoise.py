@@ -21,13 +21,13 @@ Tree = Mapping[object, object]
 
 def read_smartnoise(file: Path) -> Wishes:
     """Read the metadata of a SmartNoise collection; bounds and types are named TABLE.COLUMN."""
-    units: set[str] = set()
+    units: list[str] = []
     rows: dict[str, int] = {}
     types: dict[str, str] = {}
     bounds: dict[str, tuple[str, str]] = {}
     for table, content in _tables(_parsed(file)):
         if content.get("row_privacy") is True:
-            units.add("rows")
+            units.append(f"{table}=rows")
         limit = content.get("max_contributions", content.get("max_ids"))
         if isinstance(limit, int) and limit > 0:
             rows[table] = limit
@@ -36,19 +36,13 @@ def read_smartnoise(file: Path) -> Wishes:
                 continue
             path = f"{table}.{name}"
             if column.get("private_id") is True:
-                units.add(str(name))
+                units.append(f"{table}={name}")
             if (kind := _TYPES.get(str(column.get("type")))) is not None and kind != "timestamp":
                 types[path] = kind
             low, high = column.get("lower"), column.get("upper")
             if low is not None and high is not None:
                 bounds[path] = (str(low), str(high))
-    if len(units) > 1:
-        raise BadParameter(
-            "The SmartNoise file names people by different columns.",
-            "A draft protects one kind of person in all its tables.",
-            "Draft each table by itself, with --unit.",
-        )
-    return Wishes(unit=next(iter(units), None), rows_per_unit=rows, types=types, bounds=bounds)
+    return Wishes(units=tuple(units), rows_per_unit=rows, types=types, bounds=bounds)
 
 
 def _tables(collection: Tree) -> Iterator[tuple[str, Tree]]:

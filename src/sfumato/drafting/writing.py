@@ -10,10 +10,11 @@ from textwrap import wrap
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import round_up
 from sfumato.drafting.accuracy import what_it_buys
-from sfumato.drafting.draft import Draft, DraftColumn, DraftTable
+from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, column_text
 from sfumato.drafting.literals import key_text, quoted_text
+from sfumato.drafting.units import ROWS, Unit
 from sfumato.errors import Refusal
-from sfumato.policy.policy import ColumnType
+from sfumato.policy.policy import ColumnType, CsvForm
 from sfumato.policy.reading import read_policy
 
 FILL_IN = "FILL IN"
@@ -28,9 +29,9 @@ _EXAMPLES = {
     ColumnType.TEXT: 'values = ["a", "b"]',
 }
 _WITHOUT = {
-    ColumnType.TEXT: "public keys; without them, groups are chosen privately",
-    ColumnType.DATE: "without bounds: groups are chosen privately",
-    ColumnType.TIMESTAMP: "without bounds: groups are chosen privately",
+    ColumnType.TEXT: ": public keys; without them, groups are chosen privately",
+    ColumnType.DATE: "; without bounds: groups are chosen privately",
+    ColumnType.TIMESTAMP: "; without bounds: groups are chosen privately",
 }
 
 
@@ -49,12 +50,12 @@ def check_draft(draft: Draft, name: str, source: str) -> None:
 
 def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
     yield from _comment(
-        "A policy: what the owner of this data promises. It was drafted from names and types alone"
+        "A policy: what the owner of this data promises. It was drafted from names and types"
         + (
             ", and from the data where a line says so: a bound or a key that is taken from the data can give a person"
             " away, and no budget pays for that. Replace each such line by what you know without looking."
             if _looked(draft)
-            else "; no value was read."
+            else "; no value about a person was read."
         )
         + f" Lines marked {FILL_IN} are yours to write: remove the # and say what you know."
         + f" Then run: sfumato check {name}.toml. Every key is explained in docs/policy.md."
@@ -63,6 +64,7 @@ def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
     yield f"name = {quoted_text(name)}"
     yield f"source = {quoted_text(f'{draft.scheme}:{source}')}"
     yield ""
+    yield from _csv_form(draft.csv)
     yield from _budget(draft)
     for table in draft.tables:
         yield ""
@@ -73,8 +75,27 @@ def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
     yield "# epsilon = 1"
 
 
+def _csv_form(form: CsvForm) -> Iterator[str]:
+    """How CSV files are written, where it is not the plain form; `null` is the owner's own word."""
+    if form == CsvForm():
+        return
+    yield from _comment(
+        "How the CSV files are written: what stands between fields was found in their first line, the encoding in their"
+        " bytes. When rows are read nothing is guessed."
+    )
+    yield "[csv]"
+    for key in ("delimiter", "encoding", "decimal"):
+        if (value := getattr(form, key)) != getattr(CsvForm(), key):
+            yield f"{key} = {quoted_text(value)}"
+    if form.null:
+        yield f"null = [{', '.join(quoted_text(one) for one in form.null)}]"
+    yield ""
+
+
 def _looked(draft: Draft) -> bool:
-    return any(table.looked or any(column.looked for column in table.columns) for table in draft.tables)
+    return any(
+        table.looked or any(column.looked for column in table.columns) for table in draft.tables if not table.public
+    )
 
 
 def _budget(draft: Draft) -> Iterator[str]:
@@ -91,7 +112,11 @@ def _budget(draft: Draft) -> Iterator[str]:
 
 def purchase_words(draft: Draft) -> str:
     """Say what the budget buys, where budget and rows are known."""
-    rows = [table.rows_per_unit or 1 for table in draft.tables if table.private and not table.needs_rows]
+    rows = [
+        1 if table.one_row else table.rows_per_unit or 1
+        for table in draft.tables
+        if table.private and not table.needs_rows
+    ]
     if draft.epsilon is None or draft.delta is None or not rows:
         return ""
     try:
@@ -112,27 +137,40 @@ def _table(table: DraftTable) -> Iterator[str]:
         yield from _comment("About nobody, as the owner says: answers about it alone are exact and free.")
         yield f"[tables.{name}]"
         yield "public = true"
+        yield from _from(table)
+        yield from _public_columns(table, name)
         return
     if not table.private:
         yield from _comment(
             f"{FILL_IN}: whom does {table.name} protect? Until that is said, it does not exist for queries. If it is"
             " about nobody, write public = true. If the person is named in another table, write a path:"
             ' unit = "TABLE.COLUMN via HERE = THERE". Otherwise name the column, or "rows" if each row is a person.'
+            + (f" By their names, these could be meant: {'; '.join(table.choices)}." if table.choices else "")
         )
         yield from (f"# {line}".rstrip() for line in _private(replace(table, unit="COLUMN"), name))
         return
     yield from _private(table, name)
 
 
+def _public_columns(table: DraftTable, name: str) -> Iterator[str]:
+    """CSV says no types: those of a public table are read from its values, which are nobody's."""
+    if any(column.looked for column in table.columns):
+        yield ""
+        yield f"[tables.{name}.columns]    # the types are read from the table, which is public"
+        yield from (f'{key_text(column.name)} = {{ type = "{column.type}" }}' for column in table.columns)
+
+
 def _private(table: DraftTable, name: str) -> Iterator[str]:
     yield f"[tables.{name}]"
-    whom = "each row is a person of its own" if table.unit == "rows" else "whoever has the same value is one person"
-    yield f"unit = {quoted_text(table.unit or '')}    # {whom}"
-    if table.unit != "rows":
-        if table.rows_per_unit is not None:
+    yield from _from(table)
+    yield f"unit = {quoted_text(table.unit or '')}    # {_whom(table)}"
+    if table.unit != ROWS:
+        if table.one_row:
+            yield "rows_per_unit = 1    # the person's own key is unique: one row of each person counts"
+        elif table.rows_per_unit is not None:
             risk = f"; {_RISK}" if table.looked else ""
             yield f"rows_per_unit = {table.rows_per_unit}    # of each person at most so many rows count{risk}"
-        elif table.needs_rows:
+        else:
             yield f"# rows_per_unit = 20    # {FILL_IN}: of each person so many rows count; more rows, more noise"
         yield "# groups_per_unit = 3    # optional: in so many groups of one answer; fewer groups, less noise"
     yield ""
@@ -143,42 +181,93 @@ def _private(table: DraftTable, name: str) -> Iterator[str]:
         yield f"# {key_text(column_name)} cannot be declared: its name, or the kind of its values"
 
 
+def _from(table: DraftTable) -> Iterator[str]:
+    if table.stored is not None:
+        yield f"from = {quoted_text(table.stored)}"
+
+
+def _whom(table: DraftTable) -> str:
+    if table.unit == ROWS:
+        whom = "each row is a person of its own"
+    elif Unit(table.unit or "").path:
+        whom = "a row belongs to the person to whom this path leads"
+    else:
+        whom = "whoever has the same value is one person"
+    return f"{whom}; PROPOSED by names alone: check it" if table.proposed else whom
+
+
 def _column(column: DraftColumn, names_people: bool) -> Iterator[str]:
-    parts = [f'type = "{column.type}"']
-    if not names_people and column.bounds is not None and _has_grid(column):
-        parts.append(f"bounds = [{', '.join(column.bounds)}]")
-    if not names_people and column.values is not None and _has_grid(column):
-        parts.append(f"values = [{', '.join(column.values)}]")
-    if column.step is not None and column.type is ColumnType.DECIMAL:
-        parts.append(f"step = {column.step}")
-    if column.unique:
-        parts.append("unique = true")
-    line = f"{key_text(column.name)} = {{ {', '.join(parts)} }}"
+    line = f"{key_text(column.name)} = {column_text(column, names_people)}"
+    if column.personal is not None:
+        yield f"# {line}    # LEFT OUT: it looks like {column.personal}; remove the # to let questions use it"
+        return
     remark = _remark(column, names_people)
     yield f"{line}    # {remark}" if remark else line
 
 
-def _has_grid(column: DraftColumn) -> bool:
-    return column.type is not ColumnType.DECIMAL or column.step is not None
-
-
 def _remark(column: DraftColumn, names_people: bool) -> str:
+    remarks = ["names the person: never shown, never grouped by"] if names_people else []
+    if column.proposed_key:
+        remarks.append("unique is PROPOSED by its name: of a person's rows with the same value one counts; check it")
     if names_people:
-        return "names the person: never shown, never grouped by"
-    remarks = [_RISK] if column.looked else []
+        return "; ".join(remarks)
+    if column.looked:
+        remarks.append(_RISK)
     if column.untyped:
         remarks.append(f"CSV says no type: one of {', '.join(ColumnType)}")
-    if not _has_grid(column) and (column.bounds or column.values):
-        known = f"bounds = [{', '.join(column.bounds)}]" if column.bounds else "values"
-        remarks.append(f"add step, the precision that matters, and {known}: step = 0.01")
-    elif column.bounds is None and column.values is None and column.type in _EXAMPLES:
-        why = _WITHOUT.get(column.type, "without bounds: counted, and not summed")
-        remarks.append(
-            f"add {_EXAMPLES[column.type]}; {why}"
-            if column.type is not ColumnType.TEXT
-            else f"add {_EXAMPLES[column.type]}: {why}"
-        )
+    if column.default_step:
+        remarks.append(f"nobody said a step, so it is {column.step}: the precision that matters")
+    if column.bounds is None and not column.keyed and not column.unique and column.type in _EXAMPLES:
+        example = "bounds = [LOW, HIGH]" if column.step is not None else _EXAMPLES[column.type]
+        remarks.append(f"add {example}{_WITHOUT.get(column.type, '; without bounds: counted, and not summed')}")
     return "; ".join(remarks)
+
+
+def notices(draft: Draft) -> list[str]:
+    """Return what was proposed, left out or assumed, for the terminal: nothing of it goes unsaid."""
+    found = list(_form_notice(draft.csv))
+    for table in draft.tables:
+        if table.private:
+            found += list(_noticed(table))
+    waiting = [table.name for table in draft.tables if not table.private and not table.public]
+    if waiting and len(waiting) < len(draft.tables):
+        found.append(
+            f"Not in the policy, because nobody said whom they protect: {', '.join(waiting)}. Say it with --unit, or"
+            f" --public {waiting[0]} for a table about nobody."
+        )
+    return found
+
+
+def _form_notice(form: CsvForm) -> Iterator[str]:
+    plain = CsvForm()
+    if form.delimiter != plain.delimiter:
+        between = "a tab" if form.delimiter == "\t" else form.delimiter
+        yield f"Found in the first line of the CSV files: between fields stands {between} ([csv] delimiter)."
+    if form.encoding != plain.encoding:
+        yield f"The CSV files are not UTF-8. Taken from their bytes: encoding = {quoted_text(form.encoding)} ([csv])."
+    if form.delimiter == ";" and form.decimal == ".":
+        yield "If their numbers are written with a decimal comma, say so: --csv decimal=,"
+
+
+def _noticed(table: DraftTable) -> Iterator[str]:
+    if table.proposed:
+        how = "the person is" if Unit(table.unit or "").path else "the person is named by"
+        yield f"Proposed by names, check it: in {table.name} {how} {table.unit}."
+    for column in table.columns:
+        if column.proposed_key:
+            yield (
+                f"Proposed by its name, check it: {table.name}.{column.name} is a key (unique = true); of a person's"
+                " rows with the same value one counts."
+            )
+    left = [f"{column.name} ({column.personal})" for column in table.columns if column.personal is not None]
+    if left:
+        yield (
+            f"Left out of {table.name}, because of what they look like: {', '.join(left)}. To keep one:"
+            f" --type {table.name}.{left[0].partition(' ')[0]}=text."
+        )
+    for column in table.columns:
+        if column.default_step and column.name != table.unit:
+            yield f"Nobody said the step of {table.name}.{column.name}: it is {column.step}. Another: --step."
 
 
 def _comment(text: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from sfumato.analysis.catalog import Catalog, Public
 from sfumato.analysis.flow import Show
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.inspection import Inspected
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 
@@ -79,7 +80,7 @@ class Taken(Protocol):
         """Make it the current one, whose answers this ledger pays for, and open it."""
 
 
-class Take(Protocol):
+class TakeSnapshot(Protocol):
     """Finds the current snapshot of a policy's source, or takes one aside."""
 
     def __call__(
@@ -102,8 +103,10 @@ class Take(Protocol):
 class Backend:
     """How the sources of some schemes are opened."""
 
-    take: Take
+    take: TakeSnapshot
     has_changed: Callable[[Policy], bool]
     """Whether the source has changed since its snapshot was taken; nothing is read."""
     was_paid_for: Callable[[Policy], bool]
     """Whether there is a snapshot that a ledger belongs to."""
+    inspect: Callable[[Policy], Inspected] | None = None
+    """Counts what the source loses on its way into the copy, for its owner; None where the engine cannot."""

@@ -5,12 +5,14 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 
 from sfumato.engines.engine import Backend, Limits, Progress, Taken
+from sfumato.engines.inspection import Inspected
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Policy
 
 BACKENDS = {
     "parquet": "sfumato.engines.duckdb.opening",
     "csv": "sfumato.engines.duckdb.opening",
+    "files": "sfumato.engines.duckdb.opening",
     "duckdb": "sfumato.engines.duckdb.opening",
 }
 """The file whose BACKEND opens sources of a scheme."""
@@ -41,12 +43,20 @@ def was_paid_for(policy: Policy) -> bool:
     return backend_of(policy).was_paid_for(policy)
 
 
+def inspected(policy: Policy) -> Inspected | None:
+    """Count for the owner what the source loses on its way into the copy; None where the engine cannot tell."""
+    inspect = backend_of(policy).inspect
+    return None if inspect is None else inspect(policy)
+
+
 def backend_of(policy: Policy) -> Backend:
     """Return how sources of the policy's scheme are opened."""
     scheme = policy.source.scheme
     if scheme not in BACKENDS:
         raise BadSource(
-            f"source starts with {scheme}:.", "This engine reads files.", "Write parquet:, csv: or duckdb: with a path."
+            f"source starts with {scheme}:.",
+            "This engine reads files.",
+            "Write parquet:, csv:, files: or duckdb: with a path.",
         )
     backend = import_module(BACKENDS[scheme]).BACKEND
     if not isinstance(backend, Backend):

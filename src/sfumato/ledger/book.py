@@ -5,11 +5,10 @@ A book exists inside `Store.writing` only. What it adds counts when that has end
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import floor
 from time import time_ns
 
 from sfumato.accounting.event import to_json
-from sfumato.accounting.filter import Filter
+from sfumato.accounting.loss import round_down
 from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, linked, same_question
 from sfumato.ledger.damage import damaged, unavailable
@@ -113,6 +112,8 @@ class Book:
             return found
         if settled := self._store.answer(same):
             return self._kept(settled)
+        if request.shared and (found := self._of_others(request)):
+            return found
         if place := self.state.unanswered.get(same):
             if self._answering(place):
                 return Wait(place)
@@ -120,6 +121,19 @@ class Book:
                 Row(0, RowKind.FAILED.value, 0, same=same, about=place)
             )  # its process is gone, and so is its answer
         return Reserved(self._charged(request, key, same))
+
+    def _of_others(self, request: Request) -> KeptAnswer | Wait | None:
+        """Find the answer that another account has paid for, or the one that is just being given to it."""
+        for account in self.state.accounts:
+            same = same_question(account, request.question, request.version)
+            if account == request.account:
+                continue
+            if settled := self._store.answer(same):
+                return self._kept(settled)
+            place = self.state.unanswered.get(same)
+            if place is not None and self._answering(place):
+                return Wait(place)
+        return None
 
     def name(self) -> str:
         """Return what the dataset is called under the policy in force."""
@@ -228,8 +242,9 @@ class Book:
             budget.charge(request.event)
         except BudgetExhausted as refusal:
             why = refusal.why
+        left = round_down(budget.remaining.epsilon)
         return BudgetExhausted(
-            f"This question costs {request.loss}; {whose} ε = {_down(budget)} left of {budget.total}.",
+            f"This question costs {request.loss}; {whose} ε = {left} left of {budget.total}.",
             why,
             f"Nothing was charged. Ask for less, or ask the owner to raise `{key}`.",
         )
@@ -244,7 +259,3 @@ def caught_up(store: Store, state: State) -> State:
     for row in rows:
         state = folded(state, row)
     return state
-
-
-def _down(budget: Filter) -> str:
-    return f"{floor(budget.remaining.epsilon * 10**6) / 10**6:g}"

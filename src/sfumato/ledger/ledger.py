@@ -5,10 +5,12 @@ All tasks that wait are done in their order in one transaction, with one synchro
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 from threading import Event as Signal
 from threading import Lock
 from time import monotonic, sleep
@@ -17,7 +19,7 @@ from weakref import WeakSet
 from sfumato.accounting.calibrate import most_queries
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
-from sfumato.accounting.loss import PrivacyLoss
+from sfumato.accounting.loss import PrivacyLoss, round_down
 from sfumato.errors import BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
 from sfumato.ledger.book import Book, KeptAnswer, Reserved, Wait, caught_up
 from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, linked
@@ -32,6 +34,11 @@ from sfumato.ledger.verifying import Verified
 
 __all__ = ["Budget", "Charge", "Entry", "Ledger", "Reached", "Verified"]
 
+GAUGE = (
+    "`spent` is that share, and not the sum of the prices: with a delta, several answers together reveal less than "
+    "their prices add up to (docs/accounting.md)."
+)
+"""What a budget with a delta says of itself: one answer at ε = 0.5 may take 0.4194 of it."""
 _PATIENCE = 600.0
 """So many seconds a question waits for the same one that somebody else is answering."""
 _GLANCE = 0.01
@@ -45,6 +52,18 @@ class Budget:
     total: PrivacyLoss
     spent: PrivacyLoss
     remaining: PrivacyLoss
+
+    @property
+    def share(self) -> Fraction:
+        """The share of the cap that is used, from 0 to 1."""
+        return min(Fraction(1), self.spent.epsilon / self.total.epsilon) if self.total.epsilon else Fraction(1)
+
+    def __str__(self) -> str:
+        left = f"ε = {round_down(self.remaining.epsilon)}, δ = {round_down(self.remaining.delta)}"
+        used = f"{ceil(100 * self.share)} % of the budget is used."
+        if self.total.delta and self.share:
+            used += f" {GAUGE}"
+        return f"total      {self.total}\nspent      {self.spent}\nremaining  {left}\n{used}"
 
 
 class Charge:
@@ -155,9 +174,27 @@ class Ledger:
         return Budget(tightest.total, tightest.spent, tightest.remaining)
 
     @_failing_closed()
+    def budgets(
+        self, opened: Callable[[Mapping[str, Filter]], Mapping[str, Filter]] | None = None
+    ) -> dict[str, Budget]:
+        """Return every account that was ever named, at its own cap; the dataset's under the empty name.
+
+        `opened` says what the accounts would be under another policy.
+        """
+        with self._writing:
+            self._state = caught_up(self._opened(), self._state)
+        accounts = self._state.accounts if opened is None else opened(self._state.accounts)
+        return {name: Budget(cap.total, cap.spent, cap.remaining) for name, cap in accounts.items()}
+
+    @_failing_closed()
     def fits(self, event: Event, account: str = DATASET) -> int:
         """Return how many more releases with this event fit, under both caps."""
         return min(most_queries(cap, event) for cap in self._filters(account))
+
+    @_failing_closed()
+    def affords(self, account: str = DATASET) -> Fraction:
+        """Return the most that one more pure release may cost, under both caps, rounded down; 0 if nothing fits."""
+        return min(cap.affords for cap in self._filters(account))
 
     @_failing_closed()
     def history(self, account: str | None = None) -> tuple[Entry, ...]:
@@ -169,6 +206,18 @@ class Ledger:
     def verify(self) -> Verified:
         """Have the second reader compute every hash and every sum again; what does not hold is refused."""
         return self._reading().verify()
+
+    @_failing_closed()
+    def require(self, sequence: int, head: str) -> None:
+        """Refuse a ledger that does not hold the entry of a receipt: an older copy of it was put back."""
+        row = self._reading().row(sequence)
+        if row is None or row.head != head:
+            raise damaged(
+                f"It does not hold entry {sequence} with the head that a receipt says: an older copy was put back, "
+                "together with its anchor, or it is another ledger.",
+                "Answers were given that this ledger does not count. Restore a ledger that holds the receipt, with its "
+                "anchor; until then let nobody ask.",
+            )
 
     def close(self) -> None:
         """Let go of the ledger. Closing twice is fine; a charge that is open then stays charged."""
@@ -191,7 +240,7 @@ class Ledger:
     def reach(self, place: int, time: int, digest: str) -> None:
         """Note durably how far the stream has come that the charge at this place pays for. It never goes back."""
         if not is_digest(digest):
-            raise BadParameter("This is no digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
+            raise BadParameter("This is not a digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
         self._done(lambda book: book.reach(place, Reached(time, digest)))
 
     @_failing_closed()
@@ -389,7 +438,7 @@ def _require_storable(text: str) -> None:
     if not storable:
         raise BadParameter(
             "The text holds a character that cannot be stored.",
-            "NUL and lone surrogates are no text.",
+            "NUL and lone surrogates cannot be stored as text.",
             "Leave them out.",
         )
 

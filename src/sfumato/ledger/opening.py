@@ -60,6 +60,24 @@ def accept_clock(policy: Policy) -> timedelta:
     return timedelta(microseconds=behind[0])
 
 
+def existing_ledger(policy: Policy) -> Ledger | None:
+    """Open the ledger of a policy to read it, and record nothing; None where there is none yet."""
+    place = policy.ledger
+    if place.path is None:
+        return Ledger(partial(PostgresStore, place.target))
+    return Ledger(partial(SqliteStore, place.path)) if place.path.exists() else None
+
+
+def pending(ledger: Ledger, policy: Policy) -> RecordedPolicy | None:
+    """Return what would be recorded if a database were opened with this policy; None where nothing would be.
+
+    A policy that would be refused then is refused here.
+    """
+    found: list[RecordedPolicy | None] = []
+    ledger.record(lambda book: found.append(_check(book, policy, None)))
+    return found[0]
+
+
 def check_ledger(policy: Policy, confirm: str | None = None) -> None:
     """Refuse what `open_ledger` would refuse of a ledger that is there, and change nothing."""
     place = policy.ledger.path
@@ -115,7 +133,7 @@ def _check(book: Book, policy: Policy, confirm: str | None) -> RecordedPolicy | 
         raise PolicyWeakened(
             "The tables of this policy are not those under which the budget was spent.",
             "Another unit, other bounds or other keys may protect less than was promised to the people in the data.",
-            f"Nothing was changed. If the owner means it, confirm the new policy by its hash, {changed.hash}.",
+            f"Nothing was changed. If the owner means it, confirm the new policy: {_confirming(changed.hash)}.",
         )
     return changed
 
@@ -126,9 +144,26 @@ def _require_same_dataset(name: str, policy: Policy) -> None:
             f"The ledger of this policy belongs to '{name}', not to '{policy.name}'.",
             "Two datasets in one ledger would spend one budget, and one policy would replace the other's caps.",
             "Nothing was changed. Name another file, database or schema in `ledger`. If the dataset was renamed, "
-            f"confirm the new policy by its hash, {policy_hash(policy)}.",
+            f"confirm the new policy: {_confirming(policy_hash(policy))}.",
         )
+
+
+def _confirming(hash: str) -> str:
+    """Return how an owner confirms a policy; the path of it is theirs to fill in."""
+    return f"sfumato check POLICY --confirm {hash} (in Python, sfumato.open takes the same hash as `confirm`)"
 
 
 def _row(policy: RecordedPolicy) -> Row:
     return Row(0, RowKind.POLICY.value, 0, policy=policy.hash, content=policy_text(policy))
+
+
+def require_ledger(policy: Policy, was_paid_for: Callable[[Policy], bool]) -> None:
+    """Refuse to begin anew where a snapshot says that there was a ledger."""
+    place = policy.ledger.path
+    # looked at twice: who opens it for the first time elsewhere makes the ledger, and then the snapshot
+    if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
+        raise damaged(
+            "Its file is gone, and the snapshot of the data that it paid for is still there.",
+            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
+            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
+        )

@@ -24,3 +24,5 @@ class Request:
     """The data's version."""
     receipt: str
     """A random id."""
+    shared: bool = False
+    """Whether an answer that another account has paid for is given, too: the policy says so."""

@@ -21,7 +21,8 @@ SEALED_UP_TO = 1 << 28
 """A larger file is not hashed as a whole when it is opened and closed: 256 MiB take a fifth of a second."""
 APPLICATION = 0x5FADA70
 FORMAT = 1
-_PATIENCE = 60.0
+_PATIENCE = 5.0
+"""Seconds for programs that are not ours and lock the file; ours wait for each other by the lock beside it."""
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _COLUMNS = ", ".join(Row._fields)
 _SCHEMA = (

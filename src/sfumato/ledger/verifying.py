@@ -320,7 +320,7 @@ def _damaged(why: str) -> LedgerDamaged:
     return LedgerDamaged(
         "The ledger is damaged.",
         why,
-        "Ask nothing more of it. Restore the ledger and its anchor from a backup that is as new as the last receipt.",
+        "Do not use it any more. Restore the ledger and its anchor from a backup that is as new as the last receipt.",
     )
 
 

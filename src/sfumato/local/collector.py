@@ -181,7 +181,7 @@ def _array(column: pa.Array) -> npt.NDArray[Any]:
 
 def _no_table() -> BadParameter:
     return BadParameter(
-        "This is no Arrow table of reports.",
+        "This is not an Arrow table of reports.",
         "It has a binary column `message`, or a column `report` of integers or lists of one length, without NULL.",
         "Give a table, a batch or a reader with such a column.",
     )

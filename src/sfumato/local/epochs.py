@@ -36,7 +36,7 @@ class Memo:
     def __init__(self, mechanism: Reporting, epochs: int) -> None:
         if not hasattr(mechanism, "release") or not hasattr(mechanism, "event"):
             raise BadParameter(
-                f"{shown(mechanism)} is no mechanism.", "It releases no reports.", "Give for example an oracle."
+                f"{shown(mechanism)} is not a mechanism.", "It releases no reports.", "Give for example an oracle."
             )
         self.mechanism = mechanism
         self.epochs = integer(epochs, "epochs", 1)

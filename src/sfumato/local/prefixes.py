@@ -86,7 +86,7 @@ class Prefixes:
         rising = all(one < other for one, other in pairwise(lengths))
         if not lengths or not rising or lengths[-1] != self.length or self.alphabet ** lengths[0] > self.buckets:
             raise BadParameter(
-                "levels is no way from the first letter to the last.",
+                "levels do not lead from the first letter to the last.",
                 "Lengths of prefixes rise to the whole length, and those of the first level fit into the buckets.",
                 "Let `plan` choose them.",
             )
@@ -191,7 +191,7 @@ class Plan:
         true = np.sort(read_shares(shares))[::-1]
         if true[-1] < 0 or true.sum() > 1 + 1e-9:
             raise BadParameter(
-                "shares is no list of shares of all people.",
+                "shares is not a list of shares of all people.",
                 "Shares are at least 0 and sum to at most 1.",
                 "Give one share per value.",
             )

@@ -98,7 +98,7 @@ def one_report(report: object, check: Callable[[object], Anything]) -> Anything:
 def not_reports(meaning: str) -> BadParameter:
     """Return the refusal for anything that `release` cannot have returned."""
     return BadParameter(
-        "These are no reports of this mechanism.",
+        "These are not reports of this mechanism.",
         f"Its reports are {meaning}.",
         "Give what its `release` or `decode` returned.",
     )
@@ -106,7 +106,9 @@ def not_reports(meaning: str) -> BadParameter:
 
 def no_reports() -> BadParameter:
     """Return the refusal for a share of nobody."""
-    return BadParameter("There is no report.", "A share of nobody means nothing.", "Collect at least one report.")
+    return BadParameter(
+        "There is no report.", "Nothing can be estimated without reports.", "Collect at least one report."
+    )
 
 
 def listed(count: int) -> int:
@@ -149,7 +151,7 @@ def read_items(items: object) -> Integers:
 def read_key(mechanism: Any) -> None:
     """Read the key of a hash family: bytes, at most 64."""
     if not isinstance(mechanism.key, bytes) or len(mechanism.key) > 64:
-        raise BadParameter("key is no key.", "It is at most 64 bytes.", "Give for example b'survey 1', or nothing.")
+        raise BadParameter("key is not valid.", "It is at most 64 bytes.", "Give for example b'survey 1', or nothing.")
 
 
 def read_shares(shares: object) -> Reals:
@@ -159,4 +161,4 @@ def read_shares(shares: object) -> Reals:
         numbers = array.astype(np.float64)
         if (np.abs(numbers) <= _LARGEST_SHARE).all():
             return numbers
-    raise BadParameter("shares is no list of shares.", "Each is a finite number.", "Give one share per value.")
+    raise BadParameter("shares is not a list of shares.", "Each is a finite number.", "Give one share per value.")

@@ -234,7 +234,7 @@ class HadamardSketch(SketchFrame, Coded):
         _read(self)
         if self.width & (self.width - 1):
             raise BadParameter(
-                f"width = {shown(self.width)} is no power of two.", "A Hadamard matrix is needed.", "Give 2, 4, 8, …"
+                f"width = {shown(self.width)} is not a power of two.", "A Hadamard matrix is needed.", "Give 2, 4, 8, …"
             )
 
     @property

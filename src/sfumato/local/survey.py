@@ -18,7 +18,7 @@ from sfumato.local.shuffle import Shuffled
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.source import Source
 from sfumato.release.decode import Value
-from sfumato.release.export import chart
+from sfumato.release.export import optional
 
 EMOJI = tuple(map(chr, range(0x1F600, 0x1F650)))
 """The block of emoticons: a public list."""
@@ -63,10 +63,13 @@ class Survey:
             }
             for place in shown.tolist()
         ]
-        bars = chart(["emoji"], "share of people", rows)
-        ticks = bars.layer[0].mark_tick(color="firebrick", thickness=2).encode(y="truth:Q")
+        altair = optional("altair", "plot")
+        drawn = altair.Chart(altair.Data(values=rows)).encode(x=altair.X("key:N", title="emoji", sort=None))
+        bars = drawn.mark_bar().encode(y=altair.Y("value:Q", title="share of people"))
+        ends = drawn.mark_rule().encode(y=altair.Y("low:Q"), y2="high:Q")
+        ticks = drawn.mark_tick(color="firebrick", thickness=2).encode(y="truth:Q")
         told = f"{self.people:,} people, epsilon {self.oracle.epsilon}: estimate, 95 % interval, truth (red)"
-        return (bars + ticks).properties(width=560, height=300, title=told)
+        return (bars + ends + ticks).properties(width=560, height=300, title=told)
 
     def _heading(self) -> str:
         margin = self.oracle.margin(CONFIDENCE, self.people)

@@ -55,7 +55,7 @@ def tally_of(oracle: object, tally: object) -> Tally:
 def another_oracle() -> BadParameter:
     """Return the refusal for a tally of something else."""
     return BadParameter(
-        "This is no tally of the same mechanism.",
-        "Support counts mean something for the mechanism, epsilon and categories of their reports only.",
+        "This is not a tally of the same mechanism.",
+        "Support counts belong to one mechanism, epsilon and set of categories.",
         "Give what this mechanism's `tally` returned.",
     )

@@ -66,4 +66,4 @@ def _name(mechanism: object) -> bytes:
 
 
 def _no_message(why: str) -> BadParameter:
-    return BadParameter("This is no message of reports.", why, "Give what this mechanism's `encode` returned.")
+    return BadParameter("This is not a message of reports.", why, "Give what this mechanism's `encode` returned.")

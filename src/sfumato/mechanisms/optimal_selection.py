@@ -52,7 +52,7 @@ class OptimalSelection:
         read_parameters(self)
         if self.epsilon_per_key > _LARGEST:
             raise BadParameter(
-                f"epsilon = {self.epsilon} protects nobody.",
+                f"epsilon = {self.epsilon} is too large.",
                 f"Above {_LARGEST} per key the keep probabilities are 0 or 1 to any precision.",
                 "Lower epsilon.",
             )

@@ -40,7 +40,7 @@ class Warner:
         if not 0 < self.truth < 1:
             raise BadParameter(
                 f"truth = {self.truth} is not between 0 and 1.",
-                "At 0 a report says nothing; at 1 it hides nothing.",
+                "With 0 a report holds no information; with 1 it is not private.",
                 "Give the probability of a true answer, for example Fraction(1, 2).",
             )
 

@@ -156,6 +156,6 @@ def _at_most(says: int, reports: int) -> int:
     seen = integer(says, "says", 0)
     if seen > reports:
         raise BadParameter(
-            f"{seen} of {reports} reports cannot say so.", "Each report counts once.", "Give at most all reports."
+            f"{seen} of {reports} reports is not possible.", "Each report counts once.", "Give at most all reports."
         )
     return seen

@@ -62,7 +62,7 @@ class Threshold:
         if self.delta >= 1:
             raise BadParameter(
                 f"threshold = {self.threshold} lets nearly every key pass.",
-                "The chance to betray a key that only one unit has would be 1.",
+                "A key that only one person has would almost surely be shown.",
                 "Raise the threshold, or build the mechanism with Threshold.by_loss(…, delta=…).",
             )
 

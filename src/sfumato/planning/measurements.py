@@ -245,5 +245,6 @@ def _column(argument: Scalar | None) -> str:
 
 def _place(asked: Asked) -> str:
     """Return the aggregate as a refusal names it, with its place in the text."""
+    line, column, written = asked.at
     text = f"{asked.aggregation.upper()}({'DISTINCT ' * asked.distinct}{_column(asked.argument)})"
-    return f"{at(asked.at)}{text}"
+    return f"{at((line, column))}{' '.join(written.split()) or text}"

@@ -4,17 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_up
+from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_down, round_up
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
-from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, shown
+from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, shown
 from sfumato.exact import positive, typed_rational
 from sfumato.planning.measurements import Needs, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of, laplace_noise
+from sfumato.planning.origins import origins, shown_unchanged
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import epsilons_within
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
+
+NO_PRICE = "The query has no price."
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,9 @@ def read_wish(
     targets = _targets(within) if within is not None else ()
     if price is not None and within is not None:
         raise BadParameter(
-            "Both epsilon and within are given.", "Each of them decides the price.", "Give one of the two."
+            "Both epsilon and within are given.",
+            "Each of them decides the price.",
+            ("Give one of the two: leave ", Setting("epsilon"), " or ", Setting("within"), " out."),
         )
     return Wish(price, _delta(delta, options, budget), targets, cap)
 
@@ -66,11 +71,20 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> Noise
         return laplace_noise(needs, epsilons_within(private, needs, wish.within, wish.cap), wish.delta)
     if wish.epsilon is None:
         raise BadParameter(
-            "The query has no price.",
-            "It reads people's rows, and nothing is spent that nobody named.",
-            "Give epsilon='0.1', say, or within={'column': margin}.",
+            NO_PRICE,
+            "It reads people's rows, so its price must be stated.",
+            ("Say what it may cost, for example ", Setting("epsilon", "0.1"), *_or_margin(private, needs), "."),
         )
     return best_noise(needs, wish.epsilon, wish.delta)
+
+
+def _or_margin(private: PrivateQuery, needs: tuple[Needs, ...]) -> tuple[str | Setting, ...]:
+    """Return the other way to say it, by the first column that has a fixed margin."""
+    derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
+    for name, origin in zip(private.names, origins(private), strict=True):
+        if shown_unchanged(origin, derived) is not None:
+            return ", or how exact it has to be, for example ", Setting("within", f"{name}=25")
+    return ()
 
 
 def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:
@@ -80,7 +94,13 @@ def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:
     return KeysNeedDelta(
         f"The groups of {', '.join(names) or 'this query'} are not declared.",
         "Choosing them privately needs delta > 0, and this query has none.",
-        f"Declare `values`, or bounds that allow at most {MOST_CELLS:,} cells in all, or give the query a delta.",
+        (
+            "Group by what has known values: a CASE, a bucket, or a column that WHERE … IN (…) narrows to a list. Or "
+            f"ask the owner to declare `values`, or bounds that allow at most {MOST_CELLS:,} cells in all, or a delta; "
+            "if the policy has one, leave ",
+            Setting("delta"),
+            " out.",
+        ),
     )
 
 
@@ -91,7 +111,7 @@ def _delta(delta: object, options: Options, budget: Budget) -> Fraction:
         raise LoosenedPolicy(
             f"delta = {shown(max(given))} is more than the policy allows a query.",
             f"Its query_delta is {round_up(budget.query_delta)}, and a query may only ask for less.",
-            "Give a smaller delta, or leave it out.",
+            ("Leave ", Setting("delta"), f" out, or give {round_down(budget.query_delta)} at most."),
         )
     return least
 
@@ -101,7 +121,7 @@ def _targets(within: object) -> tuple[tuple[str, Fraction], ...]:
         raise BadParameter(
             f"within = {shown(within)} names no margins.",
             "It gives columns of the answer the margin that each should have.",
-            "Write for example within={'n': 25}.",
+            ("Write for example ", Setting("within", "n=25"), "."),
         )
     return tuple(
         (name, positive(typed_rational(margin, f"within[{shown(name)}]"), f"within[{shown(name)}]"))

@@ -15,6 +15,8 @@ from sfumato.planning.within import CONFIDENCE
 from sfumato.query.types import Type
 
 Margin = int | float | None
+_NAMED = 3
+_LONG = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,12 @@ class Quote:
     margins: Mapping[str, Margin]
     mechanisms: Mapping[str, str]
     notes: tuple[str, ...]
+
+    def bought(self) -> str:
+        """Return the margins of the first columns as the end of a sentence; nothing where they depend on the data."""
+        fixed = [f"{name} ±{shown_margin(margin)}" for name, margin in self.margins.items() if margin is not None]
+        more = ", …" if len(fixed) > _NAMED else ""
+        return f", {', '.join(fixed[:_NAMED])}{more} at 95 %" if fixed else ""
 
     def __str__(self) -> str:
         lines = [f"price: {self.loss}"]
@@ -88,7 +96,18 @@ def _margin_text(margins: Mapping[str, Margin], name: str) -> str:
     if name not in margins:
         return ""
     margin = margins[name]
-    return "; margin depends on the data" if margin is None else f"; ±{margin:,} at 95 %"
+    return "; margin depends on the data" if margin is None else f"; ±{shown_margin(margin)} at 95 %"
+
+
+def shown_margin(margin: int | float) -> str:
+    """Return a margin with the digits that mean something: three, and all before the point.
+
+    >>> shown_margin(1198), shown_margin(6283.901030504912), shown_margin(0.0123456)
+    ('1,198', '6,284', '0.0123')
+    """
+    if isinstance(margin, int):
+        return f"{margin:,}"
+    return f"{margin:,.0f}" if 100 <= margin < _LONG else f"{margin:.3g}"
 
 
 def _words(used: list[Measured]) -> str:

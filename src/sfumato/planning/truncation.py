@@ -22,21 +22,15 @@ _SMALL = Fraction(1, 10)
 
 _SIMPLE = re.compile("[a-z_][a-z0-9_]*")
 
-Cut = tuple[str, str | None]
-"""What cuts, and the question that counts the people it concerns; None where no text is known that asks it."""
-
 
 def bounding_notes(plan: Plan) -> tuple[str, ...]:
-    """Tell what bounding may have removed, which no margin covers, and how it can be measured."""
-    return tuple(dict.fromkeys(note for group in plan.groups for note in _notes(group)))
+    """Tell once what bounding may have left out, which no margin covers; and which values are moved to bounds."""
+    groups = [group for group in plan.groups if group.measured or group.selection is not None]
+    notes = [_left_out([group.group for group in groups]), *(note for group in groups for note in _clipped(group))]
+    return tuple(dict.fromkeys(filter(None, notes)))
 
 
-def _notes(plan: GroupPlan) -> Iterator[str]:
-    if not plan.measured and plan.selection is None:
-        return
-    cuts = list(_cuts(plan.group))
-    if cuts:
-        yield _left_out(plan.group) + _how_many(cuts)
+def _clipped(plan: GroupPlan) -> Iterator[str]:
     summed = (one.argument for one in plan.measured if one.aggregation is Aggregation.SUM and one.argument)
     stored = {(read.label, name) for read in _reads(plan.group.rows) for name, _, _ in read.columns}
     for argument in summed:
@@ -46,29 +40,45 @@ def _notes(plan: GroupPlan) -> Iterator[str]:
                 yield _clipping(part)
 
 
-def _left_out(group: Group) -> str:
-    if any(isinstance(node, Fold) for node in _nodes(group.rows)):
-        return "One person counts with what the policy keeps of their rows; what they have beyond is left out."
+def _left_out(groups: list[Group]) -> str:
+    """Say how much of one person counts and which questions tell whom that concerns; nothing where all counts."""
+    cut = [group for group in groups if _cuts(group)]
+    if not cut:
+        return ""
+    limits = dict.fromkeys(_limits(group) for group in cut)
+    questions = dict.fromkeys(question for group in cut for question in _cuts(group) if question)
+    beyond = "what they have beyond is left out. No margin includes that."
+    return f"One person counts with {' or '.join(limits)}; {beyond}{_how_many(list(questions))}"
+
+
+def _limits(group: Group) -> str:
     contribution = group.contribution
-    rows = "1 row" if contribution.rows == 1 else f"{contribution.rows:,} rows"
-    groups = ""
-    if contribution.bound_groups:
-        groups = f" in at most {contribution.groups:,} group{'s' * (contribution.groups > 1)}"
-    return f"One person counts with at most {rows}{groups}; what they have beyond is left out."
+    if any(isinstance(node, Fold) for node in _nodes(group.rows)):
+        tables = dict.fromkeys((read.table, read.most or 1) for read in _private(group.rows))
+        rows = " and ".join(f"{_many(most, 'row')} of {table}" for table, most in tables)
+    else:
+        rows = _many(contribution.rows, "row")
+    groups = f" in at most {_many(contribution.groups, 'group')}" if contribution.bound_groups else ""
+    return f"at most {rows}{groups}"
 
 
-def _cuts(group: Group) -> Iterator[Cut]:
-    """Give every place that leaves something of a person out: each table's bound, then those of the question."""
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _cuts(group: Group) -> list[str | None]:
+    """Return a question for each place that leaves something of a person out; None where no text is known for it."""
+    found: list[str | None] = []
     if group.identity:  # where each row is a person, nobody has more
-        for table in dict.fromkeys(read.table for read in _private(group.rows)):
-            if not table.endswith(REMOVED):
-                yield f"`rows_per_unit` of {table}", f'SELECT COUNT(*) FROM "{table}{REMOVED}"'  # noqa: S608
+        tables = dict.fromkeys(read.table for read in _private(group.rows) if not read.sole)
+        removed = [f"{table}{REMOVED}" for table in tables if not table.endswith(REMOVED)]
+        found += [f'SELECT COUNT(*) FROM "{table}"' for table in removed]  # noqa: S608
     contribution = group.contribution
     if contribution.bound_rows:
-        yield f"more than {contribution.rows:,} rows", _counting(group, (), contribution.rows)
+        found.append(_counting(group, (), contribution.rows))
     if contribution.bound_groups and group.keys:
-        keys = tuple(key.scalar for key in group.keys)
-        yield f"more than {contribution.groups:,} groups", _counting(group, keys, contribution.groups)
+        found.append(_counting(group, tuple(key.scalar for key in group.keys), contribution.groups))
+    return found
 
 
 def _counting(group: Group, keys: tuple[Scalar, ...], most: int) -> str | None:
@@ -101,21 +111,14 @@ def _quoted(name: str) -> str:
     return name if _SIMPLE.fullmatch(name) else f'"{name}"'
 
 
-def _how_many(cuts: list[Cut]) -> str:
-    """Say how to find out whom that concerns: counts of people, each at the price of any other."""
+def _how_many(questions: list[str]) -> str:
+    """Say which questions count the people concerned, each at the price of any other."""
+    if not questions:
+        return ""
     margin = Laplace(1, 1 / _SMALL, Neighbours.ADD_REMOVE).margin(CONFIDENCE)  # one row per person: replaced or removed
-    price = f"at ε = {round_up(_SMALL)} within ±{margin}."
-    asked = [(cut, question) for cut, question in cuts if question is not None]
-    if len(cuts) == 1 == len(asked):
-        return f" {asked[0][1]} counts whom that concerns; {price}"
-    words = ""
-    if asked:
-        listed = "; ".join(f"{question} ({cut})" for cut, question in asked)
-        words = f" Whom that concerns is counted by {listed}; {'each ' * (len(asked) > 1)}{price}"
-    for cut, question in cuts:
-        if question is None:
-            words += f" To count people with {cut}, group by the person and the keys first, then count those with more."
-    return words
+    each = "each " * (len(questions) > 1)
+    price = f"({each}±{margin} at epsilon {round_up(_SMALL)})"
+    return f" To count the people who have more, ask {', and '.join(questions)} {price}."
 
 
 def _private(flow: Flow) -> Iterator[Read]:

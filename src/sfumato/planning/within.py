@@ -38,7 +38,9 @@ def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
         name, equals, value = pair.rpartition("=")
         if not equals or not name.strip() or not value.strip():
             raise BadParameter(
-                f"{shown(pair)} is no margin.", "A margin is asked for by column.", "Write COLUMN=MARGIN, such as n=25."
+                f"{shown(pair)} is not a margin.",
+                "A margin is asked for by column.",
+                "Write COLUMN=MARGIN, such as n=25.",
             )
         found[name.strip()] = value.strip()
     return found or None
@@ -114,7 +116,7 @@ def _reach(private: PrivateQuery, needs: tuple[Needs, ...], target: Target) -> l
         source = shown_unchanged(origin, derived)
         if source is None:
             raise UnreachableMargin(
-                f"The margin of `{name}` is no fixed number.",
+                f"The margin of `{name}` is not a fixed number.",
                 "It depends on the data, or the column is not a plain COUNT or SUM.",
                 "Name COUNT and SUM columns in `within`, and compute the rest from them.",
             )

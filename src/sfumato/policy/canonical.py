@@ -18,11 +18,13 @@ from sfumato.policy.policy import (
     Bounds,
     Column,
     ColumnType,
+    CsvForm,
     EachRow,
     Policy,
     PrivacyUnit,
     Reference,
     SealedTable,
+    Sharing,
     Table,
     UnitColumn,
     UnitPath,
@@ -41,11 +43,14 @@ def canonical_text(policy: Policy) -> str:
             _FORM,
             f"name = {_quoted(policy.name)}",
             f"neighbours = {_quoted(policy.neighbours)}",
+            *_sharing(policy),
             "[budget]",
             f"epsilon = {_value(policy.budget.epsilon)}",
             f"delta = {_value(policy.budget.delta)}",
             f"query_delta = {_value(policy.budget.query_delta)}",
+            *_padding(policy),
             *_sealing(policy),
+            *_csv_form(policy.csv),
             *(line for table in sorted(policy.tables, key=_folded) for line in _table(table)),
             *(line for analyst in sorted(policy.analysts, key=_folded) for line in _analyst(analyst)),
         ]
@@ -59,7 +64,7 @@ def policy_hash(policy: Policy) -> str:
 
 def tables_hash(policy: Policy) -> str:
     """Return the SHA-256 of the tables alone, on which the bounded copy depends: a new budget need not rebuild it."""
-    return sha256(_words(policy.tables).encode()).hexdigest()
+    return sha256(f"{_lines(_csv_form(policy.csv))}{_words(policy.tables)}".encode()).hexdigest()
 
 
 def words_about(policy: Policy, names: Iterable[str]) -> str:
@@ -76,7 +81,8 @@ def words_about(policy: Policy, names: Iterable[str]) -> str:
         if table is not None and name not in found:
             found[name] = table
             waiting += [fold(other) for other in _leads_to(table)]
-    text = _lines([f"neighbours = {_quoted(policy.neighbours)}", *_sealing(policy)]) + _words(found.values())
+    text = _lines([f"neighbours = {_quoted(policy.neighbours)}", *_sealing(policy), *_csv_form(policy.csv)])
+    text += _words(found.values())
     return sha256(text.encode()).hexdigest()
 
 
@@ -110,6 +116,15 @@ def _analyst(analyst: Analyst) -> list[str]:
     ]
 
 
+def _padding(policy: Policy) -> list[str]:
+    return [] if policy.padding is None else [f"padding = {_value(policy.padding)}"]
+
+
+def _sharing(policy: Policy) -> list[str]:
+    """Form 1 is older than the key: there, silence means that each account has its own answers."""
+    return [] if policy.answers is Sharing.SEPARATE else [f"answers = {_quoted(policy.answers)}"]
+
+
 def _sealing(policy: Policy) -> list[str]:
     """Return what is promised of a sealed store; where it and its key lie is not part of it."""
     if policy.sealed is None:
@@ -119,7 +134,16 @@ def _sealing(policy: Policy) -> list[str]:
         f"epsilon = {_value(policy.sealed.epsilon)}",
         f"delta = {_value(policy.sealed.delta)}",
         f"integrity = {policy.sealed.integrity}",
+        *(["accept_leak = true"] if policy.sealed.accept_leak else []),
     ]
+
+
+def _csv_form(form: CsvForm) -> list[str]:
+    """Form 1 is older than these keys: there, silence means commas, UTF-8 and a decimal point."""
+    if form == CsvForm():
+        return []
+    texts = [f"{key} = {_quoted(getattr(form, key))}" for key in ("delimiter", "encoding", "decimal")]
+    return ["[csv]", *texts, f"null = [{', '.join(_quoted(one) for one in form.null)}]"]
 
 
 def _sealed(sealed: SealedTable) -> list[str]:
@@ -134,6 +158,8 @@ def _table(table: Table) -> list[str]:
         lines.append("public = true")
     else:
         lines += [f"unit = {_quoted(_unit(table.unit))}", f"rows_per_unit = {table.rows_per_unit}"]
+    if table.stored is not None:
+        lines.append(f"from = {_quoted(fold(table.stored))}")
     if table.groups_per_unit is not None:
         lines.append(f"groups_per_unit = {table.groups_per_unit}")
     if table.sealed is not None:
@@ -169,6 +195,10 @@ def _column(column: Column) -> str:
         parts.append("unique = true")
     if column.length not in (None, LENGTH):  # form 1 is older than the key: there this is what silence means
         parts.append(f"length = {column.length}")
+    if column.joins:
+        parts.append('join = "deterministic"')
+    if column.format is not None:
+        parts.append(f"format = {_quoted(column.format)}")
     return f"{_name(column.name)} = {{ {', '.join(parts)} }}"
 
 

@@ -6,9 +6,10 @@ from fractions import Fraction
 from math import ceil, floor
 
 from sfumato.policy.entry import Entry, choice, count, flag, items, missing, number, refuse, section, shown, text
+from sfumato.policy.forms import read_format
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
 
-COLUMN_KEYS = ("type", "bounds", "step", "values", "unique", "length")
+COLUMN_KEYS = ("type", "bounds", "step", "values", "unique", "length", "join", "format")
 MOST_VALUES = 10_000
 """As many cells as an answer may have."""
 LONGEST_VALUE = 1000
@@ -35,12 +36,14 @@ def read_column(name: str, entry: Entry) -> Column:
         raise refuse(
             entry,
             f"is {shown(entry.value)}.",
-            "A column is a table with at least a type.",
+            "A column is declared in braces, with at least a type.",
             f'Write {{ type = "{_meant(entry.value)}" }}.',
         )
     keys = section(entry, COLUMN_KEYS)
     if "type" not in keys:
-        raise missing(entry, "type", "A type is never guessed.", f"Add type: one of {', '.join(ColumnType)}.")
+        raise missing(
+            entry, "type", "Every declared column needs a type.", f"Add type: one of {', '.join(ColumnType)}."
+        )
     kind = ColumnType(choice(keys["type"], ColumnType, _SYNONYMS))
     step = _step(kind, keys.get("step"))
     bounds = _bounds(kind, keys["bounds"]) if "bounds" in keys else None
@@ -48,14 +51,17 @@ def read_column(name: str, entry: Entry) -> Column:
         raise missing(
             entry,
             "step",
-            "A decimal with bounds or public keys becomes a whole number of steps, and a step is never guessed.",
+            "Decimals are stored as whole numbers of steps, so bounds and public keys of a decimal need a step.",
             "Add the precision that matters, for example step = 0.01.",
         )
     if bounds is not None:
         _check_grid(keys["bounds"], bounds, step)
     values = _values(kind, keys["values"], bounds, step) if "values" in keys else None
     length = _length(kind, keys.get("length"), values, keys.get("values"))
-    return Column(name, kind, bounds, step, values, flag(keys["unique"]) if "unique" in keys else False, length)
+    unique = flag(keys["unique"]) if "unique" in keys else False
+    joins = "join" in keys and bool(choice(keys["join"], ("deterministic",), {"equality": "deterministic"}))
+    written_as = read_format(keys["format"], kind) if "format" in keys else None
+    return Column(name, kind, bounds, step, values, unique, length, joins, written_as)
 
 
 def _meant(word: str) -> str:
@@ -79,7 +85,7 @@ def _step(kind: ColumnType, entry: Entry | None) -> Fraction | None:
         raise refuse(
             entry,
             f"is {shown(entry.value)}.",
-            "A step is above zero, from 1e-18 to 1e18: every value becomes a whole number of steps.",
+            "Values are stored as whole numbers of steps, and a step lies between 1e-18 and 1e18.",
             "Write the precision that matters, for example step = 0.01.",
         )
     return step
@@ -92,7 +98,7 @@ def _length(kind: ColumnType, entry: Entry | None, values: object, listed: Entry
         raise refuse(
             entry,
             f"is written for a column of type {kind}.",
-            "Only texts are cut; numbers, dates and timestamps have bounds.",
+            "Only texts have a length; numbers, dates and timestamps have bounds.",
             "Leave out length.",
         )
     length = LENGTH if entry is None else count(entry, MOST_LENGTH)
@@ -101,7 +107,7 @@ def _length(kind: ColumnType, entry: Entry | None, values: object, listed: Entry
             raise refuse(
                 listed.below(place, value),
                 f"has {len(str(value))} characters, more than length = {length}.",
-                "Texts are cut to that length, so that no row would have this key.",
+                "Texts are cut to that length, so no row could ever have this key.",
                 "Raise length, or shorten the value.",
             )
     return length
@@ -120,7 +126,7 @@ def _bounds(kind: ColumnType, entry: Entry) -> Bounds:
         raise refuse(
             entry,
             f"is {shown(entry.value)}.",
-            "Bounds are two values, the least and the greatest that count.",
+            "Bounds are two values, the smallest and the largest that count; what lies beyond is clipped.",
             "Write bounds = [LOW, HIGH].",
         )
     low, high = (_READERS[kind](end) for end in ends)
@@ -128,7 +134,7 @@ def _bounds(kind: ColumnType, entry: Entry) -> Bounds:
         raise refuse(
             entry,
             f"is reversed: {shown(ends[0].value)} is above {shown(ends[1].value)}.",
-            "No value lies between them.",
+            "The lower bound comes first.",
             f"Write bounds = [{shown(ends[1].value)}, {shown(ends[0].value)}].",
         )
     return Bounds(low, high)
@@ -154,7 +160,7 @@ def _check_width(entry: Entry, steps: Fraction) -> None:
         raise refuse(
             entry,
             f"is {shown(entry.value)}: too many steps from zero.",
-            "A value in whole steps fits 64 bits.",
+            "Values are stored as whole steps in 64 bits.",
             "Choose values nearer to zero, or make step larger.",
         )
 
@@ -175,7 +181,7 @@ def _values(
         raise refuse(
             entry,
             "is empty.",
-            "A column without public keys needs no list: its keys are then selected privately.",
+            "An empty list has no meaning; without values, the keys are selected privately.",
             "List the keys, or leave out values.",
         )
     return tuple(values)
@@ -186,7 +192,7 @@ def _check_key(entry: Entry, value: Value, bounds: Bounds | None, step: Fraction
         raise refuse(
             entry,
             f"is {shown(entry.value)}, outside the bounds.",
-            "Values are clipped to the bounds, so that no row would have this key.",
+            "Values are clipped to the bounds, so no row could ever have this key.",
             "Widen bounds, or remove the value.",
         )
     if step is None:
@@ -196,7 +202,7 @@ def _check_key(entry: Entry, value: Value, bounds: Bounds | None, step: Fraction
         raise refuse(
             entry,
             f"is {shown(entry.value)}, not a whole number of steps of {written(step)}.",
-            "Values are rounded to whole steps, so that no row would have this key.",
+            "Values are rounded to whole steps, so no row could ever have this key.",
             "Change the value or step.",
         )
     _check_width(entry, steps)
@@ -208,7 +214,7 @@ def _reference(entry: Entry) -> Reference:
         raise refuse(
             entry,
             f"is {shown(entry.value)}.",
-            "Public keys are a list, or a public table's column as text.",
+            "Public keys are a list, or the name of a public table's column.",
             'Write values = ["…", "…"], or values = "table.column".',
         )
     return Reference(table, column)
@@ -255,7 +261,7 @@ def _timestamp(entry: Entry) -> Value:
         raise refuse(
             entry,
             f"is {shown(entry.value)}, with an offset.",
-            "The column's clock is the source's own, which is not known here.",
+            "Timestamps are used as the source stores them, without a time zone.",
             "Write what that clock shows, without an offset, such as 2024-02-29T12:00:00.",
         )
     return entry.value.replace(fold=0)
@@ -269,7 +275,7 @@ def _wrong(entry: Entry, kind: ColumnType, form: str) -> Exception:
     return refuse(
         entry,
         f"is {shown(entry.value)}, in a column of type {kind}.",
-        "Bounds and public keys are values of the column's own type; NULL is never one of them.",
+        "Bounds and public keys must be values of the column's type, and NULL is not one.",
         f"Write {form}.",
     )
 

@@ -58,7 +58,7 @@ def section(entry: Entry, known: Iterable[str], advice: str = "") -> dict[str, E
             raise refuse(
                 child,
                 "is not a key of a policy.",
-                "A key that nothing reads is a promise that nobody keeps.",
+                "Unknown keys are refused so that a typo cannot silently drop a protection.",
                 suggestion(key, keys) + (advice or f"The keys here are: {', '.join(keys)}."),
             )
     return found
@@ -101,7 +101,7 @@ def check_name(entry: Entry, name: str, what: str) -> None:
     if not name.isprintable() or name != name.strip() or any(character in unwanted for character in name):
         raise refuse(
             entry,
-            "is not a name.",
+            "cannot be used as a name.",
             f"The name of a {what} is printable, has no blanks at its ends and none of the characters {unwanted}.",
             f"Rename the {what}.",
         )
@@ -111,14 +111,14 @@ def text(entry: Entry, longest: int) -> str:
     """Read text of at most `longest` characters that UTF-8 can write; what it says is the caller's to judge."""
     value = entry.value
     if not isinstance(value, str):
-        raise refuse(entry, f"is {shown(value)}.", "It is text.", 'Write it in quotes: "…".')
+        raise refuse(entry, f"is {shown(value)}.", "This key takes text.", 'Write it in quotes: "…".')
     if len(value) > longest:
         raise refuse(entry, f"has {len(value)} characters.", f"The limit is {longest}.", "Shorten it.")
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise refuse(
             entry,
             "holds a character that no database stores.",
-            "NUL and lone surrogates are not text.",
+            "Databases cannot store NUL or lone surrogates in a text.",
             "Remove the character.",
         )
     return str(value)
@@ -133,7 +133,10 @@ def choice(entry: Entry, known: Iterable[str], synonyms: Mapping[str, str]) -> s
     meant = synonyms.get(value.strip().lower()) if isinstance(value, str) else None
     advice = f'Did you mean "{meant}"? ' if meant else suggestion(value, words)
     raise refuse(
-        entry, f"is {shown(value)}.", f"It is one of: {', '.join(words)}.", f"{advice}Write one of these words."
+        entry,
+        f"is {shown(value)}.",
+        f"The possible values are: {', '.join(words)}.",
+        f"{advice}Write one of these words.",
     )
 
 
@@ -141,7 +144,9 @@ def flag(entry: Entry) -> bool:
     """Read true or false."""
     if isinstance(entry.value, bool):
         return entry.value
-    raise refuse(entry, f"is {shown(entry.value)}.", "It is true or false.", "Write true or false, without quotes.")
+    raise refuse(
+        entry, f"is {shown(entry.value)}.", "This key takes true or false.", "Write true or false, without quotes."
+    )
 
 
 def count(entry: Entry, most: int) -> int:
@@ -156,7 +161,7 @@ def count(entry: Entry, most: int) -> int:
     raise refuse(
         entry,
         f"is {shown(entry.value)}.",
-        f"It is a whole number from 1 to {most}.",
+        f"This key takes a whole number from 1 to {most}.",
         "Write a whole number, without quotes and without a decimal point.",
     )
 
@@ -174,7 +179,7 @@ def number(entry: Entry) -> Fraction:
     raise refuse(
         entry,
         f"is {shown(value)}.",
-        "It is a finite number with at most 40 digits before and after the point.",
+        "This key takes a finite number with at most 40 digits before and after the point.",
         'Write an integer, a decimal such as 0.1, or a fraction in quotes such as "1/3".',
     )
 
@@ -183,7 +188,9 @@ def items(entry: Entry, most: int) -> list[Entry]:
     """Read an array of at most `most` elements."""
     value = entry.value
     if not isinstance(value, list | tuple):
-        raise refuse(entry, f"is {shown(value)}.", "It is a list.", "Write the list in square brackets: […, …].")
+        raise refuse(
+            entry, f"is {shown(value)}.", "This key takes a list.", "Write the list in square brackets: […, …]."
+        )
     if len(value) > most:
         raise refuse(entry, f"has {len(value)} elements.", f"The limit is {most}.", "Shorten the list.")
     return [entry.below(place, element) for place, element in enumerate(value)]

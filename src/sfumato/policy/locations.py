@@ -6,7 +6,7 @@ from sfumato.errors import suggestion
 from sfumato.policy.entry import Entry, refuse, text
 from sfumato.policy.policy import Location
 
-FILES = ("parquet", "csv", "duckdb")
+FILES = ("parquet", "csv", "files", "duckdb")
 SOURCES = (*FILES, "postgresql", "spark")
 LEDGERS = ("sqlite", "postgresql")
 _LONGEST = 4096
@@ -54,7 +54,7 @@ def _after_slashes(entry: Entry, rest: str) -> str:
     raise refuse(
         entry,
         "is not a postgresql URL.",
-        "The address of a server follows two slashes.",
+        "The address of a PostgreSQL server starts with postgresql://.",
         "Write postgresql://user@host/database; leave the password to the environment or a password file.",
     )
 
@@ -67,7 +67,9 @@ def _unknown(entry: Entry, words: str, scheme: str, schemes: tuple[str, ...]) ->
         advice = f"Did you mean {suffix}:? "
     return refuse(
         entry,
-        f'starts with "{scheme}:".' if scheme.isalnum() and len(scheme) <= 20 else "does not start with a scheme.",
-        f"It says first how to read what follows: {', '.join(f'{known}:' for known in schemes)}.",
+        f'starts with "{scheme}:", which is not known here.'
+        if scheme.isalnum() and len(scheme) <= 20
+        else "does not start with a scheme.",
+        f"A location starts with its kind: {', '.join(f'{known}:' for known in schemes)}.",
         f"{advice}Write for example {schemes[0]}:{_EXAMPLES.get(schemes[0], 'data')}.",
     )

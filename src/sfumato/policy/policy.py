@@ -90,6 +90,10 @@ class Column:
     """Within one privacy unit each value is kept once."""
     length: int | None = None
     """The most characters of a text that count; None for other types, and for text that nobody declared."""
+    joins: bool = False
+    """A sealed store is shown which rows have equal values of it, so that tables can be joined by it."""
+    format: str | None = None
+    """How a date or timestamp is written where the source stores text; None means as ISO 8601 writes it."""
 
     @property
     def grid(self) -> Grid | None:
@@ -165,6 +169,8 @@ class Table:
     """The most groups that one unit may touch in one answer; None where only the rows bound them."""
     sealed: SealedTable | None = None
     """What is sealed of it, in a policy with [sealed]."""
+    stored: str | None = None
+    """What the source calls it, SCHEMA.TABLE or TABLE, where that is another name."""
 
     @property
     def public(self) -> bool:
@@ -215,6 +221,24 @@ class Sealing:
     delta: Fraction
     integrity: int
     """A store that changes an answer is believed with a probability of at most 2^-integrity."""
+    accept_leak: bool = False
+    """Whether columns may be joined by, which shows the store who has how many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvForm:
+    """How the CSV files of a source are written: said by the owner, and never guessed from what people's rows hold."""
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    decimal: str = "."
+    """What stands before the fraction of a number."""
+    null: tuple[str, ...] = ()
+    """Texts that mean that there is no value, unquoted; an empty field always does."""
+
+
+PLAIN = CsvForm()
+"""What silence means: commas, UTF-8, a decimal point."""
 
 
 class Refresh(StrEnum):
@@ -222,6 +246,15 @@ class Refresh(StrEnum):
 
     MANUAL = "manual"
     ON_CHANGE = "on-change"
+
+
+class Sharing(StrEnum):
+    """Who gets a kept answer at no cost when the same is asked again."""
+
+    SEPARATE = "separate"
+    """Whoever asks under the same account."""
+    SHARED = "shared"
+    """Every account of the dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +271,10 @@ class Policy:
     refresh: Refresh = Refresh.MANUAL
     sealed: Sealing | None = None
     """The sealed store, which then is the source, too."""
+    padding: Fraction | None = None
+    """A server's answers leave after multiples of so many seconds; None where they leave when they are ready."""
+    answers: Sharing = Sharing.SEPARATE
+    csv: CsvForm = PLAIN
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name in any case, or None."""

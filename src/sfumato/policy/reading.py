@@ -13,9 +13,10 @@ from sfumato.accounting.event import Neighbours
 from sfumato.errors import BadPolicy
 from sfumato.policy.columns import COLUMN_KEYS
 from sfumato.policy.entry import Entry, check_name, choice, missing, named, number, refuse, section, shown, text
+from sfumato.policy.forms import CSV_KEYS, check_csv_source, read_csv_form
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_location
-from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing
+from sfumato.policy.policy import Analyst, Budget, CsvForm, Location, Policy, Refresh, Sealing, Sharing
 from sfumato.policy.sealing import SEALED_KEYS, read_sealing
 from sfumato.policy.tables import TABLE_KEYS, read_tables
 
@@ -23,11 +24,25 @@ LARGEST_FILE = 2**20
 MOST_ANALYSTS = 10_000
 NAMELESS = "dataset"
 """The name of a dict without one; a file without one is called after itself."""
-TOP_KEYS = ("name", "source", "sealed", "ledger", "refresh", "neighbours", "budget", "tables", "analysts")
+TOP_KEYS = (
+    "name",
+    "source",
+    "csv",
+    "sealed",
+    "ledger",
+    "refresh",
+    "neighbours",
+    "answers",
+    "padding",
+    "budget",
+    "tables",
+    "analysts",
+)
 BUDGET_KEYS = ("epsilon", "delta", "query_delta")
 ANALYST_KEYS = ("epsilon", "delta")
 KEYS = (
     *TOP_KEYS,
+    *(f"csv.{key}" for key in CSV_KEYS),
     *(f"budget.{key}" for key in BUDGET_KEYS),
     *(f"sealed.{key}" for key in SEALED_KEYS),
     *(f"tables.TABLE.{key}" for key in TABLE_KEYS),
@@ -37,8 +52,12 @@ KEYS = (
 """Every key there is: docs/policy.md is checked against it."""
 
 _REQUIRED = (
-    ("budget", "What may be spent is never guessed.", "Add [budget] with epsilon and delta (delta = 0 is allowed)."),
-    ("tables", "A policy without tables answers nothing.", "Add [tables.NAME] with its unit and columns."),
+    (
+        "budget",
+        "The budget has no default: the owner has to choose it.",
+        "Add [budget] with epsilon and delta (delta = 0 is allowed).",
+    ),
+    ("tables", "A policy must declare at least one table.", "Add [tables.NAME] with its unit and columns."),
 )
 _SYNONYMS = {"bounded": "replace", "unbounded": "add-remove", "substitute": "replace", "swap": "replace"}
 _REFRESHING = {
@@ -48,8 +67,12 @@ _REFRESHING = {
     "auto": "on-change",
     "change": "on-change",
 }
+_SHARING = {"common": "shared", "public": "shared", "own": "separate", "private": "separate", "per-account": "separate"}
 _DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
 """tomllib takes time in the square of a key's depth: minutes for one line of a megabyte."""
+_DURATION = re.compile(r"(\d{1,5}(?:\.\d{1,6})?) ?(ms|s)", re.ASCII)
+_UNITS = {"ms": Fraction(1, 1000), "s": Fraction(1)}
+_SHORTEST_PADDING, _LONGEST_PADDING = Fraction(1, 100), Fraction(60)
 _QUERIES = 1000
 """A query's share of delta where the policy names none."""
 
@@ -95,7 +118,7 @@ def _text(file: str | Path) -> str:
     if len(content) > LARGEST_FILE:
         raise BadPolicy(
             f"The policy file {typed} is larger than {LARGEST_FILE} bytes.",
-            "A policy is written by people.",
+            "Longer policy files are not read.",
             "Put long lists of keys into a public table and refer to it.",
         )
     try:
@@ -114,7 +137,7 @@ def _toml(content: str, file: str | Path) -> dict[str, object]:
         line = content.count("\n", 0, deep.start()) + 1
         raise BadPolicy(
             f"The policy file {typed} has dozens of names joined by dots in line {line}.",
-            "No key is that deep.",
+            "No key of a policy is nested that deeply.",
             "Write the keys that docs/policy.md lists.",
         )
     try:
@@ -122,13 +145,13 @@ def _toml(content: str, file: str | Path) -> dict[str, object]:
     except tomllib.TOMLDecodeError as error:
         raise BadPolicy(
             f"The policy file {typed} is not TOML: {error}.",
-            "It must be read before it can be judged.",
+            "A policy file must be valid TOML.",
             'Correct that line; text stands in quotes: name = "clinic".',
         ) from None
     except (ValueError, ArithmeticError, RecursionError):
         raise BadPolicy(
             f"The policy file {typed} holds a number of thousands of digits, or lists in lists without end.",
-            "No policy needs them.",
+            "Such values are refused because they can take very long to read.",
             "Remove it.",
         ) from None
 
@@ -148,10 +171,16 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     if "neighbours" in keys:
         neighbours = Neighbours(choice(keys["neighbours"], Neighbours, _SYNONYMS))
     budget = _budget(keys["budget"])
-    tables = read_tables(keys["tables"], sealed is not None)
+    tables = read_tables(keys["tables"], sealed)
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
     refresh = Refresh(choice(keys["refresh"], Refresh, _REFRESHING)) if "refresh" in keys else Refresh.MANUAL
-    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed)
+    padding = _padding(keys["padding"]) if "padding" in keys else None
+    answers = Sharing(choice(keys["answers"], Sharing, _SHARING)) if "answers" in keys else Sharing.SEPARATE
+    form = CsvForm()
+    if "csv" in keys:
+        check_csv_source(keys["csv"], source.scheme)
+        form = read_csv_form(keys["csv"])
+    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed, padding, answers, form)
 
 
 def _name(entry: Entry | None, root: Entry, file: Path | None) -> str:
@@ -169,7 +198,7 @@ def _folder(root: Entry, file: Path | None) -> Path:
         raise refuse(
             root,
             "is read in a folder that no longer exists.",
-            "Relative paths start there.",
+            "Relative paths in the policy start at that folder.",
             "Change to another folder.",
         ) from None
 
@@ -179,7 +208,7 @@ def _source(root: Entry, keys: dict[str, Entry], sealed: Sealing | None, folder:
     if sealed is None:
         if "source" not in keys:
             raise missing(
-                root, "source", "Where the data lies is never guessed.", 'Add source = "parquet:FOLDER", or [sealed].'
+                root, "source", "The policy must say where the data is.", 'Add source = "parquet:FOLDER", or [sealed].'
             )
         return read_location(keys["source"], SOURCES, folder)
     for key in ("source", "refresh"):
@@ -187,7 +216,7 @@ def _source(root: Entry, keys: dict[str, Entry], sealed: Sealing | None, folder:
             raise refuse(
                 keys[key],
                 "is written beside [sealed].",
-                "A policy has a source that is read, or a store into which rows are sealed.",
+                "A policy has either a source or a sealed store, not both.",
                 f"Remove {key}, or [sealed].",
             )
     return Location("sealed", sealed.store.target, sealed.store.path)
@@ -201,7 +230,7 @@ def _ledger(root: Entry, keys: dict[str, Entry], name: str, file: Path | None, b
         raise missing(
             root,
             "ledger",
-            "A policy without a file, on a source without one, leaves no place for what has been spent.",
+            "Neither the policy nor the source is a file, so the ledger has no default place.",
             'Add ledger = "sqlite:PATH".',
         )
     return ledger
@@ -212,9 +241,23 @@ def _check_ledger(root: Entry, ledger: Location, source: Location, file: Path | 
         raise refuse(
             root.below("ledger", None),
             "is the file of the policy or of the data.",
-            "The ledger is a file of its own.",
+            "The ledger must be a separate file.",
             f'Write for example ledger = "sqlite:{NAMELESS}.ledger".',
         )
+
+
+def _padding(entry: Entry) -> Fraction:
+    """Read a duration such as "1s" or "250ms", in seconds."""
+    found = _DURATION.fullmatch(entry.value) if isinstance(entry.value, str) else None
+    seconds = Fraction(found[1]) * _UNITS[found[2]] if found else Fraction(0)
+    if _SHORTEST_PADDING <= seconds <= _LONGEST_PADDING:
+        return seconds
+    raise refuse(
+        entry,
+        f"is {shown(entry.value)}.",
+        "It is a duration from 10ms to 60s.",
+        'Write for example padding = "1s" or padding = "250ms".',
+    )
 
 
 def _budget(entry: Entry) -> Budget:
@@ -224,7 +267,7 @@ def _budget(entry: Entry) -> Budget:
         raise missing(
             entry,
             "delta",
-            "What may be spent is never guessed.",
+            "The budget has no default: the owner has to choose it.",
             "Add delta, for example delta = 1e-6; delta = 0 allows Laplace noise and declared keys only.",
         )
     delta = _delta(keys["delta"])
@@ -235,7 +278,7 @@ def _budget(entry: Entry) -> Budget:
         raise refuse(
             keys["query_delta"],
             f"is {shown(keys['query_delta'].value)}, above budget.delta = {shown(keys['delta'].value)}.",
-            "No query could ever be paid.",
+            "No query could then be answered.",
             "Write less than budget.delta, or leave it out: then it is a thousandth of it.",
         )
     return Budget(epsilon, delta, query_delta)
@@ -252,14 +295,19 @@ def _analysts(entry: Entry, budget: Budget) -> tuple[Analyst, ...]:
 
 def _epsilon(entry: Entry, keys: dict[str, Entry]) -> Fraction:
     if "epsilon" not in keys:
-        raise missing(entry, "epsilon", "What may be spent is never guessed.", "Add epsilon, for example epsilon = 1.")
+        raise missing(
+            entry,
+            "epsilon",
+            "The budget has no default: the owner has to choose it.",
+            "Add epsilon, for example epsilon = 1.",
+        )
     epsilon = number(keys["epsilon"])
     if epsilon > 0:
         return epsilon
     raise refuse(
         keys["epsilon"],
         f"is {shown(keys['epsilon'].value)}.",
-        "Epsilon is above zero: without any loss nothing can be said.",
+        "Epsilon must be above zero: with epsilon = 0 no answer can depend on the data.",
         "Write a positive number, for example epsilon = 1.",
     )
 
@@ -271,6 +319,6 @@ def _delta(entry: Entry) -> Fraction:
     raise refuse(
         entry,
         f"is {shown(entry.value)}.",
-        "Delta is a probability from 0 to below 1: at 1 nobody is protected.",
+        "Delta is a probability, at least 0 and below 1; with delta = 1 nobody is protected.",
         "Write a number far below one in the number of people, for example 1e-6.",
     )

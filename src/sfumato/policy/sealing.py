@@ -6,11 +6,11 @@ from math import prod
 from pathlib import Path
 
 from sfumato.errors import suggestion
-from sfumato.policy.entry import Entry, count, items, missing, number, refuse, section, shown, text
+from sfumato.policy.entry import Entry, count, flag, items, missing, number, refuse, section, shown, text
 from sfumato.policy.locations import read_location
 from sfumato.policy.policy import Column, ColumnType, Location, SealedTable, Sealing, Table, UnitColumn, UnitPath, fold
 
-SEALED_KEYS = ("key", "store", "epsilon", "delta", "integrity")
+SEALED_KEYS = ("key", "store", "epsilon", "delta", "integrity", "accept_leak")
 SEALED_TABLE_KEYS = ("cells", "measures", "squares", "nulls", "splayed", "capacity")
 MOST_CELLS = 1 << 16
 MOST_SPLAYED = 32
@@ -22,12 +22,20 @@ _COLUMNS = 2000
 _REQUIRED = (
     (
         "key",
-        "Without a key nothing is sealed.",
+        "Sealing needs an encryption key.",
         'Add key = "file:../keys/clinic.key", outside the folder of the store.',
     ),
-    ("store", "Where the ciphertexts lie is never guessed.", 'Add store = "duckdb:store/clinic.duckdb".'),
-    ("epsilon", "What the padded sizes cost is never guessed.", "Add epsilon, for example epsilon = 0.5."),
-    ("delta", "What the padded sizes cost is never guessed.", "Add delta, for example delta = 1e-9."),
+    ("store", "The policy must say where the encrypted rows are stored.", 'Add store = "duckdb:store/clinic.duckdb".'),
+    (
+        "epsilon",
+        "Padded sizes have a privacy cost, and the owner has to choose it.",
+        "Add epsilon, for example epsilon = 0.5.",
+    ),
+    (
+        "delta",
+        "Padded sizes have a privacy cost, and the owner has to choose it.",
+        "Add delta, for example delta = 1e-9.",
+    ),
 )
 
 
@@ -43,26 +51,27 @@ def read_sealing(entry: Entry, folder: Path) -> Sealing:
         raise refuse(
             keys["key"],
             "lies in the folder of the store, or below it.",
-            "Whoever has the key and the store has the plaintext.",
-            "Keep the key in another folder, which whoever keeps the store cannot read.",
+            "Anyone who can read both the key and the store can read the data.",
+            "Keep the key in another folder that the operator of the store cannot read.",
         )
     epsilon, delta = number(keys["epsilon"]), number(keys["delta"])
     if epsilon <= 0:
         raise refuse(
             keys["epsilon"],
             f"is {shown(keys['epsilon'].value)}.",
-            "Sizes that cost nothing would have to say nothing.",
+            "Epsilon must be above zero: padded sizes always reveal a little.",
             "Write a positive number, for example epsilon = 0.5.",
         )
     if not 0 < delta < 1:
         raise refuse(
             keys["delta"],
             f"is {shown(keys['delta'].value)}.",
-            "It is a probability above 0 and below 1: at 0 every cell would need endless dummies.",
+            "Delta is a probability above 0 and below 1; with delta = 0 the padding would never end.",
             "Write a small number, for example delta = 1e-9.",
         )
     integrity = count(keys["integrity"], MOST_INTEGRITY) if "integrity" in keys else INTEGRITY
-    return Sealing(key_file, store, epsilon, delta, integrity)
+    accept_leak = "accept_leak" in keys and flag(keys["accept_leak"])
+    return Sealing(key_file, store, epsilon, delta, integrity, accept_leak)
 
 
 def are_apart(key: Location, store: Location) -> bool:
@@ -73,22 +82,31 @@ def are_apart(key: Location, store: Location) -> bool:
     return place != around and around not in place.parents
 
 
-def check_unsealed(keys: dict[str, Entry]) -> None:
+def check_unsealed(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
     """Refuse words about sealing in a policy that seals nothing."""
+    for column in table.columns:
+        if column.joins:
+            raise refuse(
+                entry.below("columns", {}).below(column.name, {}).below("join", "deterministic"),
+                "is written in a policy without [sealed].",
+                "Tables that are not sealed are joined by any column.",
+                "Remove join.",
+            )
     for key in SEALED_TABLE_KEYS:
         if key in keys:
             raise refuse(
                 keys[key],
                 "is written in a policy without [sealed].",
-                "Only a sealed table has cells, measures and a capacity.",
+                "This key is for sealed tables only.",
                 f"Add [sealed] in place of source, or remove {key}.",
             )
 
 
-def sealed_table(table: Table, entry: Entry, keys: dict[str, Entry]) -> Table:
+def sealed_table(table: Table, entry: Entry, keys: dict[str, Entry], sealing: Sealing) -> Table:
     """Return the table with what is sealed of it, or refuse what a store of ciphertexts cannot hold."""
     _check_kind(table, entry, keys)
     unit = fold(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    _check_joins(table, entry, unit, "splayed" in keys, sealing.accept_leak)
     cells = _named(table, keys.get("cells"), unit)
     splayed = _named(table, keys.get("splayed"), unit)
     measures = _named(table, keys.get("measures"), unit)
@@ -105,7 +123,7 @@ def sealed_table(table: Table, entry: Entry, keys: dict[str, Entry]) -> Table:
                 raise refuse(
                     keys[key],
                     f"names {shown(column.name)}, which is not a measure.",
-                    "Squares and NULLs are those of a measure.",
+                    "Only columns listed in measures can have squares and NULLs.",
                     f"Add it to measures, or remove it from {key}.",
                 )
     _check_number(keys.get("cells"), cells, MOST_CELLS)
@@ -140,16 +158,45 @@ def _check_kind(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
         raise refuse(
             keys["unit"],
             f"is {shown(keys['unit'].value)}, a path to another table.",
-            "A store of ciphertexts cannot follow it.",
+            "A sealed store cannot follow a path from table to table.",
             "Join before sealing, so that each row names its person, and write that column.",
         )
     if table.groups_per_unit is not None:
         raise refuse(
             keys["groups_per_unit"],
             "is written in a policy with [sealed].",
-            "Groups per person would be cut in each question, and the store cannot tell people apart.",
+            "This limit is applied person by person in each question, and a sealed store cannot tell people apart.",
             "Remove it; rows_per_unit bounds the groups, too.",
         )
+
+
+def _check_joins(table: Table, entry: Entry, unit: str | None, splayed: bool, accepted: bool) -> None:
+    for column in table.columns:
+        if not column.joins:
+            continue
+        place = entry.below("columns", {}).below(column.name, {}).below("join", "deterministic")
+        if fold(column.name) != unit:
+            raise refuse(
+                place,
+                "is written for a column that names no person.",
+                "Rows of different people never meet, so that sealed tables are joined by their unit alone.",
+                "Write it for the column that unit names, or remove it.",
+            )
+        if not accepted:
+            raise refuse(
+                place,
+                "shows the store which rows are of one person.",
+                "Who has how many rows, and in which cells, is then told apart by frequencies, and the padded sizes "
+                "protect nobody from the store.",
+                "Join before sealing. If the store may know this, add accept_leak = true to [sealed].",
+            )
+        if splayed:
+            raise refuse(
+                place,
+                "is written for a table with splayed columns.",
+                "Of joined rows only sums of cells are added up.",
+                "Name these columns in cells, or remove join.",
+            )
 
 
 def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column, ...]:
@@ -161,7 +208,7 @@ def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column,
             raise refuse(
                 element,
                 f"is {shown(name)}, which is {'the unit' if column else 'not a declared column'} of this table.",
-                "Cells and measures are declared columns, and a person is neither.",
+                "Cells and measures are declared columns other than the unit.",
                 f"{suggestion(name, [known.name for known in table.columns])}Declare the column, or correct the name.",
             )
         if column in found:
@@ -170,7 +217,7 @@ def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column,
             raise refuse(
                 element,
                 f"is {shown(name)}, which is declared unique.",
-                "That one value occurs once within a person cannot be enforced on ciphertexts.",
+                "A sealed store cannot enforce it, because it cannot compare encrypted values.",
                 "Remove unique, and leave out the repeated rows before sealing.",
             )
         found.append(column)
@@ -185,7 +232,7 @@ def _check_once(keys: dict[str, Entry], *groups: tuple[Column, ...]) -> None:
                 raise refuse(
                     keys[key],
                     f"names {shown(column.name)}, which is sealed in another way already.",
-                    "A column is sealed in one way.",
+                    "Each column is sealed in one way only.",
                     "Name it once: in cells, in splayed or in measures.",
                 )
             seen.add(column.name)
@@ -196,7 +243,7 @@ def _check_values(entry: Entry, column: Column) -> None:
         raise refuse(
             entry,
             f"names {shown(column.name)}, which lists no values.",
-            "Every cell is there from the beginning, so that the store does not learn which are in use.",
+            "The store must not learn which cells are in use, so all of them are listed in advance.",
             f"Add values = [...] to the column {shown(column.name)}, or make it a measure.",
         )
 
@@ -207,7 +254,7 @@ def _check_measure(entry: Entry, column: Column) -> None:
         raise refuse(
             entry,
             f"names {shown(column.name)}, which is not a number with bounds and without values.",
-            "A measure is summed in whole steps from its least to its greatest value.",
+            "Measures are summed as whole steps between their bounds.",
             "Give the column bounds, and a step if it is a decimal; a column with values belongs into cells.",
         )
 
@@ -218,6 +265,6 @@ def _check_number(entry: Entry | None, columns: tuple[Column, ...], most: int) -
         raise refuse(
             entry,
             f"makes {found} combinations.",
-            f"There are at most {most}: each has its rows, or its columns, in the store.",
+            f"There are at most {most} combinations, because each takes space in the store.",
             "Name fewer columns, or columns with fewer values.",
         )

@@ -11,6 +11,7 @@ from sfumato.policy.policy import (
     EachRow,
     PrivacyUnit,
     Reference,
+    Sealing,
     Table,
     UnitColumn,
     UnitPath,
@@ -18,7 +19,7 @@ from sfumato.policy.policy import (
 )
 from sfumato.policy.sealing import SEALED_TABLE_KEYS, check_unsealed, sealed_table
 
-TABLE_KEYS = ("public", "unit", "rows_per_unit", "groups_per_unit", "columns", *SEALED_TABLE_KEYS)
+TABLE_KEYS = ("public", "unit", "rows_per_unit", "groups_per_unit", "from", "columns", *SEALED_TABLE_KEYS)
 MOST_TABLES = 500
 MOST_COLUMNS = 2000
 MOST_ROWS = 10**9
@@ -30,21 +31,29 @@ REMOVED_ROWS = "removed_rows"
 _NAMES_NOBODY = (ColumnType.BOOLEAN, ColumnType.DECIMAL)
 
 
-def read_tables(entry: Entry, sealed: bool = False) -> tuple[Table, ...]:
+def read_tables(entry: Entry, sealed: Sealing | None = None) -> tuple[Table, ...]:
     """Read every table, then check the units and public keys that point into another one."""
     entries = named(entry, "table", MOST_TABLES)
     if not entries:
-        raise refuse(entry, "is empty.", "A policy without tables answers nothing.", "Add [tables.NAME].")
+        raise refuse(entry, "is empty.", "A policy must declare at least one table.", "Add [tables.NAME].")
     tables = {fold(name): _table(name, below, sealed) for name, below in entries.items()}
     return tuple(_resolved(tables[fold(name)], below, tables) for name, below in entries.items())
 
 
-def _table(name: str, entry: Entry, sealed: bool) -> Table:
+def _table(name: str, entry: Entry, sealed: Sealing | None) -> Table:
     keys = section(entry, TABLE_KEYS, _ADVICE)
-    if sealed:
-        return sealed_table(_plain_table(name, entry, keys), entry, keys)
-    check_unsealed(keys)
-    return _plain_table(name, entry, keys)
+    table = _plain_table(name, entry, keys)
+    if sealed is not None:
+        if "from" in keys:
+            raise refuse(
+                keys["from"],
+                "is written for a sealed table.",
+                "Its rows are sealed under its own name, and there is no source.",
+                "Remove from.",
+            )
+        return sealed_table(table, entry, keys, sealed)
+    check_unsealed(table, entry, keys)
+    return replace(table, stored=text(keys["from"], _LONGEST_UNIT)) if "from" in keys else table
 
 
 def _plain_table(name: str, entry: Entry, keys: dict[str, Entry]) -> Table:
@@ -55,7 +64,7 @@ def _plain_table(name: str, entry: Entry, keys: dict[str, Entry]) -> Table:
         raise missing(
             entry,
             "unit",
-            "Whom a table protects is never guessed.",
+            "The policy must say whom each table is about; sfumato does not guess it.",
             'Add unit = "COLUMN" (one value, one person) or unit = "rows" (each row is a person), or public = true.',
         )
     unit = _unit(keys["unit"], columns)
@@ -81,7 +90,7 @@ def _public(name: str, columns: tuple[Column, ...], keys: dict[str, Entry]) -> T
             raise refuse(
                 keys["columns"].below(column.name, None).below("values", None),
                 "refers to another table, in a public table.",
-                "The keys of a public table are public as they are.",
+                "All values of a public table are public already.",
                 "Leave out values.",
             )
     return Table(name, columns, None, None)
@@ -104,7 +113,7 @@ def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
             raise refuse(
                 entry,
                 f"is {shown(entry.value)}.",
-                f"The table of removed rows has the unit beside a column {REMOVED_ROWS}, and a name has one meaning.",
+                f"The table of removed rows has the unit and a column {REMOVED_ROWS}, so the names would collide.",
                 "Rename the column of the person, here and in the source.",
             )
         return UnitColumn(_naming(entry, declared).name)
@@ -127,7 +136,7 @@ def _check_no_column_reads_as_path(entry: Entry, columns: tuple[Column, ...]) ->
             raise refuse(
                 entry,
                 f"is a path, and the column {shown(column.name)} reads as one too.",
-                "A unit has one meaning.",
+                "The unit could then be read in two ways.",
                 "Rename the column, here and in the source.",
             )
 
@@ -137,7 +146,7 @@ def _naming(entry: Entry, column: Column) -> Column:
         raise refuse(
             entry,
             f"is {shown(entry.value)}, a column of type {column.type}.",
-            "People are named by integers, text, dates or timestamps.",
+            "The column that identifies people is of type integer, text, date or timestamp.",
             "Choose the column that names the person, or declare its type as it is.",
         )
     return column
@@ -167,7 +176,7 @@ def _rows_per_unit(entry: Entry, keys: dict[str, Entry], unit: PrivacyUnit, colu
             raise refuse(
                 keys["rows_per_unit"],
                 f'is {rows}, with unit = "rows".',
-                "Where each row is a person, a person has one row.",
+                "If each row is its own person, every person has exactly one row.",
                 "Remove rows_per_unit, or name the column of the person in unit.",
             )
         return rows
@@ -177,7 +186,7 @@ def _rows_per_unit(entry: Entry, keys: dict[str, Entry], unit: PrivacyUnit, colu
     raise missing(
         entry,
         "rows_per_unit",
-        "How many rows of one person count decides the noise, and is never guessed.",
+        "The noise depends on how many rows one person can have, so the policy must state it.",
         "Add rows_per_unit = N: of each person, at most N rows are kept.",
     )
 
@@ -200,7 +209,7 @@ def _with_keys(column: Column, entry: Entry, tables: dict[str, Table]) -> Column
         raise refuse(
             place,
             f"is {shown(place.value)}, and {shown(table.name)} is not a public table.",
-            "Keys taken from a private table would name the people in it.",
+            "Keys taken from a private table would reveal what is in it.",
             f"List the keys, or declare public = true in [tables.{table.name}] if it is.",
         )
     if not table.columns:  # its columns are the source's, which is not read here
@@ -222,7 +231,7 @@ def _found_path(path: UnitPath, entry: Entry, table: Table, tables: dict[str, Ta
         raise refuse(
             entry,
             f"leads to {shown(f'{target.name}.{column.name}')}, which is not the unit of {shown(target.name)}.",
-            "The rows of a person and the row that names the person must be protected together.",
+            "Both tables must protect the same person.",
             f"Write unit = {shown(column.name)} in [tables.{target.name}], or lead the path to that table's unit.",
         )
     return UnitPath(target.name, column.name, here.name, there.name)
@@ -234,7 +243,7 @@ def _known_table(entry: Entry, name: str, tables: dict[str, Table]) -> Table:
     raise refuse(
         entry,
         f"is {shown(entry.value)}, and there is no table {shown(name)}.",
-        "It must be declared in this policy.",
+        "Every table that a policy refers to must be declared in it.",
         f"{suggestion(name, [table.name for table in tables.values()])}Declare [tables.{shown(name)}] or correct it.",
     )
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from sfumato.query.declared import Admitted
+
 
 class Table(Protocol):
     """One table a query may name."""
@@ -18,6 +20,9 @@ class Table(Protocol):
     @property
     def unit(self) -> str | None:
         """The column that names the privacy unit; None in a public table, or where each row is its own person."""
+
+    def declared(self, column: str) -> Admitted | None:
+        """What the policy says a column of people can hold; None where it says nothing, or nobody is protected."""
 
 
 class Catalog(Protocol):

@@ -9,17 +9,24 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from typing import NamedTuple
 
 from sfumato.query.functions import INFIX, Function
 from sfumato.query.types import Interval, Type
 
-Position = tuple[int, int]
-"""Line and column in the text, both counted from 1."""
+
+class Position(NamedTuple):
+    """Where something was written: line and column, both counted from 1, and the words that stand there."""
+
+    line: int
+    column: int
+    fragment: str = ""
+
 
 Value = int | Fraction | bool | str | date | datetime | Interval | None
 """The value of a literal, exact."""
 
-NOWHERE: Position = (0, 0)
+NOWHERE = Position(0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,35 @@ _UNITS = {
     "sec": Interval(microseconds=_SECOND),
 }
 
+_SAMPLES: dict[Type, Value] = {
+    Type.INTEGER: 1,
+    Type.DECIMAL: Fraction(1),
+    Type.BOOLEAN: True,
+    Type.DATE: date(2000, 1, 1),
+    Type.TIMESTAMP: datetime(2000, 1, 1),
+    Type.INTERVAL: Interval(days=1),
+    Type.TEXT: "day",
+}
+"""A value of each type, for a parameter whose own is not known yet."""
+
+
+def sample(type: Type) -> Literal:
+    """Return a literal of a type, for what depends on types alone."""
+    return Literal(_SAMPLES.get(type), type)
+
+
+class Unbound(str):
+    """The text of a parameter that has no value yet; it learns its type from its neighbours, as spelled text does."""
+
+    name: str
+    learned: dict[str, Type]
+
+    def __new__(cls, name: str, learned: dict[str, Type]) -> "Unbound":
+        made = super().__new__(cls, "day")
+        made.name, made.learned = name, learned
+        return made
+
+
 LONGEST_NUMBER = 60
 LARGEST_EXPONENT = 38
 LARGEST_INTEGER = 2**63 - 1
@@ -62,6 +91,8 @@ def convert(literal: Literal, type: Type, place: Place) -> Literal | None:
             return Literal(Fraction(value), type, literal.at)
         case Type.TIMESTAMP if isinstance(value, date):
             return Literal(datetime(value.year, value.month, value.day), type, literal.at)
+    if isinstance(value, Unbound):
+        return Literal(_SAMPLES.get(value.learned.setdefault(value.name, type)), type, literal.at)
     if isinstance(value, str) and literal.type is Type.TEXT:
         return Literal(_read(value, type, place), type, literal.at)
     return None

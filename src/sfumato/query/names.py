@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier: unquoted its A to Z become a to z and nothing else changes, quoted it is exactly as written."""
+    """An identifier: called by its small letters, or in quotes as it is written. It is found whatever its case."""
 
     text: str
     quoted: bool = False
@@ -22,16 +22,19 @@ class Name:
         return self.text if self.quoted else fold(self.text)
 
     def matches(self, other: str) -> bool:
-        """Whether this may mean `other`; unquoted, case does not count."""
-        return self.text == other if self.quoted else fold(self.text) == fold(other)
+        """Whether this may mean `other`: the case of A to Z does not count."""
+        return fold(self.text) == fold(other)
+
+    def chosen(self, known: Iterable[str]) -> frozenset[str]:
+        """Return which of these are meant: the one that is spelled exactly so, else all that differ in case alone."""
+        meant = frozenset(other for other in known if self.matches(other))
+        return meant & {str(self)} or meant
 
 
 def lookup(name: Name, known: Mapping[str, T]) -> T | None:
     """Return what a name means: itself if it is there, else the only one that differs in case alone."""
-    if str(name) in known:
-        return known[str(name)]
-    similar = [other for other in known if name.matches(other)]
-    return known[similar[0]] if len(similar) == 1 else None
+    meant = name.chosen(known)
+    return known[min(meant)] if len(meant) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +56,14 @@ class Scope:
 
     def find(self, table: Name | None, name: Name, place: Place) -> Expression:
         """Return what a column name stands for; unknown or ambiguous names are refused."""
-        if table is not None and not any(table.matches(other) for other in self.tables):
+        if table is not None and not table.chosen(self.tables):
             why = "It is neither a table of this FROM clause nor an alias in it."
             raise place.unknown("table", str(table), sorted(self.tables), why)
         found = self.candidates(table, name)
         if len(found) == 1:
             return found[0].expression
         if not found:
-            known = [entry.name for entry in self.entries if table is None or table.matches(entry.of or "")]
+            known = [entry.name for entry in self.entries if table is None or entry.of in table.chosen(self.tables)]
             raise place.unknown("column", str(name), sorted(set(known)), "No table in FROM declares it.")
         raise place.bad(
             f"the column name {name} is ambiguous.",
@@ -69,21 +72,17 @@ class Scope:
         )
 
     def candidates(self, table: Name | None, name: Name) -> list[NamedColumn]:
-        """Return the columns a name may mean; one that is spelled exactly so comes before others."""
-        found = [
-            entry
-            for entry in self.entries
-            if name.matches(entry.name)
-            and (entry.bare if table is None else entry.of is not None and table.matches(entry.of))
-        ]
-        exact = [entry for entry in found if entry.name == str(name)]
-        return exact or found
+        """Return the columns that a name may mean; one that is spelled exactly so comes before others."""
+        offered = self.star(table)
+        meant = name.chosen(entry.name for entry in offered)
+        return [entry for entry in offered if entry.name in meant]
 
     def star(self, table: Name | None) -> list[NamedColumn]:
         """Return what `*` or `table.*` stands for."""
         if table is None:
             return [entry for entry in self.entries if entry.bare]
-        return [entry for entry in self.entries if entry.of is not None and table.matches(entry.of)]
+        tables = table.chosen(self.tables)
+        return [entry for entry in self.entries if entry.of in tables]
 
 
 def unique(names: Iterable[str]) -> list[str]:

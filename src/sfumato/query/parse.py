@@ -1,18 +1,47 @@
 """SQL text becomes a Query of our own algebra; nothing of the text or of its parser goes further."""
 
+from collections.abc import Callable
+
+from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
 from sfumato.query.names import unique
+from sfumato.query.parameters import Bindings
 from sfumato.query.parse_reading import Reading
 from sfumato.query.parse_select import read_query
 from sfumato.query.parse_tree import read_tree
 from sfumato.query.placement import filtered
 from sfumato.query.relation import Named, Project, Query
+from sfumato.query.reserved import unquoted
 
 
-def parse(sql: str, catalog: Catalog) -> Query:
-    """Return the question that `sql` asks, or refuse it by name and place. Depends on the text and catalog alone."""
-    tree, options = read_tree(sql)
-    reading = Reading(sql, catalog)
+def parse(sql: str, catalog: Catalog, bindings: Bindings | None = None) -> Query:
+    """Return the question that `sql` asks, or refuse it by name and place.
+
+    It depends on the text, the catalog and the values of parameters alone.
+    """
+
+    def accepts(other: str) -> bool:
+        return _accepts(other, catalog, bindings)
+
+    try:
+        return _parse(sql, catalog, bindings, accepts)
+    except (BadSql, UnknownName, UnsupportedSql) as refusal:
+        reason: Refusal = unquoted(sql, catalog, accepts) or refusal
+    raise reason
+
+
+def _accepts(sql: str, catalog: Catalog, bindings: Bindings | None) -> bool:
+    """Whether a text that a remedy would show is a question. No remedy is looked for inside of another."""
+    try:
+        _parse(sql, catalog, bindings, lambda _: False)
+    except Refusal:
+        return False
+    return True
+
+
+def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Callable[[str], bool]) -> Query:
+    tree, options = read_tree(sql, bindings is not None)
+    reading = Reading(sql, catalog, accepts, bindings)
     block = read_query(tree, reading, {})
     names = tuple(output.name for output in block.outputs)
     items = (Named(name, output.expression) for name, output in zip(unique(names), block.outputs, strict=True))

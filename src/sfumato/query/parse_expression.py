@@ -7,16 +7,20 @@ from functools import partial
 from sqlglot import exp
 
 from sfumato.query.arithmetic import arithmetic, negate
+from sfumato.query.declared import check_compared
 from sfumato.query.expression import Call, Case, Expression, Literal
 from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
 from sfumato.query.literal import interval, number
 from sfumato.query.names import Scope
 from sfumato.query.parse_aggregate import Measures, is_aggregate, refuse_function
 from sfumato.query.parse_reading import MOST_ITEMS, Reading, name_of
+from sfumato.query.parse_rewriting import first_asked, joined, listed
 from sfumato.query.parse_types import cast_to
 from sfumato.query.position import Place
 from sfumato.query.resolve import alike, call, case, compare, fit, truth
 from sfumato.query.types import Type
+
+_EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,10 @@ def _literal(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return number(str(node.this), where)
 
 
+def _parameter(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    return frame.reading.parameter(node)
+
+
 def _boolean(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return Literal(bool(node.this), Type.BOOLEAN, frame.reading.at(node))
 
@@ -115,7 +123,15 @@ def _comparison(function: Function, node: exp.Expr, frame: ExpressionFrame, swap
     frame.reading.only(node, "this", "expression")
     left, right = _read(node.this, frame), _read(node.expression, frame)
     pair = (right, left) if swapped else (left, right)
+    if function in _EQUALITIES:
+        _check_equal(left, right, frame, _place(node, frame))
     return compare(function, *pair, _place(node, frame))
+
+
+def _check_equal(left: Expression, right: Expression, frame: ExpressionFrame, where: Place) -> None:
+    """Refuse an equality that the policy alone decides."""
+    for column, other in ((left, right), (right, left)):
+        check_compared(column, other, frame.reading.declared(column), where)
 
 
 def _not_distinct(node: exp.Expr, frame: ExpressionFrame) -> Expression:
@@ -214,7 +230,10 @@ def _in(node: exp.Expr, frame: ExpressionFrame) -> Expression:
         )
     if not items:
         raise where.bad("the list is empty.", "IN needs at least one value.", "Write IN (value, …).")
-    arguments = alike([_read(node.this, frame), *(_read(item, frame) for item in items)], where)
+    tested, listed = _read(node.this, frame), [_read(item, frame) for item in items]
+    for item, part in zip(listed, items, strict=True):
+        check_compared(tested, item, frame.reading.declared(tested), _place(part, frame))
+    arguments = alike([tested, *listed], where)
     return Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
 
 
@@ -267,6 +286,7 @@ def _case(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     for branch in node.args["ifs"]:
         when = _read(branch.this, frame)
         if subject is not None:
+            _check_equal(subject, when, frame, _place(branch.this, frame))
             when = compare(Function.EQUAL, frame.reading.settle(subject, node), when, where)
         branches.append((when, _read(branch.args.get("true"), frame)))
     return case(branches, _read(node.args.get("default"), frame), where)
@@ -361,17 +381,27 @@ def _where(frame: ExpressionFrame, node: exp.Expr) -> Expression:
 
 
 def _subquery(node: exp.Expr, frame: ExpressionFrame) -> Expression:
-    where = _place(node, frame)
+    where, reading = _place(node, frame), frame.reading
+    tested = isinstance(node, exp.In | exp.Exists)
+    join = joined(node, reading.catalog) if tested else None
+    if join is not None and reading.accepts(join):
+        raise where.unsupported(
+            "a subquery in a condition is not supported.",
+            "Subqueries stand in FROM or WITH.",
+            reading.shown("Join it instead.", join),
+        )
     if frame.private_tables(node):
         raise where.unsupported(
-            "a value or list that is itself read from private data cannot be used here.",
+            f"{'a list' if tested else 'a value'} that is itself read from people's rows cannot be used here.",
             "It would be used without noise.",
-            "Ask for it first, and write the answer as a number or a list of values.",
+            reading.shown("Ask for it first, and write its values into a list.", listed(node))
+            if tested
+            else reading.shown("Ask for it first, and write the answer as a number.", first_asked(node)),
         )
     raise where.unsupported(
         "a subquery in an expression is not supported.",
         "Subqueries stand in FROM or WITH.",
-        "Join the table instead, or ask for the value first and write it here.",
+        reading.shown("Ask for it first, which is free, and write the answer here.", first_asked(node)),
     )
 
 
@@ -382,6 +412,8 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Literal: _literal,
     exp.Boolean: _boolean,
     exp.Null: _null,
+    exp.Parameter: _parameter,
+    exp.Placeholder: _parameter,
     exp.Add: partial(_operator, Function.ADD),
     exp.Sub: partial(_operator, Function.SUBTRACT),
     exp.Mul: partial(_operator, Function.MULTIPLY),

@@ -1,15 +1,19 @@
 """One reading of one text: where its nodes stand, which labels are taken, and how much of the limits is used."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NoReturn
 
 from sqlglot import exp
 
 from sfumato.query.catalog import Catalog
-from sfumato.query.expression import Expression, Position, walk
+from sfumato.query.declared import Admitted
+from sfumato.query.expression import Column, Expression, Literal, Position, walk
 from sfumato.query.names import Name, free
+from sfumato.query.parameters import Bindings
+from sfumato.query.parse_rewriting import finest, grouped, parts
 from sfumato.query.parse_tree import DEEPEST, span
-from sfumato.query.position import Place, place
+from sfumato.query.position import Place, example, place
 
 MOST_JOINS = 64
 MOST_COLUMNS = 200
@@ -20,11 +24,21 @@ MOST_NODES = 20_000
 class Reading:
     """The text, the catalog, and what has been used up so far."""
 
-    def __init__(self, text: str, catalog: Catalog, used: set[int] | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        catalog: Catalog,
+        accepts: Callable[[str], bool],
+        bindings: Bindings | None = None,
+        used: set[int] | None = None,
+    ) -> None:
         self.text = text
         self.catalog = catalog
+        self.accepts = accepts  # whether a question that a remedy would show can be read
+        self.bindings = bindings
         self.used = set() if used is None else used  # the WITH definitions that have been read
         self._labels: set[str] = set()
+        self._declared: dict[tuple[str, str], Admitted] = {}
         self._joins = 0
         self._nodes = 0
 
@@ -36,11 +50,39 @@ class Reading:
         """Return the line and column of a node."""
         return self.place(node).at
 
+    def apart(self) -> "Reading":
+        """Return another reading of the same text, with limits of its own."""
+        return Reading(self.text, self.catalog, self.accepts, self.bindings, self.used)
+
+    def parameter(self, node: exp.Expr) -> Literal:
+        """Return the value that stands for `$1` or `:name`."""
+        start, end = span(node)
+        begins = start if self.text[start : start + 1] in ("$", ":") else start - 1
+        inner, where = node.this, place(self.text, begins, end)
+        name = str(inner.this) if isinstance(inner, exp.Expr) else str(inner or "")
+        literal = (self.bindings or {}).get(name)
+        if literal is None:
+            raise where.bad(
+                "no value is given for this parameter.",
+                "A parameter is $1, $2, … or :name, and its value comes beside the text.",
+                "Give it a value, or write the value itself.",
+            )
+        return replace(literal, at=where.at)
+
     def label(self, name: str) -> str:
         """Return a label that no other relation of this query has."""
         label = free(name, self._labels)
         self._labels.add(label)
         return label
+
+    def declare(self, label: str, name: str, declared: Admitted | None) -> None:
+        """Note what the policy says a column can hold."""
+        if declared is not None:
+            self._declared[label, name] = declared
+
+    def declared(self, expression: Expression) -> Admitted | None:
+        """Return what the policy says an expression can hold; None where it is no column, or nothing is said."""
+        return self._declared.get((expression.of, expression.name)) if isinstance(expression, Column) else None
 
     def count_join(self, node: exp.Expr) -> None:
         """Count a join, those of inlined subqueries included."""
@@ -75,12 +117,32 @@ class Reading:
                 self.refuse(part if isinstance(part, exp.Expr) and "first" in part.meta else node, key)
 
     def refuse(self, node: exp.Expr, key: str = "") -> NoReturn:
-        """Refuse a node by the name of what it is."""
+        """Refuse a node by the name of what it is; where another question says the same, the remedy shows it."""
         what, why, remedy = _reason(node, key)
-        raise self.place(node).unsupported(what, why, remedy)
+        other = _OTHERWISE.get(type(node))
+        instead = other(node, self.catalog) if other is not None else None
+        raise self.place(node).unsupported(what, why, self.shown(remedy, instead))
+
+    def shown(self, remedy: str, instead: str | None) -> str:
+        """Return a remedy with the question that follows it, if that one can be read."""
+        end = example(instead) if instead is not None and self.accepts(instead) else ""
+        return f"{remedy.removesuffix('.')}{end}." if end else remedy
 
 
-_NOT_ROWS = "It would show or reorder single rows, which no noise can protect."
+_OTHERWISE: Mapping[type[exp.Expr], Callable[[exp.Expr, Catalog], str | None]] = {
+    exp.Window: grouped,
+    exp.GroupingSets: finest,
+    exp.Cube: finest,
+    exp.Rollup: finest,
+    exp.Union: parts,
+}
+
+_ROWS = "A window looks at single rows, which no noise can protect."
+_WINDOW = ("window functions are not supported.", _ROWS, "Use GROUP BY, or compute it from the answer, which is free.")
+_SETS = (
+    "Each of its groupings would be a question of its own.",
+    "Group by all of its columns, and add up the rows of the answer for the coarser groups, which is free.",
+)
 _CLOCK = (
     "the clock is read.",
     "The same question has to mean the same tomorrow.",
@@ -91,17 +153,35 @@ _PATTERN = (
     "Some of them take very long on some values, and time is a side channel.",
     "Use LIKE, STARTS_WITH or POSITION.",
 )
+_SAMPLE = (
+    "sampling is not supported.",
+    "Which rows count is decided by the policy, and the noise by the price.",
+    "Leave the sampling out.",
+)
+_LATERAL = ("LATERAL is not supported.", "It runs a query for each row.", "Use a join with a condition.")
 _REASONS: Mapping[str, tuple[str, str, str]] = {
-    "Window": ("window functions are not supported.", _NOT_ROWS, "Use GROUP BY, or a subquery per unit."),
-    "windows": ("window functions are not supported.", _NOT_ROWS, "Use GROUP BY, or a subquery per unit."),
+    "Window": _WINDOW,
+    "windows": _WINDOW,
     "WithinGroup": (
         "quantiles are not answered yet.",
         "Their noise is of another kind.",
-        "Count over buckets instead.",
+        "Count the rows in ranges of the value: GROUP BY width_bucket(…).",
     ),
-    "Union": ("UNION is not supported.", "A person's rows on both sides would be counted twice.", "Ask each part."),
-    "Intersect": ("INTERSECT is not supported.", "It compares rows of different people.", "Use WHERE or a join."),
-    "Except": ("EXCEPT is not supported.", "It compares rows of different people.", "Use WHERE or a join."),
+    "Union": (
+        "UNION is not supported.",
+        "A person's rows on both sides would be counted twice.",
+        "Ask each part by itself, and put the answers together.",
+    ),
+    "Intersect": (
+        "INTERSECT is not supported.",
+        "It compares rows of different people.",
+        "Use a join with the second table, or AND in WHERE.",
+    ),
+    "Except": (
+        "EXCEPT is not supported.",
+        "It compares rows of different people.",
+        "Use NOT in WHERE, or a LEFT JOIN that keeps the rows without a partner.",
+    ),
     "RegexpLike": _PATTERN,
     "RegexpILike": _PATTERN,
     "SimilarTo": _PATTERN,
@@ -110,20 +190,29 @@ _REASONS: Mapping[str, tuple[str, str, str]] = {
     "CurrentTimestamp": _CLOCK,
     "Localtime": _CLOCK,
     "Localtimestamp": _CLOCK,
-    "sample": ("sampling is not supported.", "Bounds and noise are chosen by the system.", "Remove it."),
-    "TableSample": ("sampling is not supported.", "Bounds and noise are chosen by the system.", "Remove it."),
-    "into": ("SELECT INTO is not supported.", "Nothing here can change data.", "Remove INTO."),
-    "locks": ("FOR UPDATE is not supported.", "Nothing here can change data.", "Remove it."),
-    "qualify": ("QUALIFY is not supported.", _NOT_ROWS, "Use HAVING."),
-    "grouping_sets": ("GROUPING SETS is not supported.", "Each is a question.", "Ask one GROUP BY at a time."),
-    "cube": ("CUBE is not supported.", "Each of its groupings is a question.", "Ask one GROUP BY at a time."),
-    "rollup": ("ROLLUP is not supported.", "Each of its groupings is a question.", "Ask one GROUP BY at a time."),
-    "Lateral": ("LATERAL is not supported.", "It runs a query per row.", "Use a join with a condition."),
-    "laterals": ("LATERAL is not supported.", "It runs a query per row.", "Use a join with a condition."),
-    "Unnest": ("UNNEST is not supported.", "Columns hold single values.", "Use a table."),
-    "pivots": ("PIVOT is not supported.", "Its columns come from the data.", "Use GROUP BY, or FILTER per column."),
-    "Any": ("ANY is not supported.", "It needs an array or a subquery.", "Use IN (…) with values."),
-    "All": ("ALL is not supported.", "It needs an array or a subquery.", "Use comparisons with AND."),
+    "sample": _SAMPLE,
+    "TableSample": _SAMPLE,
+    "into": ("SELECT INTO is not supported.", "A question cannot change data.", "Leave INTO out."),
+    "locks": ("FOR UPDATE is not supported.", "A question cannot change data.", "Leave it out."),
+    "qualify": ("QUALIFY is not supported.", _ROWS, "Use HAVING to choose groups, or WHERE to choose rows."),
+    "GroupingSets": ("GROUPING SETS is not supported.", *_SETS),
+    "Cube": ("CUBE is not supported.", *_SETS),
+    "Rollup": ("ROLLUP is not supported.", *_SETS),
+    "Lateral": _LATERAL,
+    "laterals": _LATERAL,
+    "Unnest": ("UNNEST is not supported.", "A column holds single values, not lists.", "Join a table of the values."),
+    "pivots": (
+        "PIVOT is not supported.",
+        "Its columns come from the data.",
+        "Use GROUP BY, or one COUNT(*) FILTER (WHERE …) for each column.",
+    ),
+    "on": (
+        "DISTINCT ON is not supported.",
+        "It shows single rows, which no noise can protect.",
+        "Use GROUP BY and an aggregate of each column.",
+    ),
+    "Any": ("ANY is not supported.", "It needs an array or a subquery.", "Use IN with the values: IN ('a', 'b')."),
+    "All": ("ALL is not supported.", "It needs an array or a subquery.", "Write the comparisons with AND."),
 }
 
 

@@ -14,6 +14,8 @@ from sfumato.query.parse_source import Block, Definition, FromReader, no_table, 
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
 from sfumato.query.relation import Aggregate, Limit, Named, Relation, Sort, SortKey
+from sfumato.query.resolve import fit
+from sfumato.query.types import Type
 
 _PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_")
 _Known = Mapping[str, Definition]
@@ -84,8 +86,7 @@ def _check_unused(node: exp.Expr, reading: Reading, known: _Known) -> None:
     clause = node.args.get("with_")
     for definition in reversed(clause.expressions if clause is not None else []):
         if id(definition) not in reading.used:
-            apart = Reading(reading.text, reading.catalog, reading.used)
-            read_query(definition.this, apart, known[str(name_of(definition.args["alias"].this))].known)
+            read_query(definition.this, reading.apart(), known[str(name_of(definition.args["alias"].this))].known)
 
 
 def _items(node: exp.Select, frame: ExpressionFrame) -> list[SelectItem]:
@@ -131,6 +132,8 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         order = [(replace(key, expression=group.over(key.expression, by)), by) for key, by in order]
         pending = () if condition is None else (group.over(condition, having),)
         named = tuple(Named(f"k{i}", key) for i, key in enumerate(keys, 1))
+        for key in named:
+            reading.declare(group.label, key.name, reading.declared(key.expression))
         source = filtered(block.relation, block.pending)
         relation = Aggregate(source, group.label, named, tuple(measures.found), reading.at(node))
         block = Block(relation, pending, ())
@@ -185,7 +188,8 @@ def _chosen(
     name = name_of(part.this)
     if not aliases_first and frame.scope.candidates(None, name):
         return None
-    named = [item for item in items if item.name == str(name)] or [i for i in items if name.matches(i.name)]
+    meant = name.chosen(item.name for item in items)
+    named = [item for item in items if item.name in meant]
     if aliases_first and not any(item.alias for item in named) and frame.scope.candidates(None, name):
         return None
     if len({item.value for item in named}) > 1:
@@ -207,10 +211,12 @@ class _Group:
             if value == key and not isinstance(key, Literal):
                 return Column(self.label, f"k{i}", key.type, value.at)
         if isinstance(value, Column) and value.of != self.label:
+            entries = self.frame.scope.entries
+            name = next((entry.name for entry in entries if entry.expression == value), value.name)
             raise self.frame.reading.place(node).bad(
-                f"the column {value.name} is neither a group nor inside an aggregate.",
+                f"the column {name} is neither a group nor inside an aggregate.",
                 "A group of rows has many values of it.",
-                f"Add it to GROUP BY, or aggregate it, for example with AVG({value.name}).",
+                f"Add it to GROUP BY, or aggregate it, for example with COUNT({name}).",
             )
         parts = children(value)
         return rebuild(value, tuple(self.over(part, node) for part in parts)) if parts else value
@@ -251,6 +257,8 @@ def _distinct(
                 "ORDER BY uses what SELECT DISTINCT does not show.", "It has many values.", "Select it, or drop it."
             )
     named = tuple(Named(columns[value].name, value) for value in values)
+    for group_key in named:
+        reading.declare(label, group_key.name, reading.declared(group_key.expression))
     relation = Aggregate(filtered(block.relation, block.pending), label, named, (), reading.at(node))
     return (
         Block(relation, (), ()),
@@ -286,6 +294,9 @@ def _limit(node: exp.Expr | None, reading: Reading) -> int | None:
         number = node.expression
     if isinstance(number, exp.Column) and number.name.lower() == "all":
         return None
+    if isinstance(number, exp.Parameter | exp.Placeholder):
+        literal = fit(reading.parameter(number), Type.INTEGER, reading.place(number))
+        number = exp.Literal.number(str(literal))
     digits = number.name if isinstance(number, exp.Literal) and not number.args.get("is_string") else ""
     if digits.isascii() and digits.isdigit() and len(digits) <= 18:
         return int(digits)

@@ -43,6 +43,11 @@ class FromReader:
     known: Mapping[str, Definition]
     read_query: Callable[[exp.Expr, Reading, Mapping[str, Definition]], Block]
 
+    def defined(self, name: Name) -> Definition | None:
+        """Return the WITH clause that a name means; a table that is spelled exactly so comes before another case."""
+        exact = self.known.get(str(name))
+        return exact if exact is not None or str(name) in self.reading.catalog.tables else lookup(name, self.known)
+
     def private_tables(self, node: exp.Expr) -> bool:
         """Whether a subquery reads a private table; a name that is unknown counts as one."""
         tables = self.reading.catalog.tables
@@ -151,7 +156,7 @@ def _table(node: exp.Expr, reader: FromReader) -> FromItem:
         )
     name, (alias, columns) = name_of(node.this), _alias(node, reading)
     schema = node.args.get("db")
-    definition = reader.known.get(str(name)) if schema is None else None
+    definition = reader.defined(name) if schema is None else None
     if definition is not None:
         reading.used.add(id(definition.node))
         block = _unordered(reader.read_query(definition.node.this, reading, definition.known))
@@ -171,9 +176,11 @@ def _scan(name: Name, schema: exp.Expr | None, where: Place, reading: Reading) -
     table = lookup(name, tables)
     if table is None:
         raise where.unknown("table", str(name), sorted(tables), "The policy does not declare it.")
-    key = next(key for key, value in tables.items() if value is table and name.matches(key))
+    (key,) = name.chosen(tables)
     columns = tuple((column, Type(type)) for column, type in table.columns.items())
     scan = Scan(key, reading.label(key), columns, where.at)
+    for column in table.columns:
+        reading.declare(scan.label, column, table.declared(column))
     return Block(scan, (), tuple(Named(column.name, column) for column in scan.columns))
 
 
@@ -252,6 +259,8 @@ def _plain(source: FromItem, reading: Reading) -> FromItem:
     values = list(dict.fromkeys(entry.expression for entry in entries))
     items = tuple(Named(f"c{i}", fit_null(value, place(reading.text, 0, 0))) for i, value in enumerate(values, 1))
     project = Project(relation, reading.label("select"), items)
+    for item in items:
+        reading.declare(project.label, item.name, reading.declared(item.expression))
     columns = dict(zip(values, project.columns, strict=True))
     entries = tuple(replace(entry, expression=columns[entry.expression]) for entry in entries)
     return FromItem(project, (), replace(source.scope, entries=entries))
@@ -280,12 +289,11 @@ def _using(
     scope = _together(left.scope, right.scope, where)
     conditions: list[Expression] = []
     merged: list[NamedColumn] = []
+    halves: list[NamedColumn] = []
     for name in names:
         pair = [side.scope.find(None, name, where) for side in (left, right)]
+        halves += [entry for side in (left, right) for entry in side.scope.candidates(None, name)]
         conditions.append(compare(Function.EQUAL, pair[0], pair[1], where))
         merged.append(NamedColumn(None, str(name), pair[1] if swapped else pair[0]))
-    hidden = tuple(
-        replace(entry, bare=entry.bare and not any(name.matches(entry.name) for name in names))
-        for entry in scope.entries
-    )
+    hidden = tuple(replace(entry, bare=entry.bare and entry not in halves) for entry in scope.entries)
     return tuple(conditions), replace(scope, entries=(*merged, *hidden))

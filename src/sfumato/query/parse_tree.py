@@ -13,6 +13,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from sfumato.errors import Refusal
 from sfumato.query.parse_options import cut_options
 from sfumato.query.position import place
 from sfumato.query.relation import Options
@@ -52,6 +53,9 @@ _FOREIGN = {
     TokenType.SESSION_PARAMETER: "a parameter",
 }
 
+_PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
+_PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
+
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 
@@ -80,16 +84,19 @@ class _Parser(PostgresParser):
         return made
 
     def _parse_function_call(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        opening = self._curr
-        made = super()._parse_function_call(*args, **kwargs)
-        if isinstance(made, exp.Expr) and opening is not None and self._prev is not None:
-            made.meta["first"] = opening.start
-            made.meta["last"] = self._prev.end
-        return made
+        return self._placed(self._curr, super()._parse_function_call(*args, **kwargs))
 
     def _parse_select(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        opening = self._curr
-        made = super()._parse_select(*args, **kwargs)
+        return self._placed(self._curr, super()._parse_select(*args, **kwargs))
+
+    def _parse_grouping_sets(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        return self._placed(self._curr, super()._parse_grouping_sets(*args, **kwargs))
+
+    def _parse_cube_or_rollup(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        return self._placed(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
+
+    def _placed(self, opening: Token | None, made: Any) -> Any:
+        """Return what was made between this token and the one that was read last, with its place."""
         if isinstance(made, exp.Expr) and opening is not None and self._prev is not None:
             made.meta["first"] = opening.start
             made.meta["last"] = self._prev.end
@@ -110,15 +117,73 @@ class _Parser(PostgresParser):
         return made
 
 
-def read_tree(text: str) -> tuple[exp.Query, Options]:
-    """Return the tree of the only statement in `text`, and the options that GoogleSQL lets it carry."""
+def read_tree(text: str, parameters: bool = False) -> tuple[exp.Query, Options]:
+    """Return the tree of the only statement in `text`, and the options that GoogleSQL lets it carry.
+
+    With `parameters`, `$1` and `:name` may stand for values.
+    """
     _check_text(text)
     text = _without_comments(text)
-    tokens, options = cut_options(_check_tokens(_tokens(text), text), text)
+    tokens, options = cut_options(_check_tokens(_tokens(text), text, parameters), text)
     tree = _parse(tokens, text)
     _locate(tree)
     _check_depth(tree, text)
     return tree, options
+
+
+def parameters_of(text: str) -> tuple[str, ...]:
+    """Return the names of the parameters in `text`, each once, in the order in which they come."""
+    _check_text(text)
+    names = [
+        after.text
+        for token, after in pairwise(_tokens(_without_comments(text)))
+        if token.token_type in _PARAMETERS and after.start == token.end + 1
+    ]
+    return tuple(dict.fromkeys(names))
+
+
+def foreign_tree(text: str) -> exp.Expr:
+    """Return the tree of one statement in all of PostgreSQL's language, within the limits of size and depth.
+
+    It is for questions about the catalogue, which are not answered from data; `parse` never sees it.
+    """
+    _check_text(text)
+    tokens = _array_types(_tokens(_without_comments(text)))
+    if not tokens or tokens[0].token_type not in _STARTS:
+        raise place(text, 0, 60).bad("there is no question.", "A question begins with SELECT.", "Write SELECT ….")
+    _check_nesting(tokens, text)
+    _check_brackets(tokens, text)
+    tree = _trees(tokens, text)
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise place(text, 0, 60).bad("this is no question.", "A question begins with SELECT.", "Write SELECT ….")
+    _check_depth(tree, text)
+    return tree
+
+
+def _array_types(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with `oid[]` as `_oid`, PostgreSQL's other name for it: sqlglot does not read the first."""
+    found: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.R_BRACKET and len(found) > 1:
+            opening, named = found[-1], found[-2]
+            if opening.token_type is TokenType.L_BRACKET and named.token_type is TokenType.OBJECT_IDENTIFIER:
+                del found[-2:]
+                start, end = named.start, token.end
+                found.append(Token(TokenType.VAR, f"_{named.text}", named.line, named.col, start, end))
+                continue
+        found.append(token)
+    return found
+
+
+def keywords(text: str) -> list[tuple[int, int]]:
+    """Return where the words stand that SQL has a use of its own for; nothing where the text has no words."""
+    try:
+        tokens = _tokens(_without_comments(text))
+    except Refusal:
+        return []
+    return [
+        (token.start, token.end + 1) for token in tokens if token.token_type not in _PLAIN and token.text.isidentifier()
+    ]
 
 
 def span(node: exp.Expr) -> tuple[int, int]:
@@ -187,7 +252,7 @@ def _tokens(text: str) -> list[Token]:
     return tokens
 
 
-def _check_tokens(tokens: list[Token], text: str) -> list[Token]:
+def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Token]:
     if not tokens:
         raise place(text, 0, 60).bad("there is no statement.", "The text is empty.", "Write SELECT … FROM ….")
     if tokens[0].token_type not in _STARTS:
@@ -196,7 +261,6 @@ def _check_tokens(tokens: list[Token], text: str) -> list[Token]:
             "Only SELECT is answered: nothing here can change data, settings or files.",
             "Write SELECT … FROM …, or WITH … SELECT ….",
         )
-    depth = 0
     for before, token in pairwise([tokens[-1], *tokens]):
         if token.start == before.end + 1 and before.token_type is TokenType.NUMBER and token.text[:1].isidentifier():
             raise place(text, before.start, token.end + 1).bad(
@@ -210,12 +274,20 @@ def _check_tokens(tokens: list[Token], text: str) -> list[Token]:
             raise place(text, token.start, len(text)).unsupported(
                 "a second statement follows.", "One call asks one question.", "Ask them one after the other."
             )
-        if token.token_type in _FOREIGN:
+        if token.token_type in _FOREIGN and not (parameters and token.token_type in _PARAMETERS):
             raise place(text, token.start, token.end + 1).unsupported(
                 f"{_FOREIGN[token.token_type]} stands here.",
                 "A query is complete in its text, and its values are numbers, text, dates and booleans.",
                 "Write the value itself: 12.5, 'text', DATE '2024-12-31'.",
             )
+    _check_nesting(tokens, text)
+    _check_brackets(tokens, text)
+    return tokens
+
+
+def _check_nesting(tokens: list[Token], text: str) -> None:
+    depth = 0
+    for token in tokens:
         depth = _depth_after(token, depth)
         if depth > DEEPEST:
             raise place(text, token.start, token.end + 1).too_large(
@@ -223,8 +295,6 @@ def _check_tokens(tokens: list[Token], text: str) -> list[Token]:
                 "Brackets, CASE and NOT count.",
                 "Use a WITH clause or fewer brackets.",
             )
-    _check_brackets(tokens, text)
-    return tokens
 
 
 def _check_brackets(tokens: list[Token], text: str) -> None:
@@ -254,6 +324,16 @@ def _depth_after(token: Token, depth: int) -> int:
 
 
 def _parse(tokens: list[Token], text: str) -> exp.Query:
+    tree = _trees(tokens, text)
+    if not isinstance(tree, exp.Query):
+        raise place(text, tokens[0].start, tokens[-1].end + 1).unsupported(
+            "this is not a question.", "Only SELECT is answered.", "Write SELECT … FROM …."
+        )
+    return tree
+
+
+def _trees(tokens: list[Token], text: str) -> exp.Expr | None:
+    """Return the tree of the only statement; None where there are several."""
     try:
         trees = _Parser(dialect=Postgres).parse(tokens, text)
     except RecursionError as error:
@@ -269,12 +349,7 @@ def _parse(tokens: list[Token], text: str) -> exp.Query:
         raise place(text, 0, 60).bad(
             "this is not SQL that can be read.", "The words do not form a SELECT statement.", "Check the syntax."
         ) from error
-    tree = trees[0] if len(trees) == 1 else None
-    if not isinstance(tree, exp.Query):
-        raise place(text, tokens[0].start, tokens[-1].end + 1).unsupported(
-            "this is not a question.", "Only SELECT is answered.", "Write SELECT … FROM …."
-        )
-    return tree
+    return trees[0] if len(trees) == 1 else None
 
 
 def _syntax(error: ParseError, text: str) -> Exception:

@@ -6,6 +6,12 @@ from typing import TypeVar
 from sfumato.errors import BadSql, QueryTooLarge, Refusal, UnknownName, UnsupportedSql, at, excerpt, nearest
 from sfumato.query.expression import Position
 
+LONGEST_EXAMPLE = 600
+"""A remedy may hold a whole question to be asked instead, up to so many characters."""
+
+_KEPT = 240
+"""So many characters of a place are kept; a message shows fewer."""
+
 R = TypeVar("R", bound=Refusal)
 
 
@@ -14,7 +20,11 @@ class Place:
     """A piece of the text and where it begins."""
 
     at: Position
-    fragment: str
+
+    @property
+    def fragment(self) -> str:
+        """The words that stand there, or the first of them."""
+        return self.at.fragment
 
     def bad(self, what: str, why: str, remedy: str) -> BadSql:
         """Refuse SQL that has no meaning."""
@@ -41,11 +51,21 @@ class Place:
         return self._refuse(UnknownName, f"there is no {kind} {excerpt(name)}.", why, remedy)
 
     def _refuse(self, kind: type[R], what: str, why: str, remedy: str) -> R:
-        return kind(f"{at(self.at, self.fragment)}{what}", why, remedy)
+        return kind(f"{at(self.at)}{what}", why, remedy)
 
 
 def place(text: str, start: int, end: int) -> Place:
     """Return the place of text[start:end]."""
     line = text.count("\n", 0, start) + 1
     column = start - (text.rfind("\n", 0, start) + 1) + 1
-    return Place((line, column), text[start:end])
+    return Place(Position(line, column, text[start : min(end, start + _KEPT)]))
+
+
+def example(sql: str) -> str:
+    """Return a question as the end of a remedy, on one line; nothing where it is too long to be read there.
+
+    >>> example("SELECT 1")
+    ': `SELECT 1`'
+    """
+    line = " ".join(sql.split())
+    return f": `{line}`" if len(line) <= LONGEST_EXAMPLE and line.isprintable() and "`" not in line else ""

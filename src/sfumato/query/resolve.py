@@ -3,7 +3,7 @@
 from sfumato.errors import excerpt
 from sfumato.query.expression import Call, Case, Cast, Column, Expression, Literal
 from sfumato.query.functions import CLOCK_PARTS, LARGEST_POWER, LARGEST_SCALE, PARTS, UNITS, Form, Function, Takes
-from sfumato.query.literal import convert
+from sfumato.query.literal import Unbound, convert
 from sfumato.query.position import Place
 from sfumato.query.types import CASTS, NUMBERS, TIMES, Type
 
@@ -135,6 +135,8 @@ def _default(take: Takes) -> Type:
 def _spelled(take: Takes, argument: Expression, name: str, place: Place) -> Expression:
     kind = "an integer" if take is Takes.COUNT else "a text"
     type = Type.INTEGER if take is Takes.COUNT else Type.TEXT
+    if isinstance(argument, Literal) and isinstance(argument.value, Unbound):
+        argument = fit(argument, type, place)
     if not isinstance(argument, Literal) or argument.type is not type or argument.value is None:
         raise place.unsupported(
             f"{name} takes {kind} that is spelled out in the query.",

@@ -83,7 +83,9 @@ def pieces_of(first: Interval, second: Interval) -> list[Piece]:
     one, other = _interval(first, "first"), _interval(second, "second")
     if other[0] == other[1]:
         raise BadParameter(
-            "second is empty.", "Nothing is compared with what never happens.", "Give low < high for both intervals."
+            "second is empty.",
+            "An empty interval cannot be compared with another one.",
+            "Give low < high for both intervals.",
         )
     ends = sorted({Fraction(0), *one, *other, Fraction(1)})
     return [

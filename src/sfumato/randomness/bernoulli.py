@@ -169,5 +169,7 @@ def _nonnegative(exponent: Fraction) -> None:
 def _within_unit(value: object, within: bool) -> None:
     if not within:
         raise BadParameter(
-            f"probability = {shown(value)} is not in [0, 1].", "No coin has it.", "Give a probability from 0 to 1."
+            f"probability = {shown(value)} is not in [0, 1].",
+            "A probability lies between 0 and 1.",
+            "Give a probability from 0 to 1.",
         )

@@ -48,7 +48,7 @@ class Toeplitz:
         if len(data) * 8 != self.inputs or len(seed) != self.seed_bytes:
             raise BadParameter(
                 "Data or seed are not of the length that this extractor takes.",
-                "A missing bit is not random.",
+                "The extractor takes exactly so many bits.",
                 f"Give {self.inputs // 8} bytes of data and {self.seed_bytes} bytes of seed.",
             )
         shifted = _shifted(np.frombuffer(seed, dtype=np.uint8))

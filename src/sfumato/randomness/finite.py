@@ -89,9 +89,7 @@ def _fraction(weight: object) -> Fraction:
     number = rational(weight, "weight")
     if number >= 0:
         return number
-    raise BadParameter(
-        f"weight = {shown(number)} is negative.", "No outcome is less than impossible.", "Give 0 or more."
-    )
+    raise BadParameter(f"weight = {shown(number)} is negative.", "A weight cannot be negative.", "Give 0 or more.")
 
 
 def _bounds(weight: Weight, common: int, bits: int) -> tuple[int, int]:

@@ -71,7 +71,7 @@ def sample_size(count: object) -> int:
     if size <= _MOST:
         return size
     raise BadParameter(
-        f"count = {shown(size)} is more than {_MOST}.", "No memory holds so many.", "Draw them in parts."
+        f"count = {shown(size)} is more than {_MOST}.", "So many samples do not fit into memory.", "Draw them in parts."
     )
 
 
@@ -101,7 +101,7 @@ def read_exactly(source: Source, count: int) -> bytes:
     if gamma:
         raise ImperfectSource(
             f"The random source {source.name} is declared with gamma = {shown(gamma)}: its bits may be biased.",
-            "Noise that is added has its privacy from fair bits; on biased ones it has none below "
+            "Noise that is added to an answer is private only with fair bits; with biased ones its loss is at least "
             "ln((1 + gamma) / (1 - gamma)), however large it is.",
             "Nothing was released. Use the operating system's source; or make fair bits of this one with a secret "
             "seed (sfumato.randomness.extractor); or release one number by sfumato.mechanisms.consistent.",
@@ -116,7 +116,7 @@ def read_declared(source: Source, count: int) -> bytes:
         return drawn
     raise EntropyFailed(
         f"The random source {source.name} did not give the {count} bytes that were asked for.",
-        "Bits that were not drawn are not random.",
+        "Missing random bits cannot be replaced.",
         "Nothing was released. Let the source's read(count) return exactly count bytes, or raise.",
     )
 

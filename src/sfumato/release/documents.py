@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.exact import probability
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
 from sfumato.release.receipt import receipt_to_json
@@ -19,12 +20,12 @@ LEVEL = 0.95
 Document = dict[str, object]
 
 
-def release_document(release: Release, level: float = LEVEL) -> Document:
+def release_document(release: Release, level: object = LEVEL) -> Document:
     """Return an answer with its intervals at this level."""
     return {
         "columns": list(release.columns),
         "rows": [_row(row) for row in release.rows()],
-        "level": level,
+        "level": float(probability(level, "level")),
         "intervals": [_row(row) for row in release.intervals(level)],
         "loss": loss_document(release.loss),
         "notes": list(release.notes),
@@ -37,7 +38,7 @@ def quote_document(quote: Quote) -> Document:
     return {
         "loss": loss_document(quote.loss),
         "level": LEVEL,
-        "margins": dict(quote.margins),
+        "margins": _row(quote.margins),
         "mechanisms": dict(quote.mechanisms),
         "notes": list(quote.notes),
     }

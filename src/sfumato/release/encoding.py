@@ -38,7 +38,7 @@ def _json(release: Release) -> bytes:
 
 
 def _csv(release: Release) -> bytes:
-    table = release.to_arrow(with_intervals=True)
+    table = release.to_arrow(intervals=True)
     written = io.StringIO(newline="")
     lines = csv.writer(written, lineterminator="\n")
     lines.writerow(map(for_csv, table.column_names))
@@ -56,7 +56,7 @@ def _csv_value(value: object) -> object:
 
 
 def _arrow(release: Release) -> bytes:
-    table = release.to_arrow(with_intervals=True)
+    table = release.to_arrow(intervals=True)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)

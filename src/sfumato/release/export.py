@@ -1,8 +1,8 @@
-"""Answers as Arrow tables and as charts. pandas, polars and Altair are asked for only where they are used."""
+"""Answers as Arrow tables. pandas, polars and Altair are asked for only where they are used."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
-from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +11,9 @@ from sfumato.analysis.facts import Facts
 from sfumato.errors import BadParameter
 from sfumato.query.types import Type
 from sfumato.release.decode import Value
-from sfumato.release.harmless import labels
 
 _FITS = 1 << 63
 _WIDE = 10**38
-_CHARTED = 1 << 53
-"""Integers beyond are drawn as doubles: no picture shows the difference."""
 _ARROW = {
     Type.INTEGER: pa.int64(),
     Type.DECIMAL: pa.float64(),
@@ -51,37 +48,9 @@ def arrow_column(values: Sequence[Value], facts: Facts) -> Any:
     return pa.array([float(value) if isinstance(value, int) else None for value in values], type=pa.float64())
 
 
-def chart(keys: Sequence[str], number: str, rows: Sequence[dict[str, Value]]) -> Any:
-    """Return a chart of bars with error bars; `rows` hold keys as text, `value`, `low` and `high`.
-
-    Nothing in it can do harm, in whatever format it is shown or saved: see `harmless`.
-    """
-    altair = optional("altair", "plot")
-    named = labels([*keys, number])
-    keys, number = [named[key] for key in keys], named[number]
-    across = altair.X("key:N", title=keys[0] if keys else None, sort=None)
-    bars = altair.Chart(altair.Data(values=_drawable(rows))).encode(x=across)
-    value = altair.Y("value:Q", title=number)
-    margins = {"y": altair.Y("low:Q", title=number), "y2": "high:Q"}
-    if len(keys) > 1:
-        second = altair.XOffset("second:N", title=keys[1])
-        colour = altair.Color("second:N", title=keys[1])
-        return bars.mark_bar().encode(y=value, xOffset=second, color=colour) + bars.mark_rule().encode(
-            **margins, xOffset=second
-        )
-    return bars.mark_bar().encode(y=value) + bars.mark_rule().encode(**margins)
-
-
-def _drawable(rows: Sequence[dict[str, Value]]) -> list[dict[str, Value]]:
-    """Return rows whose texts are labels and whose numbers are such that every renderer knows them."""
-    named = {field: labels(str(row[field]) for row in rows if field in row) for field in ("key", "second")}
-    return [
-        {field: named[field][str(value)] if field in named else _drawn(value) for field, value in row.items()}
-        for row in rows
-    ]
-
-
-def _drawn(value: Value) -> Value:
-    if isinstance(value, int) and abs(value) >= _CHARTED:
-        value = float(value)
-    return None if isinstance(value, float) and not isfinite(value) else value
+def arrow_ends(ends: Sequence[Value], facts: Facts) -> Any:
+    """Return the ends of a column's intervals, which are numbers also where the column shows them as text."""
+    if facts.type is Type.TEXT:
+        whole = all(isinstance(end, int) for end in ends if end is not None)
+        facts = replace(facts, type=Type.INTEGER if whole else Type.DECIMAL)
+    return arrow_column(ends, facts)

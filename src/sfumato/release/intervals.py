@@ -12,7 +12,7 @@ from math import ceil, floor, isinf
 
 import numpy as np
 
-from sfumato.analysis.facts import Kind
+from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.flow import Item, Show, outputs
 from sfumato.analysis.scalar import Operator, Scalar, column, columns
 from sfumato.engines.after_noise import Values
@@ -47,6 +47,11 @@ class Answered:
     """None for a column that comes from keys and literals alone, or that is no number."""
     chosen: bool
     """Whether noise decided which rows there are, at the top or below an aggregate."""
+
+    def bar_facts(self, place: int) -> Facts:
+        """Return what the bars of a column are: of a number that is shown as text, the number."""
+        shown, behind = self.plan.private.outcome.items[place].scalar.facts, self.traced.items[place]
+        return behind.facts if shown.kind is Kind.TEXT and behind is not None else shown
 
     def aggregate(self, scalar: Scalar | None) -> tuple[GroupPlan, Derived] | None:
         """Return the aggregate that a scalar is, if it is nothing else."""
@@ -94,16 +99,25 @@ def bars(answered: Answered, level: Fraction) -> list[list[Bar | None] | None]:
     """Return the bars of every column, None for a NULL; a column without noise, or that is no number, has none."""
     found: list[list[Bar | None] | None] = []
     for place, (form, scalar) in enumerate(zip(answered.forms, answered.traced.items, strict=True)):
-        values = answered.columns[place]
+        facts = answered.bar_facts(place)
+        values = _numbers(answered.columns[place], facts)
         plain = answered.aggregate(scalar)
         if form is None or isinstance(form, Truth | Opaque):
             found.append(None)
         elif plain is not None and plain[1].aggregation in (Aggregation.COUNT, Aggregation.SUM):
             found.append(_plain_bars(plain, values, level))
         else:
-            whole = answered.plan.private.outcome.items[place].scalar.facts.kind is Kind.INTEGER
-            found.append(_bars(form, values, 1 - level, whole))
+            found.append(_bars(form, values, 1 - level, facts.kind is Kind.INTEGER))
     return found
+
+
+def _numbers(values: Sequence[EngineValue], facts: Facts) -> Sequence[EngineValue]:
+    """Return a column as numbers, also where the answer shows them as text."""
+    if facts.kind is Kind.INTEGER:
+        return [round(Fraction(value) / facts.step) if isinstance(value, str) else value for value in values]
+    return (
+        [float(value) if isinstance(value, str) else value for value in values] if facts.kind is Kind.REAL else values
+    )
 
 
 def _plain_bars(plain: tuple[GroupPlan, Derived], values: Sequence[EngineValue], level: Fraction) -> list[Bar | None]:

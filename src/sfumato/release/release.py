@@ -10,15 +10,18 @@ import pyarrow as pa
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.calendar import DAY
 from sfumato.analysis.facts import Facts
+from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import UnknownName, shown
 from sfumato.exact import decimal_rational, probability
 from sfumato.planning.plan import Plan
 from sfumato.planning.truncation import bounding_notes
 from sfumato.query.functions import Aggregation
-from sfumato.query.types import NUMBERS
+from sfumato.query.types import NUMBERS, Type
+from sfumato.release.chart import Panel, chart
 from sfumato.release.decode import EngineValue, Value, decode
-from sfumato.release.export import arrow_column, chart, optional
+from sfumato.release.export import arrow_column, arrow_ends, optional
 from sfumato.release.harmless import for_html, visible
 from sfumato.release.intervals import Answered, Bar, answer, bars
 from sfumato.release.noisy import Noisy
@@ -80,48 +83,46 @@ class Release:
         )
         return replace(self, values=values, ranges=self._clamped_ranges, _known={})
 
-    def to_arrow(self, with_intervals: bool = False, level: object = LEVEL) -> Any:
+    def to_arrow(self, intervals: bool = False, level: object = LEVEL, *, with_intervals: bool = False) -> Any:
         """Return an Arrow table with the receipt as metadata; intervals come as columns n_low and n_high."""
         names, arrays = list(self.columns), [arrow_column(*pair) for pair in zip(self.values, self.facts, strict=True)]
-        if with_intervals:
+        if intervals or with_intervals:
             for name, facts, ends in zip(self.columns, self.facts, self._ranges(level), strict=True):
                 if ends is not None:
                     names += [f"{name}_low", f"{name}_high"]
-                    arrays += [arrow_column([end[side] if end else None for end in ends], facts) for side in (0, 1)]
+                    arrays += [arrow_ends([end and end[side] for end in ends], facts) for side in (0, 1)]
         table = pa.table(arrays, names=list(unique_names(names)))
         described = {"loss": str(self.loss), "receipt": receipt_to_json(self.receipt), "notes": json.dumps(self.notes)}
         return table.replace_schema_metadata({f"sfumato.{key}": text for key, text in described.items()})
 
-    def to_pandas(self) -> Any:
-        """Return a pandas data frame (`pip install 'sfumato[pandas]'`)."""
+    def to_pandas(self, intervals: bool = False, level: object = LEVEL) -> Any:
+        """Return a pandas data frame (`pip install 'sfumato[pandas]'`); intervals come as columns n_low and n_high."""
         optional("pandas", "pandas")
-        return self.to_arrow().to_pandas()
+        return self.to_arrow(intervals, level).to_pandas()
 
-    def to_polars(self) -> Any:
-        """Return a polars data frame (`pip install 'sfumato[polars]'`)."""
-        return optional("polars", "polars").from_arrow(self.to_arrow())
+    def to_polars(self, intervals: bool = False, level: object = LEVEL) -> Any:
+        """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high."""
+        return optional("polars", "polars").from_arrow(self.to_arrow(intervals, level))
 
     def plot(self, column: str | None = None) -> Any:
-        """Return an Altair chart of one number by the first keys (`pip install 'sfumato[plot]'`)."""
-        ranges = self._ranges(LEVEL)
-        numbers = [name for name, facts in zip(self.columns, self.facts, strict=True) if facts.type in NUMBERS]
-        noisy = [name for name, ends in zip(self.columns, ranges, strict=True) if ends is not None and name in numbers]
-        number = column or next(iter([*noisy, *numbers]), None)
-        if number is None or number not in numbers:
+        """Return an Altair chart of every number, or of one, by the keys (`pip install 'sfumato[plot]'`)."""
+        ranges = dict(zip(self.columns, self._ranges(LEVEL), strict=True))
+        types = dict(zip(self.columns, self.facts, strict=True))
+        numbers = [name for name in self.columns if types[name].type in NUMBERS]
+        noisy = [name for name in numbers if ranges[name] is not None]
+        # an exact answer has no noise to tell its numbers from its keys: the first column is a key if others are left
+        measures = [column] if column else noisy or [name for name in numbers if name != self.columns[0]] or numbers
+        if not set(measures) <= set(numbers) or not measures:
             raise UnknownName(
                 f"There is no number {shown(column)} to plot." if column else "There is no number to plot.",
-                "A chart shows one number by the keys of its rows.",
+                "A chart shows numbers by the keys of their rows.",
                 f"Name one of the numbers of the answer: {', '.join(numbers) or 'it has none'}.",
             )
-        place = self.columns.index(number)
-        keys = [name for name, ends in zip(self.columns, ranges, strict=True) if ends is None and name != number]
-        first = [self.values[self.columns.index(name)] for name in keys[:2]]
-        rows: list[dict[str, Value]] = []
-        for at, value in enumerate(self.values[place]):
-            ends = (ranges[place] or [None] * len(self))[at] or (value, value)
-            named = dict(zip(("key", "second"), (str(key[at]) for key in first), strict=False))
-            rows.append({"key": number, **named, "value": value, "low": ends[0], "high": ends[1]})
-        return chart(keys, number, rows)
+        values = dict(zip(self.columns, self.values, strict=True))
+        keys = [(name, values[name]) for name in self.columns if ranges[name] is None and name not in measures]
+        panels = [Panel(name, values[name], ranges[name] or [None] * len(self)) for name in measures]
+        price = f"{self.loss}; error bars at {float(100 * LEVEL):g} %" if self.event is not None else "exact and free"
+        return chart(keys, panels, price)
 
     def __len__(self) -> int:
         return len(self.values[0]) if self.values else 0
@@ -183,13 +184,12 @@ class Release:
 def make_release(plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate) -> Release:
     """Return the release of a plan's noisy measurements; `evaluate` runs the outcome (`engines.after_noise`)."""
     answered = answer(plan, noisy, evaluate)
-    facts = tuple(item.scalar.facts for item in plan.private.outcome.items)
-    values = tuple(
-        tuple(decode(value, known) for value in column) for column, known in zip(answered.columns, facts, strict=True)
-    )
+    facts, columns = as_shown(plan.private, answered.columns)
+    values = _decoded_columns(columns, facts)
     notes = plan.private.notes + bounding_notes(plan) + notes_of(plan, noisy, answered)
     names = unique_names(plan.private.names)
-    return Release(names, facts, values, _decoded(answered, facts), _possible(answered), receipt, plan.event, notes)
+    ranges = _decoded(answered, tuple(map(answered.bar_facts, range(len(facts)))))
+    return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes)
 
 
 def exact_release(
@@ -200,13 +200,28 @@ def exact_release(
     notes: tuple[str, ...] = (),
 ) -> Release:
     """Return the release of a question that read public tables alone: exact and free."""
-    values = tuple(
-        tuple(decode(value, known) for value in column) for column, known in zip(columns, facts, strict=True)
-    )
+    values = _decoded_columns(columns, facts)
     nothing = ((None, None),) * len(values)
     return Release(
         unique_names(names), tuple(facts), values, lambda _: [None] * len(values), nothing, receipt, None, notes
     )
+
+
+def as_shown(
+    private: PrivateQuery, columns: Sequence[Sequence[EngineValue]]
+) -> tuple[tuple[Facts, ...], tuple[Sequence[EngineValue], ...]]:
+    """Return the columns of an answer and what is known of them, as people see them: the start of a month is a date."""
+    facts = [item.scalar.facts for item in private.outcome.items]
+    shown = list(columns)
+    for place in private.days:
+        facts[place] = replace(facts[place], type=Type.DATE)
+        shown[place] = [None if moment is None else int(moment) // DAY for moment in columns[place]]
+    return tuple(facts), tuple(shown)
+
+
+def _decoded_columns(columns: Sequence[Sequence[EngineValue]], facts: Sequence[Facts]) -> tuple[tuple[Value, ...], ...]:
+    pairs = zip(columns, facts, strict=True)
+    return tuple(tuple(decode(value, known) for value in column) for column, known in pairs)
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:

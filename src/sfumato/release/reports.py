@@ -1,6 +1,6 @@
 """Prices, budgets, history and what was verified, in plain text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sfumato.accounting.loss import round_down, round_up
 from sfumato.ledger.ledger import Budget, Entry, Verified
@@ -12,6 +12,13 @@ CHANGED = (
     "still come from that snapshot. Take another one: sfumato refresh POLICY"
 )
 """What the owner is told, and nobody else."""
+AWAY = "The source is not where the policy says. Answers come from the snapshot that was taken of it."
+WAITING = (
+    "This policy differs from the one that the ledger knows. It is recorded, and holds, when the database is opened "
+    "next: sfumato check POLICY"
+)
+DATASET = "(dataset)"
+"""How the dataset's own account is called where accounts are listed."""
 _LONGEST = 70
 
 
@@ -40,13 +47,25 @@ def left_text(budget: Budget) -> str:
 
 
 def budget_text(budget: Budget) -> str:
-    """Return the three lines of a budget."""
-    left = f"ε = {round_down(budget.remaining.epsilon)}, δ = {round_down(budget.remaining.delta)}"
-    return f"total      {budget.total}\nspent      {budget.spent}\nremaining  {left}"
+    """Return the lines of a budget: what there is, what is used, what is left, and what that means."""
+    return str(budget)
 
 
-def history_text(entries: Sequence[Entry]) -> str:
-    """Return the charges as a table, oldest first."""
+def budgets_text(budgets: Mapping[str, Budget]) -> str:
+    """Return every account as a table. Each charge of an analyst counts for the dataset, too."""
+    columns = [
+        [name or DATASET for name in budgets],
+        [round_up(one.total.epsilon) for one in budgets.values()],
+        [round_up(one.spent.epsilon) for one in budgets.values()],
+        [round_down(one.remaining.epsilon) for one in budgets.values()],
+        [round_down(one.remaining.delta) for one in budgets.values()],
+    ]
+    names = ["account", "total ε", "spent ε", "left ε", "left δ"]
+    return text_table(names, columns, [False, True, True, True, True])
+
+
+def history_text(entries: Sequence[Entry], whose: bool = False) -> str:
+    """Return the charges as a table, oldest first; `whose` adds the accounts."""
     if not entries:
         return "Nothing was asked yet."
     columns = [
@@ -56,7 +75,12 @@ def history_text(entries: Sequence[Entry]) -> str:
         [entry.state for entry in entries],
         [_one_line(entry.sql) for entry in entries],
     ]
-    return text_table(["#", "time (UTC)", "ε", "state", "question"], columns, [True, False, True, False, False])
+    names, right = ["#", "time (UTC)", "ε", "state", "question"], [True, False, True, False, False]
+    if whose:
+        columns.insert(2, [entry.account or DATASET for entry in entries])
+        names.insert(2, "account")
+        right.insert(2, False)
+    return text_table(names, columns, right)
 
 
 def verified_text(verified: Verified) -> str:

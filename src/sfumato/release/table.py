@@ -6,6 +6,8 @@ from math import floor, log10
 from sfumato.release.decode import Value
 from sfumato.release.harmless import visible
 
+_GROUPED = 10_000
+
 Ends = tuple[Value, Value]
 _DIGITS = 2
 """So many digits of a margin are shown; a person reads no more into it."""
@@ -36,29 +38,48 @@ def text_table(names: Sequence[str], columns: Sequence[Sequence[str]], numbers: 
 def shown_value(value: Value, ends: Ends | None) -> str:
     """Return a value with its margin: `±` where both sides are alike, else each side by itself.
 
-    A noisy number may be one that the true one cannot be; then its interval lies beside it and is written out.
+    A number without noise is a key or an exact answer and is written as it is: a year is 1980. Thousands are set apart
+    in noisy counts and sums. A noisy number may be one that the true one cannot be; then its interval lies beside it
+    and is written out.
 
     >>> shown_value(1234, (1204, 1264)), shown_value(41.237, (38.1, 46.2)), shown_value(None, None)
     ('1,234 ± 30', '41.2 -3.1 +5.0', 'NULL')
-    >>> shown_value(660, (0, 100))
-    '660 [0, 100]'
+    >>> shown_value(660, (0, 100)), shown_value(1980, None), shown_value(1980.25, (1975.0, 1985.5))
+    ('660 [0, 100]', '1980', '1980.2 ± 5.2')
+    >>> shown_value("4814", (4770, 4858))
+    '4814 ± 44'
     """
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
-    if not isinstance(value, int | float):
+    number = _spelled(value) if isinstance(value, str) and ends is not None else value
+    if not isinstance(number, int | float):
         return str(value)
-    if ends is None or ends[0] == ends[1] == value:
-        return _number(value, None)
-    if any(isinstance(end, int | float) and (end - value) * side < 0 for end, side in zip(ends, (-1, 1), strict=True)):
-        low, high = ("∞" if end is None else _number(end, None) if isinstance(end, int | float) else "" for end in ends)
-        return f"{_number(value, None)} [{'-' * (ends[0] is None)}{low}, {high}]"
-    below, above = (_distance(value, end) for end in ends)
+    if ends is None:
+        return f"{number:.15g}" if isinstance(number, float) else str(number)
+    if ends[0] == ends[1] == number:
+        return _number(number, None)
+    below, above = (_distance(number, end) for end in ends)
     known = [distance for distance in (below, above) if distance]
-    places = None if isinstance(value, int) or not known else _places(min(known))
+    places = None if isinstance(number, int) or not known else _places(min(known))
+    written = value if isinstance(value, str) else _number(number, places)
+    if any(isinstance(end, int | float) and (end - number) * side < 0 for end, side in zip(ends, (-1, 1), strict=True)):
+        low, high = ("∞" if end is None else _number(end, None) if isinstance(end, int | float) else "" for end in ends)
+        return f"{value if isinstance(value, str) else _number(number, None)} [{'-' * (ends[0] is None)}{low}, {high}]"
     less, more = (_margin(distance, places) for distance in (below, above))
-    return f"{_number(value, places)} ± {less}" if less == more else f"{_number(value, places)} -{less} +{more}"
+    return f"{written} ± {less}" if less == more else f"{written} -{less} +{more}"
+
+
+def _spelled(text: str) -> int | float | str:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _distance(value: int | float, end: Value) -> int | float | None:
@@ -74,6 +95,8 @@ def _margin(distance: int | float | None, places: int | None) -> str:
 
 
 def _number(value: int | float, places: int | None) -> str:
+    """Write a noisy number: counts in groups of three digits, measured values only from five digits on."""
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.6g}" if places is None else f"{value:,.{min(places, 12)}f}"
+    grouped = "," if abs(value) >= _GROUPED else ""
+    return f"{value:{grouped}.6g}" if places is None else f"{value:{grouped}.{min(places, 12)}f}"

@@ -19,6 +19,7 @@ _LARGEST = 2_000
 """An expression that has more parts than this, with what it refers to written out, gets no interval."""
 _MOST_PAIRS = 1_000_000
 """Rows of a join whose condition is noisy are all looked at, up to so many."""
+_SHOWN_NUMBERS = frozenset({Operator.NUMBER_TEXT, Operator.REAL_TEXT})
 _PLACE = Facts(Type.INTEGER, Kind.INTEGER, high=1 << 62)
 
 Origins = Mapping[tuple[str, str], Scalar | None]
@@ -31,7 +32,7 @@ class Traced:
 
     flow: Show
     items: tuple[Scalar | None, ...]
-    """Each column of the answer as a scalar of the tables' columns."""
+    """Each column of the answer as a scalar of the tables' columns; of a number that is shown as text, the number."""
     tables: tuple[Given, ...]
     folds: tuple[Fold, ...]
     """The aggregates that some of the tables are, by their labels."""
@@ -93,8 +94,12 @@ def trace(outcome: Show) -> Traced:
         step = replace(step, flow=Order(step.flow, _by_place(step)))  # without an order, that of the keys
     marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
     flow = Show(step.flow, outcome.label, (*outcome.items, *marks))
-    items = tuple(written_out(item.scalar, step.origins) for item in outcome.items)
+    items = tuple(_number_of(written_out(item.scalar, step.origins)) for item in outcome.items)
     return Traced(flow, items, step.tables, folds, step.conditions, step.met)
+
+
+def _number_of(scalar: Scalar | None) -> Scalar | None:
+    return scalar.arguments[0] if scalar is not None and scalar.operator in _SHOWN_NUMBERS else scalar
 
 
 def tables_below(fold: Fold) -> tuple[tuple[Given, ...], tuple[Fold, ...]]:

@@ -19,7 +19,7 @@ from sfumato.sealed.intake import UNIT_BYTES, Intake, Integers, Truths, take_in
 from sfumato.sealed.layout import ROWS, SQUARES, Layout, SealedColumn
 from sfumato.sealed.manifest import NONCE_BYTES, BatchState, SealedBatch, SealedEpoch, SealedManifest, fresh_hex
 from sfumato.sealed.padding import Padding
-from sfumato.sealed.stores import Stored
+from sfumato.sealed.stores import JOINED_BY, PLACE, Stored
 from sfumato.sealed.vault import Vault
 
 _COUNT_BYTES = 8
@@ -42,7 +42,7 @@ def seal_batch(vault: Vault, table: str, rows: pa.Table) -> Batch:
     vault.ring.require_untampered(manifest.epoch)
     epoch = vault.epoch_of(manifest, layout) or SealedEpoch(vault.words(layout))
     labels = (manifest.epoch, fold(layout.table.name))
-    given = take_in(rows, layout, vault.key.derive(*labels, "units"))
+    given = take_in(rows, layout, vault.key.derive(*labels, "units"), vault.key.derive(manifest.epoch, "join"))
     digest = given.digest(vault.key.derive(*labels, "rows"))
     before = next((one for one in epoch.batches if one.state is BatchState.ABORTED and one.digest == digest), None)
     kept = given.chosen(_within_bounds(vault, layout, given, [one for one in epoch.counted if one is not before]))
@@ -138,10 +138,13 @@ def encrypted(vault: Vault, epoch: str, layout: Layout, kept: Intake, batch: Sea
     sizes = np.array(batch.sizes, dtype=np.int64)
     dummies = sizes - np.bincount(kept.cells, minlength=len(sizes))
     cells = np.concatenate([kept.cells, np.repeat(np.arange(len(sizes)), dummies)])
-    places = _places(cells)
     tokens = vault.tokens(epoch, layout)[cells]
-    order = np.lexsort((_random_order(len(cells)), tokens))
+    shuffled = _random_order(len(cells))
+    places = _places(cells, shuffled)
+    order = np.lexsort((shuffled, tokens))
     stored = {"t": tokens[order], "b": np.full(len(cells), batch.number, dtype=np.int32)}
+    if kept.equal is not None:
+        stored |= {PLACE: places[order].astype(np.int32), **_whose(kept.equal, len(cells), order)}
     for column in layout.columns:
         ashe = vault.ashe(epoch, layout, column, batch.nonce)
         factor = vault.secret_factor(epoch, layout, column)
@@ -165,9 +168,16 @@ def _plaintexts(column: SealedColumn, kept: Intake) -> npt.NDArray[np.object_]:
     return plain
 
 
-def _places(cells: Integers) -> Integers:
-    """Return the number of each row within its cell, from 1."""
-    order = np.argsort(cells, kind="stable")
+def _whose(equal: tuple[bytes, ...], rows: int, order: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.int32]]:
+    """Return the columns by which rows are joined; a dummy is of nobody, and meets no row."""
+    dummies = read_exactly(system_source(), UNIT_BYTES * (rows - len(equal)))
+    parts = np.frombuffer(b"".join(equal) + dummies, dtype=np.int32).reshape(rows, len(JOINED_BY))
+    return {name: np.ascontiguousarray(parts[order, at]) for at, name in enumerate(JOINED_BY)}
+
+
+def _places(cells: Integers, shuffled: npt.NDArray[np.uint64]) -> Integers:
+    """Return the number of each row within its cell, from 1, in a random order: it tells nothing of where it was."""
+    order = np.lexsort((shuffled, cells))
     ranked = cells[order]
     starts = (
         np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]])) if len(cells) else np.zeros(0, dtype=int)

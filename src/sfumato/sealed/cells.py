@@ -1,8 +1,8 @@
 """The sums of every cell, decrypted and checked one by one: what no honest store can have answered is refused."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from sfumato.sealed.layout import LIMB, Layout, SealedColumn
 from sfumato.sealed.manifest import SealedEpoch, SealedManifest, tampered
 from sfumato.sealed.stores import sums_statement
 from sfumato.sealed.vault import Vault
+
+Sums = TypeVar("Sums")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,19 +28,31 @@ class CellSums:
 
 def cell_sums(vault: Vault, table: str, columns: tuple[SealedColumn, ...]) -> CellSums:
     """Ask the store for the sums of some columns over all cells, and decrypt them; refused if it was changed."""
-    layout = vault.layouts[table]
+    layout, limbs = vault.layouts[table], [limb for column in columns for limb in column.limbs]
+    return believed(
+        vault,
+        lambda epoch: sums_statement(vault.stored_name(epoch, table), limbs),
+        lambda manifest, rows: decrypted(vault, manifest, layout, columns, rows),
+    )
+
+
+def believed(
+    vault: Vault,
+    statement: Callable[[str], str],
+    decrypt: Callable[[SealedManifest, list[tuple[Any, ...]]], Sums | None],
+) -> Sums:
+    """Ask the store a statement about an epoch and decrypt what it says; what cannot be true stops all asking."""
     while True:
         with vault.ring.reading():
             manifest = vault.ring.read(vault.policy.name)
             vault.ring.require_untampered(manifest.epoch)
             if not manifest.unfinished or not _is_left_behind(vault):
-                limbs = [limb for column in columns for limb in column.limbs]
-                rows = vault.store.sums(sums_statement(vault.stored_name(manifest.epoch, table), limbs))
+                rows = vault.store.sums(statement(manifest.epoch))
                 break
         with vault.ring.sealing() as held:
             if held:
                 vault.recover()
-    found = decrypted(vault, manifest, layout, columns, rows)
+    found = decrypt(manifest, rows)
     if found is None:
         with vault.ring.changing():
             vault.ring.mark_tampered(manifest.epoch)

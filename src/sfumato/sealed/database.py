@@ -9,10 +9,11 @@ from typing import Self
 
 import pyarrow as pa
 
-from sfumato.database import Database, account_of
+from sfumato.database import Database
 from sfumato.errors import BadParameter, WrongKey, shown
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
+from sfumato.policy.accounts import account_of
 from sfumato.policy.policy import Location, Policy, fold
 from sfumato.policy.reading import read_policy
 from sfumato.policy.sealing import are_apart
@@ -42,11 +43,21 @@ class SealedDatabase:
         self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None, key: str | None = None
     ) -> Release:
         """Return a private answer and charge it, or refuse; a store that was changed is refused, and stays so."""
-        return self._database.ask(sql, epsilon=epsilon, within=within, delta=delta, key=key)
+        release = self._database.ask(sql, epsilon=epsilon, within=within, delta=delta, key=key)
+        return replace(release, notes=(*release.notes, *self._leaks()))
 
     def explain(self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None) -> Quote:
         """Return price, margins and mechanisms. The store is not asked, and it is free."""
-        return self._database.explain(sql, epsilon=epsilon, within=within, delta=delta)
+        quote = self._database.explain(sql, epsilon=epsilon, within=within, delta=delta)
+        return replace(quote, notes=(*quote.notes, *self._leaks()))
+
+    def _leaks(self) -> tuple[str, ...]:
+        """What every answer says where the owner has accepted that the store learns more than padded sizes."""
+        joined = sorted(layout.table.name for layout in self._vault.layouts.values() if layout.joins)
+        if not joined:
+            return ()
+        named = ", ".join(joined)
+        return (f"The store can tell which rows of {named} are of one person: they were sealed to be joined.",)
 
     def statements(self, sql: str, *, epsilon: object = None, within: object = None) -> tuple[str, ...]:
         """Return what the store would be sent: names of its columns, and no word of the question."""
@@ -159,7 +170,7 @@ def _with_key(policy: Policy, path: Path) -> Policy:
     if not are_apart(sealing.key, sealing.store):
         raise BadParameter(
             "The new key lies in the folder of the store, or below it.",
-            "Whoever has the key and the store has the plaintext.",
+            "Anyone who can read both the key and the store can read the data.",
             "Name a file in another folder.",
         )
     return replace(policy, sealed=sealing)

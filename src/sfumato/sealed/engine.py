@@ -1,7 +1,9 @@
 """The sealed engine: one statement per table that shows no word of the asker, decrypted and added up at the gate."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product, repeat
 from typing import Any
 from weakref import finalize
 
@@ -27,18 +29,21 @@ from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.policy.policy import EachRow, UnitColumn, fold
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
-from sfumato.sealed.cells import CellSums, cell_sums
+from sfumato.sealed.cells import CellSums, believed, cell_sums
 from sfumato.sealed.free import FreeReader
+from sfumato.sealed.joined import JoinedSide
 from sfumato.sealed.layout import SQUARES, SUMS, Layout, SealedColumn
 from sfumato.sealed.manifest import SealedManifest
 from sfumato.sealed.questions import SealedRows, check_question, measure_of, rows_of
 from sfumato.sealed.stores import sums_statement
 from sfumato.sealed.vault import Vault
 
-_FIELD = "cell"
+_FIELD, _SHOWN = "cell", "shown"
 _NUMBER = '"number"'
 """No name of a query or policy holds a quotation mark."""
 Value = int | float | str | bool | None
+SumOf = Callable[[int, SealedColumn, tuple[int, ...]], tuple[int, int]]
+"""The count and the sum of a column of one side, over a cell or a pair of cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,21 @@ class SealedGroup:
 
     plan: GroupPlan
     rows: SealedRows
-    layout: Layout
-    columns: tuple[SealedColumn, ...]
+    sides: tuple[Layout, ...]
+    """The layouts of its tables: one, or two that are joined."""
+    columns: tuple[tuple[SealedColumn, ...], ...]
+    """Of each of them."""
+
+    @property
+    def joins(self) -> tuple[JoinedSide, ...]:
+        """What is asked about joined rows: each side by itself."""
+        if len(self.sides) == 1:
+            return ()
+        return tuple(
+            JoinedSide(self.sides[at], self.sides[1 - at], columns)
+            for at, columns in enumerate(self.columns)
+            if columns
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +77,15 @@ class SealedJob:
 
     def columns(self, table: str) -> tuple[SealedColumn, ...]:
         """Return what is needed of a table, each column once and in the table's order."""
-        needed = {column.labels for group in self.groups if group.rows.read.table == table for column in group.columns}
-        layout = next(group.layout for group in self.groups if group.rows.read.table == table)
-        return tuple(column for column in layout.columns if column.labels in needed)
+        reading = [group for group in self.groups if group.rows.tables == (table,)]
+        needed = {column.labels for group in reading for column in group.columns[0]}
+        return tuple(column for column in reading[0].sides[0].columns if column.labels in needed)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The tables that are read, each once."""
-        return tuple(dict.fromkeys(group.rows.read.table for group in self.groups if group.columns))
+        """The tables that are read by themselves, each once."""
+        alone = [group for group in self.groups if len(group.sides) == 1 and group.columns[0]]
+        return tuple(dict.fromkeys(group.rows.tables[0] for group in alone))
 
 
 class SealedEngine:
@@ -89,8 +108,7 @@ class SealedEngine:
         check_question(private, self._vault.layouts)
         manifest = self._manifest()
         self._vault.ring.require_untampered(manifest.epoch)
-        for group in private.groups:
-            layout = self._vault.layouts[rows_of(group.rows).read.table]
+        for layout in (self._vault.layouts[table] for group in private.groups for table in rows_of(group.rows).tables):
             epoch = self._vault.epoch_of(manifest, layout)
             if epoch is None or not epoch.committed:
                 raise BadSource(
@@ -108,15 +126,32 @@ class SealedEngine:
         groups = []
         for group in plan.groups:
             rows = rows_of(group.group.rows)
-            layout = self._vault.layouts[rows.read.table]
-            groups.append(SealedGroup(group, rows, layout, _needed(group, rows, layout)))
+            sides = tuple(self._vault.layouts[table] for table in rows.tables)
+            groups.append(SealedGroup(group, rows, sides, _needed(group, rows, sides)))
         return SealedJob(tuple(groups))
 
     def run(self, job: Job) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged, or `StoreTampered`; the charge stays."""
         job = _sealed(job)
         sums = {table: cell_sums(self._vault, table, job.columns(table)) for table in job.tables}
-        return Aggregates(tuple(_aggregates(group, sums.get(group.rows.read.table)) for group in job.groups))
+        return Aggregates(tuple(_aggregates(group, self._found(group, sums)) for group in job.groups))
+
+    def _found(self, group: SealedGroup, sums: Mapping[str, CellSums]) -> SumOf | None:
+        """Return the sums that a group needs, as a function of the table's side, the column and the cell or cells."""
+        if len(group.sides) == 1:
+            alone = sums.get(group.rows.tables[0])
+            return None if alone is None else (lambda side, column, cells: alone.of(column, cells[0]))
+        for layout in group.sides if group.joins else ():
+            cell_sums(self._vault, layout.name, (layout.counting(0),))  # what lies there is what was sealed
+        joined = {
+            join.layout.name: believed(
+                self._vault, partial(join.statement, self._vault), partial(join.decrypted, self._vault)
+            )
+            for join in group.joins
+        }
+        if not joined:
+            return None
+        return lambda side, column, cells: joined[group.sides[side].name].of(column, (cells[side], cells[1 - side]))
 
     def statements(self, job: Job) -> tuple[str, ...]:
         """Return what the store is sent for a job."""
@@ -127,7 +162,7 @@ class SealedEngine:
                 self._vault.stored_name(epoch, table), [limb for one in job.columns(table) for limb in one.limbs]
             )
             for table in job.tables
-        )
+        ) + tuple(join.statement(self._vault, epoch) for group in job.groups for join in group.joins)
 
     def exact(self, show: Show) -> list[list[Value]]:
         """Return the columns of a query that reads no table."""
@@ -180,19 +215,20 @@ def _catalog_table(layout: Layout) -> CatalogTable:
     )
 
 
-def _needed(plan: GroupPlan, rows: SealedRows, layout: Layout) -> tuple[SealedColumn, ...]:
-    """Return the columns whose sums are asked for: those of the measures, and one that counts rows."""
-    found: dict[tuple[str, str, str], SealedColumn] = {}
-    for slot in range(len(layout.slots)):
-        for one in plan.measured:
-            for column in _columns_of(one, rows, layout, slot):
-                found[column.labels] = column
-    return tuple(found.values())
+def _needed(plan: GroupPlan, rows: SealedRows, sides: tuple[Layout, ...]) -> tuple[tuple[SealedColumn, ...], ...]:
+    """Return the columns of each table whose sums are asked for: those of the measures, and one that counts rows."""
+    found: list[dict[tuple[str, str, str], SealedColumn]] = [{} for _ in sides]
+    for one in plan.measured:
+        argument = None if one.argument is None else rows.inlined(one.argument)
+        shape = None if argument is None else _shape(argument, rows, sides)
+        side = 0 if shape is None else shape.side
+        for slot in range(len(sides[side].slots)):
+            for column in _columns_of(shape, sides[side], slot):
+                found[side][column.labels] = column
+    return tuple(tuple(columns.values()) for columns in found)
 
 
-def _columns_of(one: Measured, rows: SealedRows, layout: Layout, slot: int) -> list[SealedColumn]:
-    argument = None if one.argument is None else rows.inlined(one.argument)
-    shape = None if argument is None else _shape(argument, layout)
+def _columns_of(shape: "Shape | None", layout: Layout, slot: int) -> list[SealedColumn]:
     if shape is None:
         return [layout.counting(slot)]
     kinds = [SUMS] if shape.power == 1 else [SUMS, SQUARES]
@@ -203,102 +239,121 @@ def _columns_of(one: Measured, rows: SealedRows, layout: Layout, slot: int) -> l
 class Shape:
     """A measure as it is summed: (x - offset)^power, in steps."""
 
+    side: int
+    """Of which table it is."""
     measure: str
     offset: int
     power: int
 
 
-def _shape(scalar: Scalar, layout: Layout) -> Shape | None:
+def _shape(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...]) -> Shape | None:
     """Return the shape of what planning measures; None where no measure is in it."""
-    measure = measure_of(scalar, layout)
+    measure = measure_of(scalar, rows, sides)
     if measure is not None:
-        return Shape(measure, 0, 1)
+        return Shape(*measure, 0, 1)
     if scalar.operator is Operator.SUBTRACT and scalar.arguments[1].operator is Operator.CONSTANT:
-        inner, constant = _shape(scalar.arguments[0], layout), scalar.arguments[1].constant
+        inner, constant = _shape(scalar.arguments[0], rows, sides), scalar.arguments[1].constant
         if inner is not None and inner.power == 1 and isinstance(constant, int):
-            return Shape(inner.measure, inner.offset + constant, 1)
+            return replace(inner, offset=inner.offset + constant)
     if scalar.operator is Operator.POWER and scalar.constant == 2:
-        inner = _shape(scalar.arguments[0], layout)
-        return None if inner is None else Shape(inner.measure, inner.offset, 2)
+        inner = _shape(scalar.arguments[0], rows, sides)
+        return None if inner is None else replace(inner, power=2)
     return None
 
 
-def _aggregates(group: SealedGroup, sums: CellSums | None) -> GroupAggregates:
+def _aggregates(group: SealedGroup, sums: SumOf | None) -> GroupAggregates:
     """Add the cells up, group by group. A cell that the conditions leave out adds nothing."""
-    plan, layout = group.plan, group.layout
+    plan, sides = group.plan, group.sides
     keys = plan.group.all_cells()
     totals = {one.name: [0] * len(keys) for one in plan.measured}
     if sums is not None:
         places = {key: at for at, key in enumerate(keys)}
         wheres = [one.where for one in plan.measured if one.where is not None]
         arguments = {one.name: one.argument for one in plan.measured if one.argument is not None}
-        shapes = {name: _shape(group.rows.inlined(argument), layout) for name, argument in arguments.items()}
+        shapes = {name: _shape(group.rows.inlined(argument), group.rows, sides) for name, argument in arguments.items()}
         plain = [
             arguments[name] for name, shape in shapes.items() if shape is None and arguments[name] != plan.group.unit
         ]
         wanted = [*group.rows.conditions, *(key.scalar for key in plan.group.keys), *wheres, *plain]
-        known = _per_cell(group, [group.rows.inlined(scalar) for scalar in wanted])
+        combinations = _combinations(sides)
+        known = _per_cell(group, combinations, [group.rows.inlined(scalar) for scalar in wanted])
         width = len(group.rows.conditions)
-        for at, row in enumerate(zip(*known, strict=True) if known else [()] * (len(layout.cells) * len(layout.slots))):
+        rows = zip(*known, strict=True) if known else repeat((), len(combinations))
+        for place, row in zip(combinations, rows, strict=True):
             key: tuple[Any, ...] = row[width : width + len(plan.group.keys)]
             if not all(truth is True for truth in row[:width]) or key not in places:
                 continue
             values = dict(zip(wanted[width + len(key) :], row[width + len(key) :], strict=True))
             for one in plan.measured:
                 if one.where is None or values[one.where] is True:
-                    shape = shapes.get(one.name)
-                    totals[one.name][places[key]] += _part(
-                        one, shape, values, sums, divmod(at, len(layout.slots)), layout
-                    )
+                    totals[one.name][places[key]] += _part(one, shapes.get(one.name), values, sums, place, sides)
     return GroupAggregates(keys, {name: integer_answers(column) for name, column in totals.items()}, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """A cell of each table, and the slot of the only one that can have several."""
+
+    cells: tuple[int, ...]
+    slot: int
+
+
+def _combinations(sides: tuple[Layout, ...]) -> list[Combination]:
+    cells = product(*(range(len(layout.cells)) for layout in sides))
+    return [Combination(cell, slot) for cell in cells for slot in range(len(sides[0].slots))]
 
 
 def _part(
     one: Measured,
     shape: Shape | None,
     values: dict[Scalar, Any],
-    sums: CellSums,
-    place: tuple[int, int],
-    layout: Layout,
+    sums: SumOf,
+    place: Combination,
+    sides: tuple[Layout, ...],
 ) -> int:
     """Return what one cell adds to a measurement."""
-    cell, slot = place
     if shape is None:
-        count, _ = sums.of(layout.counting(slot), cell)
+        count, _ = sums(0, sides[0].counting(place.slot), place.cells)
         if one.argument is None or one.argument not in values:
             return count
         value = values[one.argument]
         if value is None:
             return 0
         return count if one.aggregation is Aggregation.COUNT else count * int(value)
-    column = layout.column(SUMS, shape.measure, slot)
+    column = sides[shape.side].column(SUMS, shape.measure, place.slot)
     if column is None:
         raise AssertionError("a measure has its sums")
-    count, above = sums.of(column, cell)
+    count, above = sums(shape.side, column, place.cells)
     if one.aggregation is Aggregation.COUNT:
         return count
     shift = column.low - shape.offset
     if shape.power == 1:
         return above + shift * count
-    squares = layout.column(SQUARES, shape.measure, slot)
+    squares = sides[shape.side].column(SQUARES, shape.measure, place.slot)
     if squares is None:
         raise AssertionError("a variance was checked to have its squares")
-    return sums.of(squares, cell)[1] + 2 * shift * above + shift * shift * count
+    return sums(shape.side, squares, place.cells)[1] + 2 * shift * above + shift * shift * count
 
 
-def _per_cell(group: SealedGroup, scalars: Sequence[Scalar]) -> list[list[object]]:
-    """Evaluate scalars on every combination of cell and slot. Only public values are in it."""
+def _per_cell(group: SealedGroup, combinations: Sequence[Combination], scalars: Sequence[Scalar]) -> list[list[object]]:
+    """Evaluate scalars on every combination of cells and slot. Only public values are in it."""
     if not scalars:
         return []
-    layout, label = group.layout, group.rows.read.label
-    columns = (*layout.cell_columns, *layout.slot_columns)
-    facts = {name: fact for name, _, fact in group.rows.read.columns}
-    used = [(at, column) for at, column in enumerate(columns) if fold(column.name) in facts]
-    combinations = [(*cell, *slot) for cell in layout.cells for slot in layout.slots]
-    given: dict[str, list[Value]] = {fold(column.name): [row[at] for row in combinations] for at, column in used}
     number = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=len(combinations))
-    named = tuple((fold(column.name), facts[fold(column.name)]) for _, column in used)
-    below = Given(label, (*named, (_NUMBER, number)), None)
-    given[_NUMBER] = list(range(len(combinations)))
-    items = tuple(Item(f"v{at}", scalar) for at, scalar in enumerate(scalars))
-    return evaluate(Show(below, _FIELD, items), {label: given})
+    named: list[tuple[str, Facts]] = [(_NUMBER, number)]
+    given: dict[str, list[Value]] = {_NUMBER: list(range(len(combinations)))}
+    columns: dict[tuple[str, str], Scalar] = {}
+    for side, (read, layout) in enumerate(zip(group.rows.reads, group.sides, strict=True)):
+        facts = {name: fact for name, _, fact in read.columns}
+        rows = [(*layout.cells[place.cells[side]], *layout.slots[place.slot]) for place in combinations]
+        for at, column in enumerate((*layout.cell_columns, *layout.slot_columns)):
+            if (name := fold(column.name)) in facts:
+                unambiguous = f"{_NUMBER}{side}{name}"
+                named.append((unambiguous, facts[name]))
+                given[unambiguous] = [row[at] for row in rows]
+                address = (_FIELD, unambiguous)
+                columns[read.label, name] = Scalar(Operator.COLUMN, (), facts[name], address)
+    below = Given(_FIELD, tuple(named), None)
+    one_table = SealedRows((), (), columns)
+    items = tuple(Item(f"v{at}", one_table.inlined(scalar)) for at, scalar in enumerate(scalars))
+    return evaluate(Show(below, _SHOWN, items), {_FIELD: given})

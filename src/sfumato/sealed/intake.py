@@ -1,15 +1,16 @@
 """Rows on their way into a store: every value on its grid as in the bounded copy, every person a keyed hash."""
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b, sha256
+from hashlib import blake2b, sha256, sha512
 from typing import Any
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from sfumato.engines.duckdb.column import check_range, column_sql, unit_sql
 from sfumato.engines.duckdb.column import stored as as_stored
@@ -39,6 +40,8 @@ class Intake:
     slots: Integers
     present: Mapping[str, Truths]
     values: Mapping[str, Integers]
+    equal: tuple[bytes, ...] | None = None
+    """Where tables are joined: what shows the store whose row it is; the same for the same person in every table."""
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -48,7 +51,8 @@ class Intake:
         units = None if self.units is None else tuple(unit for unit, keep in zip(self.units, kept, strict=True) if keep)
         present = {name: column[kept] for name, column in self.present.items()}
         values = {name: column[kept] for name, column in self.values.items()}
-        return Intake(units, self.cells[kept], self.slots[kept], present, values)
+        equal = None if self.equal is None else tuple(one for one, keep in zip(self.equal, kept, strict=True) if keep)
+        return Intake(units, self.cells[kept], self.slots[kept], present, values, equal)
 
     def digest(self, key: bytes) -> str:
         """Return a keyed digest: equal for the same rows in the same order."""
@@ -60,8 +64,11 @@ class Intake:
         return code.hexdigest()
 
 
-def take_in(rows: pa.Table, layout: Layout, key: bytes) -> Intake:
-    """Read rows, or refuse them to their owner: a missing column, a NULL or an undeclared value where none may be."""
+def take_in(rows: pa.Table, layout: Layout, key: bytes, joining: bytes) -> Intake:
+    """Read rows, or refuse them to their owner: a missing column, a NULL or an undeclared value where none may be.
+
+    `key` is of this table, `joining` of all that are joined.
+    """
     if not isinstance(rows, pa.Table):
         raise BadParameter(
             f"The rows are a Python {type(rows).__name__}.",
@@ -74,13 +81,16 @@ def take_in(rows: pa.Table, layout: Layout, key: bytes) -> Intake:
         column for column in layout.table.columns if any(one.measure == fold(column.name) for one in layout.columns)
     )
     found = _converted(rows, layout, owner, measures)
-    units, kept = None, np.ones(rows.num_rows, dtype=bool)
+    units, equal, kept = None, None, np.ones(rows.num_rows, dtype=bool)
     if owner is not None:
         people = found.column("unit").to_pylist()
         kept = np.array([person is not None for person in people], dtype=bool)  # what has no owner is absent
         named = {person for person in people if person is not None}
         hashes = {person: blake2b(person.encode(), digest_size=UNIT_BYTES, key=key).digest() for person in named}
         units = tuple(hashes[person] for person in people if person is not None)
+        if layout.joins:
+            shown_as = equality(named, joining)
+            equal = tuple(shown_as[person] for person in people if person is not None)
     cells = _numbers(found, layout.cell_columns, "k", layout.cells, kept)
     slots = _numbers(found, layout.slot_columns, "s", layout.slots, kept)
     present, values = {}, {}
@@ -93,7 +103,16 @@ def take_in(rows: pa.Table, layout: Layout, key: bytes) -> Intake:
         name = fold(column.name)
         present[name] = there
         values[name] = np.asarray(given.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)[kept]
-    return Intake(units, cells, slots, present, values)
+    return Intake(units, cells, slots, present, values, equal)
+
+
+def equality(people: Collection[str], key: bytes) -> dict[str, bytes]:
+    """Return 128 bits for each person, equal for the same one: the synthetic IV of AES-SIV (RFC 5297).
+
+    It alone decides equality, and nothing ever decrypts a person: the ciphertext that follows it is not kept.
+    """
+    cipher = AESSIV(sha512(b"join" + key).digest())
+    return {person: cipher.encrypt(person.encode() or b"\0", None)[:UNIT_BYTES] for person in people}
 
 
 def _converted(rows: pa.Table, layout: Layout, owner: Column | None, measures: tuple[Column, ...]) -> pa.Table:

@@ -95,7 +95,7 @@ def read_key(path: str | os.PathLike[str], called: str = "") -> Key:
     if stat.S_IMODE(found.st_mode) & 0o077 or not stat.S_ISREG(found.st_mode):
         raise WrongKey(
             f"The key {name} can be read by others.",
-            "Whoever has the key and the store has the plaintext.",
+            "Anyone who can read both the key and the store can read the data.",
             "Make it readable by its owner only: chmod 600.",
         )
     if len(content) != BYTES:

@@ -1,6 +1,6 @@
 """What a sealed table looks like in its store: numbered cells, and columns of residues wide enough for every sum."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sfumato.errors import BadPolicy, shown
 from sfumato.policy.policy import Column, Table, fold
-from sfumato.policy.sealing import values_of
+from sfumato.policy.sealing import MOST_CAPACITY, values_of
 from sfumato.sealed.ashe import PRIMES
 
 LIMB = 31
@@ -68,6 +68,13 @@ class Layout:
     slot_columns: tuple[Column, ...]
     columns: tuple[SealedColumn, ...]
     capacity: int
+    joins: bool = False
+    """Whether the store is shown which rows are of one person."""
+
+    @property
+    def name(self) -> str:
+        """The table's name, folded."""
+        return fold(self.table.name)
 
     def column(self, kind: str, measure: str, slot: int) -> SealedColumn | None:
         """Return the column of this kind, or None."""
@@ -83,8 +90,29 @@ class Layout:
         return column.kind in (ROWS, SUMS) and column.measure not in nulls
 
 
-def layout_of(table: Table, integrity: int) -> Layout:
-    """Return how a table is laid out; refused where a sum of its capacity fits no residue."""
+def layouts_of(tables: Sequence[Table], integrity: int) -> dict[str, Layout]:
+    """Return how the tables of a policy are laid out, by their names.
+
+    In a join a row counts once for each of its person's rows in the other table, and the sums have room for that.
+    """
+    joining = [table for table in tables if _joins(table)]
+    return {
+        fold(table.name): layout_of(
+            table,
+            integrity,
+            max((other.rows_per_unit or 1 for other in joining if other is not table), default=1)
+            if table in joining
+            else 1,
+        )
+        for table in tables
+    }
+
+
+def layout_of(table: Table, integrity: int, times: int = 1) -> Layout:
+    """Return how a table is laid out whose rows count up to so many times.
+
+    It is refused where a sum of its capacity fits no residue.
+    """
     sealed = _sealed(table)
     cell_columns, slot_columns = _sorted(table, sealed.cells), _sorted(table, sealed.splayed)
     cells = tuple(product(*(_ordered(column) for column in cell_columns)))
@@ -93,8 +121,12 @@ def layout_of(table: Table, integrity: int) -> Layout:
     for slot in range(len(slots)):
         for kind, measure, low, width in _quantities(table):
             first = sum(len(column.limbs) for column in columns)
-            columns.append(_column(table, kind, measure, slot, low, width, integrity, first))
-    return Layout(table, cells, slots, cell_columns, slot_columns, tuple(columns), sealed.capacity)
+            columns.append(_column(table, kind, measure, slot, low, width, integrity, first, times))
+    return Layout(table, cells, slots, cell_columns, slot_columns, tuple(columns), sealed.capacity, _joins(table))
+
+
+def _joins(table: Table) -> bool:
+    return any(column.joins for column in table.columns)
 
 
 def _sealed(table: Table) -> Any:
@@ -129,9 +161,15 @@ def _quantities(table: Table) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _column(
-    table: Table, kind: str, measure: str, slot: int, low: int, width: int, integrity: int, first: int
+    table: Table, kind: str, measure: str, slot: int, low: int, width: int, integrity: int, first: int, times: int
 ) -> SealedColumn:
-    capacity = _sealed(table).capacity
+    capacity = _sealed(table).capacity * times
+    if capacity > MOST_CAPACITY:
+        raise BadPolicy(
+            f"tables.{table.name}.capacity, times the rows per person of a table that it is joined with, is too large.",
+            f"The store adds up {MOST_CAPACITY} rows at most.",
+            "Give the table a smaller capacity, or the other one a smaller rows_per_unit.",
+        )
     gap = (capacity * width).bit_length()  # 2^gap > capacity · width
     valid = (capacity + 1) + width * capacity * (capacity + 1) // 2  # how many pairs of count and sum there are
     for prime in PRIMES:

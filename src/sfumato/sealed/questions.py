@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Keep, Read, Show
+from sfumato.analysis.flow import Flow, Keep, Pair, Read, Show
 from sfumato.analysis.private_query import Asked, PrivateQuery
 from sfumato.analysis.scalar import Operator, Scalar, walk
 from sfumato.errors import UnsupportedSql, shown
 from sfumato.planning.measurements import VARIANCES
 from sfumato.policy.policy import fold
+from sfumato.policy.sealing import MOST_CELLS
 from sfumato.query.functions import Aggregation
+from sfumato.query.relation import JoinKind
 from sfumato.sealed.layout import SQUARES, Layout
 
 _BEFORE = "Declare a column computed before sealing."
@@ -20,11 +23,23 @@ _JOIN = "Join before sealing, so that one table has all the columns."
 
 @dataclass(frozen=True, slots=True)
 class SealedRows:
-    """Rows of one sealed table, some of its cells left out: the conditions, and what each name above stands for."""
+    """Rows of one sealed table, or pairs of rows of two, some cells left out by conditions.
 
-    read: Read
+    `names` is what each name above stands for.
+    """
+
+    reads: tuple[Read, ...]
     conditions: tuple[Scalar, ...]
     names: Mapping[tuple[str, str], Scalar]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables, in the order of `reads`."""
+        return tuple(read.table for read in self.reads)
+
+    def side(self, label: str) -> int:
+        """Return which of the tables a column is of."""
+        return next(at for at, read in enumerate(self.reads) if read.label == label)
 
     def inlined(self, scalar: Scalar) -> Scalar:
         """Return a scalar in terms of the table's own columns."""
@@ -42,27 +57,58 @@ def rows_of(flow: Flow) -> SealedRows:
     """Return the rows below a group, or refuse what needs more than one table or more than one row at a time."""
     match flow:
         case Read():
-            return SealedRows(flow, (), {})
+            return SealedRows((flow,), (), {})
+        case Pair(JoinKind.INNER, left, right, condition) if condition is not None:
+            return _joined(rows_of(left), rows_of(right), condition)
         case Keep(source, condition):
             below = rows_of(source)
-            return SealedRows(below.read, (*below.conditions, below.inlined(condition)), below.names)
+            return SealedRows(below.reads, (*below.conditions, below.inlined(condition)), below.names)
         case Show(source, label, items):
             below = rows_of(source)
             named = {(label, item.name): below.inlined(item.scalar) for item in items}
-            return SealedRows(below.read, below.conditions, {**below.names, **named})
+            return SealedRows(below.reads, below.conditions, {**below.names, **named})
         case _:
-            raise UnsupportedSql(
-                "This question joins tables, or looks at the rows of one person together.",
-                "A store of ciphertexts adds up whole cells of one table and can do nothing else.",
-                f"{_JOIN} What is asked about each person is computed before sealing, too.",
-            )
+            raise _too_much()
+
+
+def _joined(left: SealedRows, right: SealedRows, condition: Scalar) -> SealedRows:
+    """Return pairs of rows of one person. That they are is what the store tests; the rest is a condition on cells."""
+    if len(left.reads) + len(right.reads) > 2:
+        raise _too_much()
+    both = (*left.reads, *right.reads), (*left.conditions, *right.conditions), {**left.names, **right.names}
+    rows = SealedRows(*both)
+    parts = [rows.inlined(part) for part in _parts(condition)]
+    rest = tuple(part for part in parts if not _same_person(part))
+    if len(rest) == len(parts):
+        raise _too_much()
+    return SealedRows(rows.reads, (*rows.conditions, *rest), rows.names)
+
+
+def _parts(condition: Scalar) -> tuple[Scalar, ...]:
+    if condition.operator is not Operator.AND:
+        return (condition,)
+    return tuple(part for argument in condition.arguments for part in _parts(argument))
+
+
+def _same_person(scalar: Scalar) -> bool:
+    return scalar.operator is Operator.EQUAL and all(part.facts.kind is Kind.UNIT for part in scalar.arguments)
+
+
+def _too_much() -> UnsupportedSql:
+    return UnsupportedSql(
+        "This question joins tables, or looks at the rows of one person together.",
+        "A store of ciphertexts adds up whole cells of one table, or of pairs of rows of two tables that were sealed "
+        "to be joined, and can do nothing else.",
+        f"{_JOIN} What is asked about each person is computed before sealing, too.",
+    )
 
 
 def check_question(private: PrivateQuery, layouts: Mapping[str, Layout]) -> None:
     """Refuse what a sealed store cannot answer. It depends on the text and the policy alone."""
     for group in private.groups:
         rows = rows_of(group.rows)
-        layout = layouts[rows.read.table]
+        sides = tuple(layouts[table] for table in rows.tables)
+        _check_sides(sides)
         if group.contribution.bound_rows or group.contribution.bound_groups:
             raise UnsupportedSql(
                 "This question asks for fewer rows or groups per person than the policy.",
@@ -70,9 +116,9 @@ def check_question(private: PrivateQuery, layouts: Mapping[str, Layout]) -> None
                 "Leave out that option, or seal with a smaller rows_per_unit.",
             )
         for condition in rows.conditions:
-            _require_cells(condition, layout, "WHERE", _BEFORE)
+            _require_cells(condition, rows, sides, "WHERE", _BEFORE)
         for key in group.keys:
-            _require_cells(rows.inlined(key.scalar), layout, "GROUP BY", _BUCKETS)
+            _require_cells(rows.inlined(key.scalar), rows, sides, "GROUP BY", _BUCKETS)
         if not group.public_keys:
             raise UnsupportedSql(
                 "The groups of this question are too many to be listed.",
@@ -80,13 +126,29 @@ def check_question(private: PrivateQuery, layouts: Mapping[str, Layout]) -> None
                 "Group by cell columns as they are, or by fewer of them.",
             )
         for asked in group.asked:
-            _check_asked(asked, rows, layout)
+            _check_asked(asked, rows, sides)
 
 
-def _check_asked(asked: Asked, rows: SealedRows, layout: Layout) -> None:
+def _check_sides(sides: tuple[Layout, ...]) -> None:
+    for layout in sides if len(sides) > 1 else ():
+        if not layout.joins:
+            raise UnsupportedSql(
+                f"The table {shown(layout.table.name)} was not sealed to be joined.",
+                "Equal people have unrelated ciphertexts, unless the policy gives that away to the store.",
+                _JOIN,
+            )
+    if prod(len(layout.cells) for layout in sides) > MOST_CELLS:
+        raise UnsupportedSql(
+            f"The cells of these tables make more than {MOST_CELLS} pairs.",
+            "Every pair of cells is added up by itself.",
+            _JOIN,
+        )
+
+
+def _check_asked(asked: Asked, rows: SealedRows, sides: tuple[Layout, ...]) -> None:
     name = asked.aggregation.upper()
     if asked.where is not None:
-        _require_cells(rows.inlined(asked.where), layout, "FILTER", _BEFORE)
+        _require_cells(rows.inlined(asked.where), rows, sides, "FILTER", _BEFORE)
     if asked.distinct:
         raise UnsupportedSql(
             f"{name}(DISTINCT …) is not answered by a sealed store.",
@@ -100,13 +162,15 @@ def _check_asked(asked: Asked, rows: SealedRows, layout: Layout) -> None:
     if asked.argument is None or asked.argument.facts.kind is Kind.UNIT:  # nobody is NULL: rows are counted
         return
     argument = rows.inlined(asked.argument)
-    measure = measure_of(argument, layout)
-    declared = {fold(name): facts for name, _, facts in rows.read.columns}
-    if measure is None:
-        _require_cells(argument, layout, f"an expression of {name}", _BEFORE)
-    elif argument.facts != declared[measure]:  # a product of a step and a number can be the same integers
+    found = measure_of(argument, rows, sides)
+    if found is None:
+        _require_cells(argument, rows, sides, f"an expression of {name}", _BEFORE)
+        return
+    side, measure = found
+    declared = {fold(name): facts for name, _, facts in rows.reads[side].columns}
+    if argument.facts != declared[measure]:  # a product of a step and a number can be the same integers
         raise _sealed_column(measure, f"an expression of {name}", _BEFORE)
-    elif asked.aggregation in VARIANCES and layout.column(SQUARES, measure, 0) is None:
+    if asked.aggregation in VARIANCES and sides[side].column(SQUARES, measure, 0) is None:
         raise UnsupportedSql(
             f"{name}({measure}) needs the sum of squares, which is not sealed.",
             "A store adds up what it holds.",
@@ -114,20 +178,19 @@ def _check_asked(asked: Asked, rows: SealedRows, layout: Layout) -> None:
         )
 
 
-def measure_of(scalar: Scalar, layout: Layout) -> str | None:
-    """Return the measure that a scalar is, as it is sealed; None for anything else."""
+def measure_of(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...]) -> tuple[int, str] | None:
+    """Return the measure that a scalar is, as it is sealed, and of which table; None for anything else."""
     if scalar.operator is not Operator.COLUMN or not isinstance(scalar.constant, tuple):
         return None
-    name = fold(str(scalar.constant[1]))
-    return name if any(column.measure == name for column in layout.columns) else None
+    side, name = rows.side(str(scalar.constant[0])), fold(str(scalar.constant[1]))
+    return (side, name) if any(column.measure == name for column in sides[side].columns) else None
 
 
-def _require_cells(scalar: Scalar, layout: Layout, where: str, remedy: str) -> None:
-    public = {fold(column.name) for column in (*layout.cell_columns, *layout.slot_columns)}
+def _require_cells(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...], where: str, remedy: str) -> None:
     for part in walk(scalar):
         if part.operator is Operator.COLUMN and isinstance(part.constant, tuple):
-            name = fold(str(part.constant[1]))
-            if name not in public:
+            layout, name = sides[rows.side(str(part.constant[0]))], fold(str(part.constant[1]))
+            if name not in {fold(column.name) for column in (*layout.cell_columns, *layout.slot_columns)}:
                 raise _sealed_column(name, where, remedy)
 
 

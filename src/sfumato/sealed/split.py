@@ -211,7 +211,9 @@ class _Keeper:
         with self._lock:
             if nonce not in self._begun:
                 _refuse(
-                    "This attempt was not begun here, or was answered.", "A mask serves once.", "Begin another one."
+                    "This attempt was not begun here, or was answered.",
+                    "Each mask can be used only once.",
+                    "Begin another one.",
                 )
             self._begun.discard(nonce)
 

@@ -18,6 +18,12 @@ from sfumato.sealed.postgres_store import PostgresCipherStore
 
 Stored = Mapping[str, npt.NDArray[np.int32]]
 """Columns by name: `t` the token of the cell, `b` the number of the batch, and limbs."""
+PLACE = "j"
+"""The number of a row within its cell and batch, in tables that are joined."""
+JOINED_BY = ("k0", "k1", "k2", "k3")
+"""128 bits that are equal for rows of one person, in tables that are joined."""
+BATCH_BITS = 32
+"""A place has fewer bits than this."""
 _STORE = "store"
 
 
@@ -44,6 +50,17 @@ def sums_statement(table: str, limbs: Sequence[str]) -> str:
     'SELECT t, SUM(c0), SUM(c1) FROM "visits 01" GROUP BY t'
     """
     return f"SELECT {', '.join(['t', *(f'SUM({limb})' for limb in limbs)])} FROM {quoted(table)} GROUP BY t"  # noqa: S608
+
+
+def joined_statement(table: str, other: str, limbs: Sequence[str]) -> str:
+    """Return what a store is asked about rows of `table` that meet rows of another one: all of them, by both cells.
+
+    Pads cancel over whole cells only, so it also says which rows it added up: batch and place, as often as they met.
+    """
+    listed = ["a.t", "o.t", f"array_agg(CAST(a.b AS BIGINT) * {1 << BATCH_BITS} + a.{PLACE})"]
+    listed += [f"SUM(a.{limb})" for limb in limbs]
+    met = " AND ".join(f"a.{part} = o.{part}" for part in JOINED_BY)
+    return f"SELECT {', '.join(listed)} FROM {quoted(table)} AS a JOIN {quoted(other)} AS o ON {met} GROUP BY a.t, o.t"  # noqa: S608
 
 
 def open_store(place: Location) -> CipherStore:

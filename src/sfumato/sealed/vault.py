@@ -15,7 +15,7 @@ from sfumato.policy.canonical import words_about
 from sfumato.policy.policy import Policy, Sealing, fold
 from sfumato.sealed.ashe import Ashe
 from sfumato.sealed.keys import Key
-from sfumato.sealed.layout import Layout, SealedColumn, layout_of
+from sfumato.sealed.layout import Layout, SealedColumn, layouts_of
 from sfumato.sealed.manifest import BatchState, Keyring, SealedEpoch, SealedManifest
 from sfumato.sealed.stores import CipherStore, open_store
 
@@ -32,7 +32,7 @@ class Vault:
         self.sealing = sealing_of(policy)
         if self.sealing.key.path is None:
             raise AssertionError("a key lies in a file")
-        self.layouts = {fold(table.name): layout_of(table, self.sealing.integrity) for table in policy.tables}
+        self.layouts = layouts_of(policy.tables, self.sealing.integrity)
         self.ring = Keyring(self.sealing.key.path)
         self.store: CipherStore = open_store(self.sealing.store)
         self._tokens: dict[tuple[str, str], npt.NDArray[np.int32]] = {}

@@ -43,7 +43,7 @@ class Grid:
         if self.low > self.high:
             raise BadParameter(
                 f"low = {self.low} is above high = {self.high}.",
-                "No value lies between them.",
+                "The lower bound must not be above the upper one.",
                 "Give low ≤ high, in this order.",
             )
 
@@ -98,7 +98,11 @@ def clip_sums(sums: object, low: int, high: int) -> Integers:
     """Clip what each unit adds to one sum to the integers low … high (`norms.cells`)."""
     least, greatest = integer(low, "low", -(10**1000)), integer(high, "high", -(10**1000))
     if least > greatest:
-        raise BadParameter(f"low = {low} is above high = {high}.", "No integer lies between.", "Give low ≤ high.")
+        raise BadParameter(
+            f"low = {low} is above high = {high}.",
+            "The lower bound must not be above the upper one.",
+            "Give low ≤ high.",
+        )
     return _clip(_whole(sums, 1), least, greatest)
 
 

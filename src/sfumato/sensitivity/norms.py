@@ -157,7 +157,9 @@ def grid_bounds(low: object, high: object, step: object) -> tuple[int, int]:
     least, greatest = rational(low, "low"), rational(high, "high")
     if least > greatest:
         raise BadParameter(
-            f"low = {low} is above high = {high}.", "No value lies between them.", "Give low ≤ high, in this order."
+            f"low = {low} is above high = {high}.",
+            "The lower bound must not be above the upper one.",
+            "Give low ≤ high, in this order.",
         )
     return floor(least / unit), ceil(greatest / unit)
 

@@ -272,7 +272,7 @@ def _require_publishable(asked: _Asked) -> None:
     plan = asked.prepared.plan
     if plan.event is None:
         raise BadParameter(
-            "This question is about nobody.",
+            "This question reads public tables only.",
             "Public tables are exact and free.",
             "Ask it with `ask`, as often as you like.",
         )
@@ -305,7 +305,7 @@ def _require_same(asked: _Asked, prepared: Prepared) -> None:
     fits = found.l1 <= paid.l1 and found.l2_squared <= paid.l2_squared and found.neighbours == paid.neighbours
     if not fits or before.group.all_cells() != now.group.all_cells() or before.derived[0].step != now.derived[0].step:
         raise BadParameter(
-            "The question has become another one.",
+            "The question no longer means the same.",
             "Its cells, or how far one person moves them, are not those that the stream was made for.",
             "Publish another stream.",
         )

@@ -66,7 +66,7 @@ def read_periods(every: object, start: object) -> Periods:
     """Read a length and a first day, or refuse them."""
     if every not in LENGTHS:
         raise BadParameter(
-            f"every = {shown(every)} is no period.",
+            f"every = {shown(every)} is not a period.",
             "It says how long a step is.",
             f"Write one of {', '.join(LENGTHS)}.",
         )

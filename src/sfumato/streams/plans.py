@@ -261,7 +261,9 @@ class UnboundedSums:
         """Return the variance of the released sums up to this time."""
         last = integer(time, "time", 1)
         if last > MOST_STEPS:
-            raise BadParameter(f"time is above {MOST_STEPS}.", "No memory holds so many.", "Ask for fewer steps.")
+            raise BadParameter(
+                f"time is above {MOST_STEPS}.", "So many steps do not fit into memory.", "Ask for fewer steps."
+            )
         found: list[Floats] = []
         done = 0
         ended = 0.0

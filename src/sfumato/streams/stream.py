@@ -82,7 +82,9 @@ class Stream:
         """
         place, known = _path(path), _plan(plan)
         if not isinstance(words, str) or not words.isprintable():
-            raise BadParameter("The words are no line of text.", "They stand in a history.", "Give plain text.")
+            raise BadParameter(
+                "The description is not a line of text.", "It is listed in the history.", "Give plain text."
+            )
         name = fresh_id(system_source())
         if ledger is None:
             head = Head(name, known, None, words)
@@ -262,14 +264,14 @@ class Stream:
 def _path(path: object) -> Path:
     if isinstance(path, str | Path) and "\0" not in str(path):
         return Path(path)
-    raise BadParameter(f"{shown(path)} is no path.", "A stream is one file.", "Give the path of a file.")
+    raise BadParameter(f"{shown(path)} is not a path.", "A stream is one file.", "Give the path of a file.")
 
 
 def _plan(plan: object) -> StreamPlan:
     if isinstance(plan, GaussianSums | TreeSums | PeriodTables | UnboundedSums | WindowEvents):
         return plan
     raise BadParameter(
-        f"{shown(plan)} is no plan.",
+        f"{shown(plan)} is not a plan.",
         "A stream carries out a plan.",
         "Give one of GaussianSums, TreeSums, PeriodTables, UnboundedSums, WindowEvents.",
     )

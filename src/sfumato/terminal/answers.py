@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.ledger.ledger import Budget
+from sfumato.ledger.ledger import GAUGE, Budget
 from sfumato.release.harmless import visible
 from sfumato.release.release import Release
 from sfumato.release.reports import footer_text, left_text, spending_text
@@ -76,6 +76,13 @@ def draw_gauge(console: Console, budget: Budget, indent: int = 0, width: int = B
     solid, empty = ("█", "░") if draws(console) else ("#", ".")
     bar = Text(" " * indent) + Text(solid * full, style) + Text(empty * (width - full), "dim")
     console.print(bar + Text(f"  {int(100 * share)} % left: {left_text(budget).removesuffix(' left')}"))
+
+
+def explain_gauge(console: Console, budget: Budget) -> None:
+    """Print what the gauge measures, where it is not the sum of the prices."""
+    draw_gauge(console, budget)
+    if budget.total.delta and budget.share:
+        say(console, GAUGE, "dim")
 
 
 def _share(part: PrivacyLoss, whole: PrivacyLoss) -> Fraction:

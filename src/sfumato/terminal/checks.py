@@ -1,6 +1,7 @@
 """What a policy will let analysts learn, what not, and how exactly: for its owner, before anybody asks.
 
-Everything here follows from the policy and from public tables; no private row is read for it.
+What `check` returns follows from the policy and from public tables; no private row is read for it. What the data itself
+says is `owners_text`: exact, for the owner's terminal, and in no file.
 """
 
 import json
@@ -11,16 +12,26 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.database import Database
-from sfumato.drafting.accuracy import what_it_buys
+from sfumato.drafting.accuracy import SHARE, what_it_buys
+from sfumato.drafting.naming import Names, own_key
+from sfumato.engines.opening import inspected
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
 from sfumato.release.harmless import visible
 from sfumato.release.reports import CHANGED
 from sfumato.release.table import text_table
+from sfumato.terminal.inspections import inspection_text
+from sfumato.terminal.rehearsing import rehearsed, shown_sql
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MOST_SUMS = 3
+FOR_THE_OWNER = (
+    "For you alone. What follows is computed from the data itself and is not private: no budget pays for it, and it is "
+    "written nowhere."
+)
+MOST_EPSILON = 10
+"""A larger budget is warned about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +59,15 @@ class Checked:
     """Some questions at that price, and their margin at 95 %."""
     source_changed: bool
     """Whether the source has changed since its snapshot was taken."""
+    hints: tuple[str, ...] = ()
+    """What the owner might want to change, from names and numbers of the policy alone."""
 
 
 def check(database: Database) -> Checked:
     """Return what the policy of an open database lets through."""
     policy = database.policy
     private = [table for table in policy.tables if not table.public]
-    each = policy.budget.epsilon / 20
+    each = policy.budget.epsilon / SHARE
     bought = what_it_buys(policy.budget.epsilon, policy.budget.delta, 1, policy.neighbours)
     return Checked(
         tuple((visible(table.name), _whom(table)) for table in policy.tables),
@@ -66,7 +79,32 @@ def check(database: Database) -> Checked:
         round_up(each),
         tuple(_margins(database, private, str(each))),
         database.source_changed(),
+        tuple(_hints(policy, private)),
     )
+
+
+def _hints(policy: Policy, private: list[Table]) -> Iterator[str]:
+    if policy.budget.epsilon > MOST_EPSILON:
+        yield (
+            f"budget.epsilon is {_number(policy.budget.epsilon)}. Above {MOST_EPSILON} it promises next to nothing: "
+            "whoever knows all but one bit about a person can become practically certain of it."
+        )
+    for table in private:
+        key = _likely_key(table)
+        if key is not None:
+            yield visible(
+                f"{table.name}.{key} looks like a key. With unique = true a join by it counts each row once, not as "
+                f"often as {table.rows_per_unit:,} times, and its noise is smaller by that."
+            )
+
+
+def _likely_key(table: Table) -> str | None:
+    """Return a column that looks like the key of a table's rows and is not declared as one."""
+    key = own_key(Names(table.name, tuple(column.name for column in table.columns)))
+    column = None if key is None else table.column(key)
+    if column is None or column.unique or (table.rows_per_unit or 1) == 1 or table.unit == UnitColumn(column.name):
+        return None
+    return column.name
 
 
 def _open(table: Table, column: Column) -> bool:
@@ -172,9 +210,36 @@ def checked_text(checked: Checked) -> str:
             f"How exactly, at epsilon = {checked.epsilon} a question (the budget answers about {checked.tables})"
             f"\n{_indented(exact)}"
         )
+    if checked.hints:
+        parts.append("What you might want to change\n" + "\n".join(f"  - {line}" for line in checked.hints))
     if checked.source_changed:
         parts.append(CHANGED)
     return "\n\n".join(parts)
+
+
+def owners_text(database: Database) -> str:
+    """Return what only the owner may see: what the data loses, and how exact typical questions would be on it."""
+    parts = [FOR_THE_OWNER, _inspected(database.policy), _useful(database)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _inspected(policy: Policy) -> str:
+    try:
+        found = inspected(policy)
+    except Refusal as refusal:  # the snapshot is there, and the files have gone or changed since
+        return f"The source cannot be read now: {visible(refusal.what)}"
+    return "" if found is None else inspection_text(found, policy)
+
+
+def _useful(database: Database) -> str:
+    budget = database.policy.budget
+    each = budget.epsilon / SHARE
+    found = [(shown_sql(one.sql), *one.words(budget.epsilon)) for one in rehearsed(database, each)]
+    if not found:
+        return ""
+    names = ["question", f"at ε = {round_up(each)}", "useful", "price of ± 10 %"]
+    table = text_table(names, _columns(found), [False, True, False, False])
+    return f"Which questions will be useful (of groups: the typical one)\n{_indented(table)}"
 
 
 def checked_json(checked: Checked) -> str:

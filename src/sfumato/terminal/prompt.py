@@ -1,6 +1,7 @@
 r"""The prompt of `sfumato sql`: questions over several lines, their prices, and what is left of the budget.
 
-A question ends with a semicolon or an empty line. Lines that start with a backslash are for the prompt itself: `\?`.
+A question ends with a semicolon or an empty line; a line may hold several. Lines that start with a backslash are for
+the prompt itself, and so are `help` and `exit`.
 """
 
 import os
@@ -12,34 +13,41 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.control import Control
+from rich.segment import ControlType
 from rich.text import Text
 
-from sfumato.accounting.loss import round_down
+from sfumato.accounting.loss import delta_or_zero, round_down
 from sfumato.database import Database
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal, UnknownName, shown, suggestion
 from sfumato.exact import positive, typed_rational
 from sfumato.planning.within import read_margins
+from sfumato.policy.describing import column_words, table_words
 from sfumato.policy.policy import Table, fold
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
 from sfumato.release.harmless import visible
 from sfumato.release.reports import history_text
-from sfumato.terminal.answers import draw_gauge, print_release
-from sfumato.terminal.screen import grid, say, show
+from sfumato.terminal.answers import explain_gauge, print_release
+from sfumato.terminal.screen import PATIENCE, grid, phases, say, show
+from sfumato.terminal.statements import coloured, split
 
-HELP = r"""SELECT …;           ask; a question may have several lines and ends with ; or an empty line
+HELP = r"""SELECT …;           ask; a question ends with ; or an empty line
 EXPLAIN SELECT …;   its price and its margins; free, and no data is read
 \epsilon 0.5        what each question from now on may cost
 \within n=25        ask for margins instead, by column; \within alone ends it
-\d  \d TABLE        the tables, and the columns of one
+\delta 1e-9         the delta of questions that need one; \delta alone ends it
+\d  \d TABLE        the tables; columns of one, with bounds, keys and caps
 \budget  \history   what is left, and what was asked
-\?  \q              this text, and the end"""
+help  exit          this text, and the end; also \? and \q"""
 _KEYWORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "ON", "USING", "AND",
     "OR", "NOT", "BETWEEN", "IN", "IS NULL", "AS", "DISTINCT", "COUNT(*)", "CASE", "WHEN", "THEN", "ELSE", "END",
-    "WITH", "DESC", "ASC", "FILTER", "EXPLAIN",
+    "WITH", "DESC", "ASC", "FILTER", "EXPLAIN", "help", "exit",
 )  # fmt: skip
+_HELPING, _LEAVING = frozenset({"help", r"\?", r"\help"}), frozenset({"exit", "quit", r"\q", r"\quit"})
 _REMEMBERED = 1000
 
 Read = Callable[[str], str]
@@ -60,28 +68,30 @@ class Session:
     refused: bool = False
 
     def run(self, read: Read) -> None:
-        r"""Read and answer until the lines end, or `\q`."""
-        lines: list[str] = []
+        r"""Read and answer until the lines end, or `exit`."""
+        pending = ""
         while True:
             try:
-                line = read(self.prompt(bool(lines)))
+                line = read(self.prompt(bool(pending)))
             except EOFError:
-                line = r"\q" if not lines else ";"
+                if not pending:
+                    return
+                line = ";"
             except KeyboardInterrupt:  # forget the half of a question, stay
-                lines = []
+                pending = ""
                 self.console.print()
                 continue
-            if not lines and line.strip().startswith("\\"):
-                if line.strip() in (r"\q", r"\quit"):
-                    return
-                self._guarded(self._command, line.strip())
+            word = line.strip().rstrip(";").rstrip().lower()
+            if not pending and word in _LEAVING:
+                return
+            if not pending and (word in _HELPING or word.startswith("\\")):
+                self._guarded(self._command, word if word in _HELPING else line.strip().rstrip(";").rstrip())
                 continue
-            lines.append(line)
-            if not line.strip() or line.rstrip().endswith(";"):
-                question = "\n".join(lines).strip().rstrip(";").strip()
-                lines = []
-                if question:
-                    self._guarded(self._answer, question)
+            questions, pending = split(f"{pending}\n{line}")
+            if pending and not line.strip():  # an empty line ends a question too
+                questions, pending = [*questions, pending], ""
+            for question in questions:
+                self._guarded(self._answer, question)
 
     def prompt(self, inside: bool) -> str:
         """Return the prompt: the dataset's name and what is left of its epsilon."""
@@ -100,62 +110,76 @@ class Session:
             self.errors.print(Text("Interrupted. A question that had begun stays charged."))
 
     def _answer(self, question: str) -> None:
-        epsilon, within = self.asked.get("epsilon"), self.asked.get("within")
+        epsilon, within, delta = (self.asked.get(name) for name in ("epsilon", "within", "delta"))
         first, *rest = question.split(maxsplit=1)
         if first.upper() == "EXPLAIN":
-            for line in str(self.database.explain("".join(rest), epsilon=epsilon, within=within)).splitlines():
+            quote = self.database.explain("".join(rest), epsilon=epsilon, within=within, delta=delta)
+            for line in str(quote).splitlines():
                 say(self.console, line)
             return
         before = self.database.budget()
-        release = self.database.ask(question, epsilon=epsilon, within=within)
+        with phases(self.errors, PATIENCE) as progress:
+            release = self.database.ask(question, epsilon=epsilon, within=within, delta=delta, progress=progress)
         print_release(self.console, release, before, self.database.budget())
 
     def _command(self, typed: str) -> None:
         name, _, rest = typed.partition(" ")
         commands: dict[str, Callable[[str], None]] = {
-            r"\?": lambda _: self.console.print(Text(HELP)),
-            r"\help": lambda _: self.console.print(Text(HELP)),
+            **dict.fromkeys(_HELPING, lambda _: self.console.print(Text(HELP))),
             r"\d": self._describe,
-            r"\budget": lambda _: draw_gauge(self.console, self.database.budget()),
+            r"\budget": lambda _: explain_gauge(self.console, self.database.budget()),
             r"\history": lambda _: self.console.print(Text(history_text(self.database.history()))),
             r"\epsilon": self._epsilon,
             r"\within": self._within,
+            r"\delta": self._delta,
         }
         if name not in commands:
             raise UnknownName(
                 f"There is no command {shown(name)}.",
                 "Lines that start with a backslash are commands of the prompt.",
-                rf"{suggestion(name, commands)}\? lists them.",
+                f"{suggestion(name, commands)}`help` lists them.",
             )
         commands[name](rest.strip())
 
     def _epsilon(self, typed: str) -> None:
         positive(typed_rational(typed, "epsilon"), "epsilon")
-        self.asked = {"epsilon": typed}
+        self.asked = {**self._kept("delta"), "epsilon": typed}
 
     def _within(self, typed: str) -> None:
-        self.asked = {"within": read_margins(typed.split())} if typed else {}
+        margins = {"within": read_margins(typed.split())} if typed else {}
+        self.asked = {**self._kept("delta"), **margins}
+
+    def _delta(self, typed: str) -> None:
+        if typed:
+            delta_or_zero(typed_rational(typed, "delta"))
+        self.asked = {**self._kept("epsilon", "within"), **({"delta": typed} if typed else {})}
+
+    def _kept(self, *names: str) -> dict[str, object]:
+        return {name: value for name, value in self.asked.items() if name in names}
 
     def _describe(self, typed: str) -> None:
+        tables = self.database.policy.tables
         if not typed:
-            table = grid(["table", "protects"])
-            for one in self.database.policy.tables:
-                table.add_row(
-                    Text(visible(one.name)), Text("nobody: public" if one.public else _rows(one.rows_per_unit))
-                )
-            show(self.console, table)
+            listing = grid(["table", "protects"])
+            for one in tables:
+                listing.add_row(Text(visible(one.name)), Text(visible(table_words(one))))
+            show(self.console, listing)
             return
-        found = columns(self.database).get(fold(typed))
+        found = next((table for table in tables if fold(table.name) == fold(typed.strip('"'))), None)
         if found is None:
             raise UnknownName(
                 f"There is no table {shown(typed)}.",
                 "The policy declares none of that name.",
                 rf"{suggestion(typed, columns(self.database))}\d lists them.",
             )
-        table = grid(["column", "type"])
-        for name, kind in found.items():
-            table.add_row(Text(visible(name)), Text(kind))
-        show(self.console, table)
+        say(self.console, visible(table_words(found)))
+        listing = grid(["column", "type", "holds"])
+        for name, kind in columns(self.database)[fold(found.name)].items():
+            column = found.column(name)
+            words = column_words(found, column) if column is not None else ""
+            listing.add_row(Text(visible(name)), Text(kind), Text(visible(words)))
+        listing.columns[-1].no_wrap = False
+        show(self.console, listing)
 
 
 def columns(database: Database) -> Mapping[str, Mapping[str, str]]:
@@ -177,7 +201,7 @@ def words(database: Database) -> list[str]:
     fields = {name for table in named.values() for name in table}
     functions = {f"{name.upper()}(" for name in (*FUNCTION_NAMES, *AGGREGATE_NAMES)}
     commands = {line.split()[0] for line in HELP.splitlines()} - {"SELECT", "EXPLAIN"}
-    return sorted({*named, *fields, *functions, *_KEYWORDS, *commands, r"\history", r"\q"})
+    return sorted({*named, *fields, *functions, *_KEYWORDS, *commands, r"\history", r"\q"} - {""})
 
 
 def completions(known: Iterable[str], start: str) -> list[str]:
@@ -221,5 +245,15 @@ def history_file() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "sfumato" / "history"
 
 
-def _rows(rows: int | None) -> str:
-    return "the person; 1 row each" if rows == 1 else f"the person; at most {rows} rows each"
+def coloured_input(console: Console) -> Read:
+    """Return what reads a line at a terminal, and shows it again in colours once it is complete."""
+
+    def read(prompt: str) -> str:
+        line = input(prompt)
+        rows = -(-cell_len(f"{prompt}{line}") // max(console.width, 1)) or 1
+        if console.is_terminal and console.color_system is not None and line.strip() and line.isprintable():
+            console.control(Control((ControlType.CURSOR_UP, rows), ControlType.CARRIAGE_RETURN))
+            console.print(Text(prompt) + coloured(line), soft_wrap=True)
+        return line
+
+    return read

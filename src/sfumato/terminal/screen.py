@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from textwrap import wrap
+from threading import Timer
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -22,7 +22,13 @@ _PHASES = {
     "bound": "choosing each person's rows in {}",
     "sort": "writing the bounded copy of {}",
     "copy": "copying {}",
+    "plan": "reading the question",
+    "charge": "charging it to the ledger",
+    "run": "reading the bounded copy",
+    "noise": "adding noise",
 }
+PATIENCE = 0.3
+"""So many seconds of an answer pass before anybody is told what takes them."""
 
 
 def screen(*, stderr: bool = False) -> Console:
@@ -57,23 +63,31 @@ def show(console: Console, table: Table, indent: int = 0) -> None:
 
 
 @contextmanager
-def phases(console: Console) -> Iterator[Progress]:
-    """Show in which phase the bounded copy is, where somebody watches; never how many rows there are."""
-    status: list[Status] = []
+def phases(console: Console, patience: float = 0) -> Iterator[Progress]:
+    """Show in which phase long work is, where somebody watches; never how many rows there are.
+
+    What is done within `patience` seconds is not shown: a line that comes and goes only disturbs.
+    """
+    if not console.is_terminal:
+        yield _silent
+        return
+    status = console.status("")
+    waiting = Timer(patience, status.start)
+    begun: list[str] = []
 
     def tell(phase: str, table: str) -> None:
-        words = Text(_PHASES.get(phase, f"{phase} {{}}").format(visible(table)) + " …")
-        if status:
-            status[0].update(words)
-        else:
-            status.append(console.status(words))
-            status[0].start()
+        status.update(Text(_PHASES.get(phase, f"{phase} {{}}").format(visible(table)).strip() + " …"))
+        if not begun:
+            begun.append(phase)
+            (waiting if patience else status).start()
 
     try:
-        yield tell if console.is_terminal else _silent
+        yield tell
     finally:
-        for shown in status:
-            shown.stop()
+        waiting.cancel()
+        if begun and patience:
+            waiting.join()
+        status.stop()
 
 
 def _silent(_phase: str, _table: str) -> None:

@@ -2,60 +2,112 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.verbs.opening import opened
-from sfumato.verbs.options import as_analyst, policy_file, report_format
+from sfumato.errors import BadParameter
+from sfumato.verbs.options import as_analyst, every_account, policy_file, report_format
+
+if TYPE_CHECKING:
+    from sfumato.policy.policy import Policy
 
 
 @click.command()
 @policy_file
 @as_analyst
+@every_account
 @report_format
-def budget(policy: Path, analyst: str | None, form: str) -> None:
-    """Show what may be spent, what was, and what is left."""
+def budget(policy: Path, analyst: str | None, every: bool, form: str) -> None:
+    """Show what may be spent, what was, and what is left.
+
+    The data may be away: this reads the ledger alone.
+    """
+    from sfumato.database import accounts
+    from sfumato.policy.reading import read_policy
     from sfumato.release.documents import budget_document
     from sfumato.release.harmless import to_json
-    from sfumato.release.reports import CHANGED, budget_text
+    from sfumato.release.reports import WAITING, budget_text, budgets_text
 
-    with opened(policy, analyst) as database:
-        found = database.budget()
-        changed = database.source_changed() if analyst is None else None
-        click.echo(to_json(budget_document(found, changed)) if form == "json" else budget_text(found))
-        if changed and form == "table":
-            click.echo(CHANGED)
-        if form == "table" and sys.stdout.isatty():
-            from sfumato.terminal.answers import draw_gauge
-            from sfumato.terminal.screen import screen
+    read = read_policy(policy)
+    account = _account(read, analyst, every)
+    changed = _source_changed(read) if analyst is None else None
+    with accounts(policy) as opened:
+        if every:
+            found = opened.budgets()
+            documents = [{"account": name, **budget_document(one)} for name, one in found.items()]
+            click.echo(to_json(documents) if form == "json" else budgets_text(found))
+        else:
+            one = opened.budget(account)
+            document = budget_document(one, None if changed is None else bool(changed))
+            click.echo(to_json(document) if form == "json" else budget_text(one))
+            if form == "table" and sys.stdout.isatty():
+                from sfumato.terminal.answers import draw_gauge
+                from sfumato.terminal.screen import screen
 
-            draw_gauge(screen(), found)
+                draw_gauge(screen(), one)
+        if form == "table":
+            for note in (changed, WAITING if opened.waiting is not None and analyst is None else None):
+                if note:
+                    click.echo(note)
+
+
+def _account(policy: "Policy", analyst: str | None, every: bool) -> str:
+    from sfumato.policy.accounts import account_of
+
+    if every and analyst is not None:
+        raise BadParameter(
+            "--all and --analyst exclude each other.", "One shows every account, the other one.", "Leave one out."
+        )
+    return "" if analyst is None else account_of(policy, analyst)
+
+
+def _source_changed(policy: "Policy") -> str:
+    """Return what the owner is told about the source; nothing where it is as it was."""
+    from sfumato.engines.opening import has_changed
+    from sfumato.release.reports import AWAY, CHANGED
+
+    if policy.sealed is not None or policy.source.path is None:
+        return ""
+    if not policy.source.path.exists():
+        return AWAY
+    return CHANGED if has_changed(policy) else ""
 
 
 @click.command()
 @policy_file
 @as_analyst
+@every_account
 @report_format
-def history(policy: Path, analyst: str | None, form: str) -> None:
-    """List what was asked and charged, oldest first."""
+def history(policy: Path, analyst: str | None, every: bool, form: str) -> None:
+    """List what was asked and charged, oldest first.
+
+    The data may be away: this reads the ledger alone.
+    """
+    from sfumato.database import accounts
+    from sfumato.policy.reading import read_policy
     from sfumato.release.documents import entry_document
     from sfumato.release.harmless import to_json
     from sfumato.release.reports import history_text
 
-    with opened(policy, analyst) as database:
-        entries = database.history()
-        click.echo(to_json([entry_document(entry) for entry in entries]) if form == "json" else history_text(entries))
+    account = _account(read_policy(policy), analyst, every)
+    with accounts(policy) as opened:
+        entries = opened.history(None if every else account)
+        listed = [entry_document(entry) for entry in entries]
+        click.echo(to_json(listed) if form == "json" else history_text(entries, whose=every))
 
 
 @click.command()
 @policy_file
 @report_format
 @click.option("--accept-clock", is_flag=True, help="Go on although the clock is behind the last entry: on record.")
-def verify(policy: Path, form: str, accept_clock: bool) -> None:
+@click.option("--receipt", multiple=True, metavar="SEQUENCE:HEAD", help="A receipt that the ledger must hold.")
+def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]) -> None:
     """Check the ledger with a second reader.
 
-    Every hash and every sum is computed again.
+    Every hash and every sum is computed again. The data may be away.
     """
+    from sfumato.database import accounts
     from sfumato.release.documents import verified_document
     from sfumato.release.harmless import to_json
     from sfumato.release.reports import verified_text
@@ -67,6 +119,10 @@ def verify(policy: Path, form: str, accept_clock: bool) -> None:
         behind = opening.accept_clock(read_policy(policy))
         said = f"It is on record that the clock is right, {behind} behind the last entry." if behind else ""
         click.echo(said or "The clock is not behind the last entry: nothing was recorded.", err=True)
-    with opened(policy) as database:
-        verified = database.verify()
-        click.echo(to_json(verified_document(verified)) if form == "json" else verified_text(verified))
+    with accounts(policy) as opened:
+        opened.require(receipt)
+        verified = opened.verify()
+        if verified is None:
+            click.echo("null" if form == "json" else "There is no ledger yet: nothing was asked.")
+        else:
+            click.echo(to_json(verified_document(verified)) if form == "json" else verified_text(verified))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.errors import BadParameter, Refusal
+from sfumato.errors import BadParameter, Refusal, Speaker
 from sfumato.verbs.opening import opened
 from sfumato.verbs.options import FORMATS, File, as_analyst, policy_file, priced, report_format
 from sfumato.verbs.refusing import REFUSED, print_refusal
@@ -43,6 +43,7 @@ def ask(
     from sfumato.planning.within import read_margins
     from sfumato.release.encoding import encoded
     from sfumato.terminal import exports
+    from sfumato.terminal.screen import PATIENCE, phases, screen
 
     kind = exports.format_of(output, form)
     if output is not None:
@@ -55,7 +56,10 @@ def ask(
         for path in filter(None, (output, plot)):
             exports.check_apart(path, database.policy)
         before = database.budget()
-        release = database.ask(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
+        with phases(screen(stderr=True), PATIENCE) as progress:
+            release = database.ask(
+                _question(sql), epsilon=epsilon, within=read_margins(within), delta=delta, progress=progress
+            )
         try:
             if output is not None:
                 exports.write_file(encoded(release, kind), output)
@@ -125,21 +129,23 @@ def explain(
 def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
     r"""Ask at a prompt; the budget is in it.
 
-    Questions end with a semicolon; EXPLAIN SELECT … says a price; \? lists what else there is, \q leaves.
+    Questions end with a semicolon; EXPLAIN SELECT … says a price; help lists what else there is, exit leaves.
     """
-    from sfumato.terminal.prompt import Session, save_history, with_readline
+    from sfumato.terminal.prompt import Session, coloured_input, save_history, with_readline
     from sfumato.terminal.screen import screen
 
     with opened(policy, analyst) as database:
         asked: dict[str, object] = {} if epsilon is None else {"epsilon": epsilon}
-        session = Session(database, screen(), screen(stderr=True), print_refusal, asked)
+        session = Session(
+            database, screen(), screen(stderr=True), lambda refusal: print_refusal(refusal, Speaker.PROMPT), asked
+        )
         if not sys.stdin.isatty():
             session.run(_next_line)
             sys.exit(REFUSED if session.refused else 0)
-        click.echo(r"A question ends with ; \epsilon 0.1 says what it may cost, \? helps, \q leaves.")
+        click.echo(r"A question ends with ; \epsilon 0.1 says what it may cost, help lists the rest, exit leaves.")
         readline = with_readline(database)
         try:
-            session.run(input)
+            session.run(coloured_input(screen()))
         finally:
             save_history(readline)
 

@@ -10,12 +10,14 @@ from sfumato.verbs.options import File
 
 @click.command()
 @click.argument("data", type=File)
-@click.option("--unit", metavar="COLUMN", help='The column that names the person, or "rows".')
+@click.option("--unit", multiple=True, metavar="[TABLE.]COLUMN", help='Who is protected: a column, "rows", a path.')
 @click.option("--rows-per-unit", multiple=True, metavar="[TABLE=]N", help="How many rows of one person count.")
 @click.option("--bounds", multiple=True, metavar="COLUMN=LOW:HIGH", help="The range of values that count.")
 @click.option("--step", multiple=True, metavar="COLUMN=STEP", help="The precision of a decimal.")
 @click.option("--values", multiple=True, metavar="COLUMN=A,B,C", help="The public keys of a column.")
 @click.option("--type", "types", multiple=True, metavar="COLUMN=TYPE", help="The type of a column (CSV has none).")
+@click.option("--csv", "form", multiple=True, metavar="KEY=VALUE", help="How CSV is written: delimiter=; null=NA …")
+@click.option("--unique", multiple=True, metavar="COLUMN", help="A key: of a person's rows with one value one counts.")
 @click.option("--public", multiple=True, metavar="TABLE", help="A table that is about nobody.")
 @click.option("--epsilon", help="What all answers together may cost.")
 @click.option("--delta", help="The delta of the budget, far below one in the number of people.")
@@ -24,12 +26,14 @@ from sfumato.verbs.options import File
 @click.option("--output", "-o", type=File, help="The policy file; by default the data's name, ending in .toml.")
 def init(
     data: Path,
-    unit: str | None,
+    unit: tuple[str, ...],
     rows_per_unit: tuple[str, ...],
     bounds: tuple[str, ...],
     step: tuple[str, ...],
     values: tuple[str, ...],
     types: tuple[str, ...],
+    form: tuple[str, ...],
+    unique: tuple[str, ...],
     public: tuple[str, ...],
     epsilon: str | None,
     delta: str | None,
@@ -41,46 +45,40 @@ def init(
 
     DATA is a Parquet, CSV or DuckDB file, or a folder of files.
 
-    A column is named COLUMN or TABLE.COLUMN; options may be repeated. At a terminal, what is missing is asked for;
-    elsewhere it is left in the file, commented out, to be filled in.
+    A column is named COLUMN or TABLE.COLUMN; options may be repeated: --unit patients.id --unit visits.patient_id.
+    Where another table names the person: --unit "lineitem=orders.o_custkey via l_orderkey = o_orderkey". Keys can be
+    those of a public table: --values carrier=airlines.carrier.
+
+    At a terminal, what is missing is asked for; elsewhere it is left in the file, commented out, to be filled in.
     """
     from dataclasses import replace
 
-    from sfumato.drafting import file, options
-    from sfumato.drafting.draft import make_draft
-    from sfumato.drafting.interview import interview
-    from sfumato.drafting.schema import see
-    from sfumato.drafting.writing import purchase_words
+    from sfumato.drafting import options
+    from sfumato.drafting.command import Stopped, Terminal, draft_policy
 
-    place = output or file.default_output(data)
-    wishes = replace(
+    said = replace(
         options.column_wishes(types, bounds, step, values),
-        unit=unit,
+        units=unit,
         rows_per_unit=options.rows_per_unit(rows_per_unit),
+        unique=unique,
+        csv=options.csv_wishes(form),
         public=public,
         epsilon=epsilon,
         delta=delta,
     )
-    if smartnoise is not None:
-        from sfumato.drafting.smartnoise import read_smartnoise
 
-        wishes = options.together(wishes, read_smartnoise(smartnoise))
-    seen = see(data)
-    file.check_output(data, place)
-    draft = make_draft(seen, wishes)
-    if look:
-        from sfumato.drafting import looking
+    def ask(question: str) -> str:
+        try:
+            return str(click.prompt(question, "", show_default=False)).strip()
+        except click.Abort:
+            click.echo()
+            raise Stopped from None
 
-        click.echo(f"{click.style('--look:', fg='yellow', bold=True)} {looking.WARNING}", err=True)
-        draft = looking.look(draft, data)
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        draft = interview(
-            draft, lambda question: str(click.prompt(question, "", show_default=False)).strip(), click.echo
-        )
-    file.write_policy(draft, data, place)
-    click.echo(f"Wrote {place}.")
-    if bought := purchase_words(draft):
-        click.echo(bought)
-    if missing := draft.unknown():
-        click.echo(f"Still to fill in: {', '.join(missing)}.")
-    click.echo(f"Next: read it, then run: sfumato check {place}")
+    def warn(words: str) -> None:
+        click.echo(f"{click.style('--look:', fg='yellow', bold=True)} {words}", err=True)
+
+    watched = sys.stdin.isatty() and sys.stdout.isatty()
+    try:
+        draft_policy(data, said, smartnoise, look, output, Terminal(ask if watched else None, click.echo, warn))
+    except Stopped:
+        raise click.Abort from None

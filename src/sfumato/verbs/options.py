@@ -30,8 +30,30 @@ def priced(verb: Verb) -> Verb:
 
 
 def as_analyst(verb: Verb) -> Verb:
-    """Take the name of an analyst."""
-    return click.option("--analyst", metavar="NAME", help="Ask as this analyst of the policy.")(verb)
+    """Take the name of an analyst; a shell completes those of the policy."""
+    return click.option(
+        "--analyst", metavar="NAME", help="Ask as this analyst of the policy.", shell_complete=_analysts
+    )(verb)
+
+
+def _analysts(ctx: click.Context, _: click.Parameter, start: str) -> list[str]:
+    """Return the analysts of the policy that was typed before; none where it cannot be read."""
+    from sfumato.errors import Refusal
+    from sfumato.policy.reading import read_policy
+
+    typed = ctx.params.get("policy") or next(iter(ctx.args), None)  # click leaves words unread while an option is open
+    if typed is None:
+        return []
+    try:
+        policy = read_policy(Path(typed))
+    except Refusal:
+        return []
+    return [analyst.name for analyst in policy.analysts if analyst.name.startswith(start)]
+
+
+def every_account(verb: Verb) -> Verb:
+    """Take the owner's wish to see every account."""
+    return click.option("--all", "every", is_flag=True, help="Every account: the dataset's and each analyst's.")(verb)
 
 
 def report_format(verb: Verb) -> Verb:

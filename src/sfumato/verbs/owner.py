@@ -15,13 +15,19 @@ from sfumato.verbs.options import policy_file, report_format
 def check(policy: Path, form: str, confirm: str | None) -> None:
     """Check a policy; say what it lets analysts learn.
 
-    The data of POLICY is registered, which takes a while the first time; nobody is charged.
+    The data of POLICY is registered, which takes a while the first time; nobody is charged. What is said of the data
+    itself is exact, and for its owner alone.
     """
     with opened(policy, confirm=confirm) as database:
         from sfumato.terminal import checks
 
         checked = checks.check(database)
-        click.echo(checks.checked_json(checked) if form == "json" else checks.checked_text(checked))
+        if form == "json":
+            click.echo(checks.checked_json(checked))
+            return
+        click.echo(checks.checked_text(checked))
+        if for_the_owner := checks.owners_text(database):
+            click.echo(f"\n{for_the_owner}")
 
 
 @click.command()

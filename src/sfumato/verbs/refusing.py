@@ -2,7 +2,7 @@
 
 import click
 
-from sfumato.errors import Refusal
+from sfumato.errors import Refusal, Speaker
 
 REFUSED = 2
 """The exit status of a refusal, and of a command line that cannot be read."""
@@ -24,10 +24,10 @@ class Refusing(click.Group):
         return list(self.commands)
 
 
-def print_refusal(refusal: Refusal) -> None:
+def print_refusal(refusal: Refusal, speaker: Speaker = Speaker.COMMAND) -> None:
     """Print what, why and what next to stderr, a line each; what it quotes may hold anything."""
     from sfumato.release.harmless import visible
 
     click.echo(f"{click.style(f'Refused ({refusal.code}):', fg='red', bold=True)} {visible(refusal.what)}", err=True)
     click.echo(f"  why:  {visible(refusal.why)}", err=True)
-    click.echo(f"  next: {visible(refusal.remedy)}", err=True)
+    click.echo(f"  next: {visible(refusal.advice(speaker))}", err=True)

@@ -7,13 +7,19 @@ from pathlib import Path
 import click
 
 from sfumato.errors import UnknownName, shown, suggestion
-from sfumato.verbs.options import File, policy_file
+from sfumato.verbs.opening import opened
+from sfumato.verbs.options import File, as_analyst, policy_file
 
 LAB, LOCAL, STREAMS = "sfumato.lab.commands", "sfumato.local.commands", "sfumato.streams.commands"
+SYNTHESIS = "sfumato.synthesis.commands"
+
+
+def _attacks(_ctx: click.Context, _parameter: click.Parameter, start: str) -> list[str]:
+    return [name for name in import_module(LAB).ATTACKS if name.startswith(start)]
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_attacks)
 @click.option("--seed", type=int, default=1, show_default=True, help="Which made-up data.")
 @click.option("--plot", type=File, metavar="FILE", help="Draw what was found into this file.")
 def attack(name: str | None, seed: int, plot: Path | None) -> None:
@@ -74,3 +80,36 @@ def survey(people: int, epsilon: str, plot: Path | None) -> None:
     """
     run: Callable[[int, str, Path | None], str] = import_module(LOCAL).survey
     click.echo(run(people, epsilon, plot))
+
+
+@click.command()
+@policy_file
+@click.argument("table")
+@click.option("--columns", help="Which, separated by commas; by default all that have declared values or bounds.")
+@click.option("--epsilon", required=True, help="What the whole table may cost, once.")
+@click.option("--delta", help="The delta of its Gaussian noise; the policy has one.")
+@click.option("--rows", type=int, help="How many rows; by default as many as the noisy count says.")
+@click.option("--bins", type=int, default=16, show_default=True, help="Into how many cells a range is cut.")
+@click.option("--output", "-o", type=File, required=True, help="The file of rows: .parquet, .csv or .arrow.")
+@click.option("--report", type=File, metavar="FILE", help="The page about it; by default beside the rows, .html.")
+@as_analyst
+def synthesize(
+    policy: Path,
+    table: str,
+    columns: str | None,
+    epsilon: str,
+    delta: str | None,
+    rows: int | None,
+    bins: int,
+    output: Path,
+    report: Path | None,
+    analyst: str | None,
+) -> None:
+    """Write synthetic rows and how far off they are.
+
+    TABLE is measured once, as counts with noise. The same again is free, and what is made of it costs nothing more.
+    """
+    write: Callable[..., str] = import_module(SYNTHESIS).WRITE
+    names = [name.strip() for name in columns.split(",")] if columns else []
+    with opened(policy, analyst) as database:
+        click.echo(write(database, table, names, epsilon, delta, rows, bins, output, report))

@@ -11,7 +11,7 @@ from sfumato.engines.duckdb.connection import COPY, STAGE, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.engine import Progress
-from sfumato.engines.sql.column import Kind, Part, Reading, Stored
+from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
@@ -29,7 +29,7 @@ class Build:
     read: Mapping[str, int]
     """How many rows each table of the source has, by those who count them without reading them: see `loading`."""
     dialect: Dialect = DUCKDB
-    reading: Reading = READING
+    reading: ValueForms = READING
     salt_sql: str = "$salt"
     """A parameter: nothing that is logged or fails here holds its value."""
 

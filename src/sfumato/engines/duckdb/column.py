@@ -7,8 +7,10 @@ the declared type cannot hold is absent, as NULL is: NaN, infinities, CSV text t
 import re
 from datetime import date
 
-from sfumato.engines.sql.column import Kind, Reading, Stored, range_of
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.sql.column import Kind, Stored, ValueForms, range_of
 from sfumato.engines.sql.grid import NotExact, Range, floating, whole
+from sfumato.engines.sql.names import literal
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, ColumnType, position
 
@@ -50,6 +52,27 @@ def _kind(type: str) -> Kind:
     if type in _CLOCKS:
         return Kind.CLOCK
     return Kind.TEXT if type in ("VARCHAR", "UUID") or type.startswith("ENUM(") else Kind.OTHER
+
+
+def written_as(table: str, column: Column, stored: Stored, comma: bool) -> Stored:
+    """Return a value as ISO 8601 and SQL would write it, where the policy says that it is written in another way.
+
+    Each is read by itself; what is not written so is NULL.
+    """
+    if column.format is not None:
+        if stored.kind not in (Kind.RAW, Kind.TEXT, Kind.NOTHING):
+            raise BadSource(
+                f"tables.{table}.columns.{column.name}.format is written, and the source stores {stored.kind} there.",
+                "A format says how text is to be read.",
+                "Remove format.",
+            )
+        read = f"try_strptime({_text(stored)}, {literal(column.format)})"
+        kind = "DATE" if column.type is ColumnType.DATE else "TIMESTAMP"
+        return Stored(f"CAST(CAST({read} AS {kind}) AS VARCHAR)", "VARCHAR", Kind.RAW)
+    if comma and stored.kind is Kind.RAW and column.type in (ColumnType.INTEGER, ColumnType.DECIMAL):
+        value = f"CASE WHEN NOT contains({stored.sql}, '.') THEN replace({stored.sql}, ',', '.') END"
+        return Stored(value, "VARCHAR", Kind.RAW)
+    return stored
 
 
 def check_range(table: str, column: Column, stored: Stored) -> None:
@@ -99,15 +122,15 @@ def _text(stored: Stored) -> str:
 
 def _number(stored: Stored, target: Range) -> str:
     if stored.kind is Kind.FLOATING:
-        return floating(f"({stored.sql})::DOUBLE", target)
+        return floating(f"({stored.sql})::DOUBLE", target, DUCKDB)
     if stored.kind is Kind.RAW:
         kind = f"DECIMAL(38,{_TEXT_PLACES})"
         return _number(Stored(f"TRY_CAST({stored.sql} AS {kind})", kind, Kind.DECIMAL), target)
     match = _DECIMAL.fullmatch(stored.type)
     if match is None:
-        return whole(_huge(stored), 0, _INTEGERS[stored.type], target)
+        return whole(_huge(stored), 0, _INTEGERS[stored.type], target, DUCKDB)
     width, scale = int(match[1]), int(match[2])
-    return whole(_digits(stored.sql, width, scale), scale, 10**width, target)
+    return whole(_digits(stored.sql, width, scale), scale, 10**width, target, DUCKDB)
 
 
 def _huge(stored: Stored) -> str:
@@ -151,10 +174,10 @@ def _clipped_days(column: Column, stored: Stored) -> str:
 
 def _microseconds(stored: Stored, target: Range) -> str:
     if stored.type == "TIMESTAMP_NS":
-        clock = whole(f"epoch_ns({stored.sql})::HUGEINT", 3, 2**63, target)
+        clock = whole(f"epoch_ns({stored.sql})::HUGEINT", 3, 2**63, target, DUCKDB)
     else:
         instant = stored.sql if stored.type.endswith("ZONE") else f"TRY_CAST({stored.sql} AS TIMESTAMP)"
-        clock = whole(f"epoch_us({instant})::HUGEINT", 0, 2**63, target)
+        clock = whole(f"epoch_us({instant})::HUGEINT", 0, 2**63, target, DUCKDB)
         stored = Stored(instant, "TIMESTAMP", Kind.CLOCK)
     if not target.clipped:
         clock = f"CASE WHEN {clock} BETWEEN {target.least} AND {target.greatest} THEN {clock} END"
@@ -222,4 +245,4 @@ def _is_of_microseconds(stored: Stored) -> str | None:
     return None
 
 
-READING = Reading(storage, column_sql, unit_sql)
+READING = ValueForms(storage, column_sql, unit_sql)

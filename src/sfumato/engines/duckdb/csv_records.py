@@ -1,5 +1,8 @@
 """CSV as RFC 4180 has it: every record by itself, any content within quotation marks; what is malformed is refused.
 
+What stands between fields, how letters are stored and what means NULL is said by the policy: `CsvForm`. In every
+encoding that it can name, a byte below 128 means the same wherever it stands, so no record changes how another is read.
+
 The structure of a file is checked here, byte by byte, before anything parses it: quotation marks, the ends of records
 and the number of fields. Only whole records that have passed go on to Arrow's parser, which is fast and, in files that
 are not well-formed, kind. Every value stays text; nothing is guessed, and no value decides how another one is read.
@@ -8,10 +11,11 @@ Proof: proofs/bounded_copy.md §0.
 
 import csv
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +25,29 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
+from sfumato.policy.policy import PLAIN, CsvForm
+
+_CODECS = {"latin-1": "latin-1", "windows-1252": "cp1252"}
 _CHUNK = 1 << 24
 _LONGEST_RECORD = 1 << 28
 _LONGEST_HEADER = 1 << 20
 _LONGEST_SCALAR = 1000
 """The most bytes of a number, a date or a truth value; longer ones are absent."""
-_QUOTE, _COMMA, _LF, _CR = b'",\n\r'
+_QUOTE, _LF, _CR = b'"\n\r'
 _MARK = b"\xef\xbb\xbf"
-_UNREADABLE = (OSError, EOFError, zlib.error)
+_UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException)
+_SEPARATOR = re.compile(rb"sep=(.)\r?\n")
+"""The line that Excel understands before the names."""
+_OTHERS = {
+    b"\xff\xfe": 'it is UTF-16; save it as "CSV UTF-8"',
+    b"\xfe\xff": 'it is UTF-16; save it as "CSV UTF-8"',
+    b"PK\x03\x04": 'it is an Excel workbook or another archive; open it and save it as "CSV UTF-8"',
+    b"\xd0\xcf\x11\xe0": 'it is an Excel workbook; open it and save it as "CSV UTF-8"',
+    b"PAR1": "it is a Parquet file; let its name end in .parquet",
+    b"\x1f\x8b": "it is compressed by gzip; let its name end in .gz",
+    b"\x28\xb5\x2f\xfd": "it is compressed by zstd; let its name end in .zst",
+}
+"""How files begin that are something else."""
 
 
 class Malformed(Exception):  # noqa: N818
@@ -51,27 +70,37 @@ class _Records:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What the first record says about all others: the names of the fields, and the byte that ends a record."""
+    """What holds for all records: the names of the fields, and the bytes between them and at their end."""
 
     names: tuple[str, ...]
     end: int
+    between: int
+    null: tuple[str, ...]
 
 
-def header(path: Path) -> tuple[str, ...]:
+def header(path: Path, written: CsvForm = PLAIN) -> tuple[str, ...]:
     """Return the names in the first record."""
-    with _opened(path) as stream:
-        return _header(_first(stream))[0].names
+    with _opened(path, written) as stream:
+        return _header(_first(stream), written)[0].names
 
 
-def record_batches(path: Path, wanted: dict[str, int | None]) -> Iterator[tuple[pa.RecordBatch, int]]:
+def beginning(path: Path) -> bytes:
+    """Return the first bytes of a file as they are, for whoever drafts a policy and must say how files are written."""
+    with _opened(path, PLAIN) as stream:
+        return _read(stream, _LONGEST_HEADER)
+
+
+def record_batches(
+    path: Path, wanted: dict[str, int | None], written: CsvForm = PLAIN
+) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield the wanted columns as text, a part of the file at a time, and how many records each part has.
 
     A column has the most characters that its values keep, or None where they stay whole; `0` marks values that are no
     text: those of more than a thousand bytes are absent. Unquoted and empty is NULL, and so is what is not UTF-8.
     """
-    with _opened(path) as stream:
+    with _opened(path, written) as stream:
         buffer = _first(stream)
-        form, start, line = _header(buffer)
+        form, start, line = _header(buffer, written)
         buffer, final = buffer[start:], False
         while not final:
             more = _read(stream, max(_CHUNK - len(buffer), len(buffer), 1))
@@ -85,34 +114,68 @@ def record_batches(path: Path, wanted: dict[str, int | None]) -> Iterator[tuple[
                 raise Malformed(f"a record has more than {_LONGEST_RECORD:,} bytes", line)
 
 
-def _opened(path: Path) -> BufferedReader:
+class _Transcoded:
+    """A stream of a one-byte encoding as UTF-8; a byte without a letter stays as it is, so that it is none in UTF-8."""
+
+    def __init__(self, stream: Any, encoding: str) -> None:
+        self._stream, self._encoding = stream, encoding
+
+    def read(self, size: int) -> bytes:
+        part: bytes = self._stream.read(size)
+        return part.decode(self._encoding, "surrogateescape").encode("utf-8", "surrogateescape")
+
+
+def _decompressed(path: Path, name: str) -> Any:
+    if name.endswith(".zst"):
+        return pa.input_stream(str(path), compression="zstd")
+    return gzip.open(path, "rb") if name.endswith(".gz") else path.open("rb")
+
+
+@contextmanager
+def _opened(path: Path, written: CsvForm) -> Iterator[Any]:
+    """Open a file as bytes of UTF-8, whatever compresses or encodes it."""
+    name = path.name.lower()
     try:
-        if path.name.lower().endswith(".gz"):
-            return gzip.open(path, "rb")  # type: ignore[return-value]
-        return path.open("rb")
-    except OSError:
+        opened = _decompressed(path, name)
+    except _UNREADABLE:
         raise Malformed("it cannot be opened") from None
+    with opened:
+        yield opened if written.encoding == "utf-8" else _Transcoded(opened, _CODECS[written.encoding])
 
 
-def _read(stream: BufferedReader, size: int) -> bytes:
+def _read(stream: Any, size: int) -> bytes:
     """Read so many bytes, fewer at the end only."""
     parts, missing = [], size
     try:
-        while missing and (part := stream.read(missing)):
+        while missing > 0 and (part := stream.read(missing)):
             parts.append(part)
             missing -= len(part)
     except _UNREADABLE:
-        raise Malformed("it cannot be read to its end") from None
+        raise Malformed("it is damaged: it cannot be read to its end") from None
     return b"".join(parts)
 
 
-def _first(stream: BufferedReader) -> bytes:
+def _first(stream: Any) -> bytes:
     """Read enough for the first record, without the mark of UTF-8 that some programs put before it."""
-    return _read(stream, _LONGEST_HEADER + len(_MARK)).removeprefix(_MARK)
+    buffer = _read(stream, _LONGEST_HEADER + len(_MARK))
+    if not buffer.strip():
+        raise Malformed("it is empty")
+    for beginning, what in _OTHERS.items():
+        if buffer.startswith((beginning, beginning.decode("latin-1").encode())):
+            raise Malformed(what)
+    if buffer.startswith(_MARK.decode("latin-1").encode()):
+        raise Malformed('it begins with the mark of UTF-8; write encoding = "utf-8" in [csv], or leave it out')
+    return buffer.removeprefix(_MARK)
 
 
-def _header(buffer: bytes) -> tuple[_Form, int, int]:
+def _header(buffer: bytes, written: CsvForm) -> tuple[_Form, int, int]:
     """Read the first record: what it says, where the next one begins, and in which line."""
+    separator = _SEPARATOR.match(buffer)
+    if separator is not None:
+        if separator[1] != written.delimiter.encode():
+            raise Malformed("its first line says another delimiter than [csv] does", 1)
+        form, start, line = _header(buffer[separator.end() :], written)
+        return form, start + separator.end(), line + 1
     quoted = False
     place = 0
     for place, byte in enumerate(buffer):  # noqa: B007
@@ -128,18 +191,19 @@ def _header(buffer: bytes) -> tuple[_Form, int, int]:
     after = place + (2 if buffer[place : place + 2] == b"\r\n" else 1)
     first = buffer[:place]
     try:
-        names = tuple(next(csv.reader([first.decode()], strict=True), ()))
+        names = tuple(next(csv.reader([first.decode()], strict=True, delimiter=written.delimiter), ()))
     except UnicodeDecodeError:
-        raise Malformed("its first record is not UTF-8", 1) from None
+        raise Malformed(f"its first record is not {written.encoding.upper()}", 1) from None
     except csv.Error:
         raise Malformed("its first record is not a list of names", 1) from None
-    return _Form(names, end), after, 1 + buffer[:after].count(b"\r" if end == _CR else b"\n")
+    form = _Form(names, end, ord(written.delimiter), written.null)
+    return form, after, 1 + buffer[:after].count(b"\r" if end == _CR else b"\n")
 
 
 def _checked(buffer: bytes, form: _Form, line: int, final: bool) -> _Records:
     """Return how far the buffer holds whole records, all well-formed, or refuse by line."""
     data = np.frombuffer(buffer, np.uint8)
-    found = (data == _COMMA) | (data == _LF)
+    found = (data == form.between) | (data == _LF)
     for byte in (_QUOTE, _CR):
         if bytes([byte]) in buffer:
             found |= data == byte
@@ -158,7 +222,7 @@ def _checked(buffer: bytes, form: _Form, line: int, final: bool) -> _Records:
         size = len(buffer)  # the last record may end without a line end
     _check_quotes(buffer, data[:size], marks[: np.searchsorted(marks, size)], form, line)
     _check_line_ends(buffer, places[: np.searchsorted(places, size)], form, line)
-    kept = (codes == form.end) | (codes == _COMMA)
+    kept = (codes == form.end) | (codes == form.between)
     places, codes = places[kept], codes[kept]
     if size and (not ending.size or ending[-1] + 1 < size):
         places, codes = np.append(places, size), np.append(codes, np.uint8(form.end))
@@ -172,10 +236,10 @@ def _check_quotes(buffer: bytes, data: NDArray[np.uint8], marks: NDArray[np.intp
         return
     opening, closing = marks[0::2], marks[1::2]
     before = data[np.maximum(opening - 1, 0)]
-    wrong = opening[~((opening == 0) | (before == _COMMA) | (before == form.end) | (before == _QUOTE))]
+    wrong = opening[~((opening == 0) | (before == form.between) | (before == form.end) | (before == _QUOTE))]
     last = data.size - 1
     after = data[np.minimum(closing + 1, last)]
-    ended = (after == _COMMA) | (after == _LF) | (after == _CR) | (after == _QUOTE)
+    ended = (after == form.between) | (after == _LF) | (after == _CR) | (after == _QUOTE)
     wrong = np.append(wrong, closing[~((closing == last) | ended)])
     if wrong.size:
         raise Malformed(
@@ -242,15 +306,20 @@ def _table(whole: memoryview, records: _Records, form: _Form, wanted: list[str],
     return arrow_csv.read_csv(
         pa.BufferReader(pa.py_buffer(whole)),
         arrow_csv.ReadOptions(column_names=list(form.names), block_size=records.size + 1),
-        arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(form.names) > 1),
+        _parsing(form),
         arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(form.names, kind),
             include_columns=wanted,
-            null_values=[""],
+            null_values=["", *form.null],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),
     )
+
+
+def _parsing(form: _Form) -> arrow_csv.ParseOptions:
+    lone = len(form.names) == 1  # then an empty line is a record
+    return arrow_csv.ParseOptions(delimiter=chr(form.between), newlines_in_values=True, ignore_empty_lines=not lone)
 
 
 def _text(column: pa.ChunkedArray, most: int | None) -> Any:

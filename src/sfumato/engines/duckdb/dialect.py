@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.duckdb import logic, numbers, texts, times
-from sfumato.engines.duckdb.numbers import WIDE, double_sql, integer_sql, integer_type
+from sfumato.engines.duckdb.numbers import NARROW, WIDE, double_sql, integer_sql, integer_type
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.query.functions import Aggregation
@@ -66,7 +66,9 @@ DUCKDB = Dialect(
     wide=WIDE,
     quotient=lambda a, b: f"({a} // {b})",
     remainder=lambda a, b: f"({a} % {b})",
-    finite=lambda name: f"isfinite({name})",
+    whole_double=lambda double: f"CAST({double} AS {WIDE})",
+    narrowed=lambda wide: f"TRY_CAST({wide} AS {NARROW})",
+    finite=lambda double: f"isfinite({double})",
     sortable=lambda sql, kind: sql,
     aggregate=_aggregate,
     row_number=_row_number,

@@ -14,7 +14,7 @@ from sfumato.engines.duckdb.csv_records import Malformed, record_batches
 from sfumato.engines.duckdb.source import Files, SourceTable, not_csv
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed
-from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, fold
+from sfumato.policy.policy import Column, ColumnType, CsvForm, Policy, Reference, Table, fold
 
 _RECORDS = "records"
 
@@ -30,9 +30,9 @@ def _loaded(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table,
     if source.files is None:
         ((found,),) = execute(connection, f"SELECT count(*) FROM {source.relation}")  # noqa: S608
         return int(found)
-    if policy.source.scheme == "csv":
+    if source.files.csv:
         wanted = _wanted(policy, table, source)
-        return load_csv(connection, source.relation, Loading(table.name, source.files, wanted))
+        return load_csv(connection, source.relation, Loading(table.name, source.files, wanted, policy.csv))
     paths = ", ".join(literal(starless(path)) for path in source.files.paths)
     ((found,),) = execute(connection, f"SELECT sum(num_rows) FROM parquet_file_metadata([{paths}])")  # noqa: S608
     return int(found)
@@ -41,8 +41,8 @@ def _loaded(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table,
 class Loading:
     """The records of one table on their way: how many there were, and why they ended early if they did."""
 
-    def __init__(self, table: str, files: Files, wanted: dict[str, int | None]) -> None:
-        self._table, self._files, self.wanted = table, files, wanted
+    def __init__(self, table: str, files: Files, wanted: dict[str, int | None], written: CsvForm) -> None:
+        self._table, self._files, self.wanted, self._written = table, files, wanted, written
         self.count = 0
         self.refusal: BadSource | None = None
 
@@ -57,7 +57,7 @@ class Loading:
     def _file(self, path: Path) -> Iterator[pa.RecordBatch]:
         folders = {fold(key): value for key, value in self._files.partition(path).items()}
         inside = {name: most for name, most in self.wanted.items() if fold(name) not in folders}
-        for batch, count in record_batches(path, inside):
+        for batch, count in record_batches(path, inside, self._written):
             self.count += count
             columns = [
                 pa.array([folders[fold(name)]] * count, pa.string()) if fold(name) in folders else batch.column(name)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.inspecting import inspect
 from sfumato.engines.duckdb.registration import Snapshot, has_changed, snapshot, was_paid_for
 from sfumato.engines.engine import Backend, Limits, Progress
 from sfumato.policy.policy import Policy
@@ -32,4 +33,4 @@ def _take(
         yield _Taken(policy, taken, limits)
 
 
-BACKEND = Backend(_take, has_changed, was_paid_for)
+BACKEND = Backend(_take, has_changed, was_paid_for, inspect)

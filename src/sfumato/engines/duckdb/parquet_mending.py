@@ -22,7 +22,11 @@ _LAST = 2**63 // 1000 - 1000
 
 def mended(policy: Policy, folder: Path) -> dict[str, Files]:
     """Write every Parquet file of a source anew below the folder, each value as it is or NULL."""
-    return {table.name: _table(policy, table, folder / str(at)) for at, table in enumerate(policy.tables)}
+    found = {}
+    for at, table in enumerate(policy.tables):
+        if not files_of(policy.source, table).csv:
+            found[table.name] = _table(policy, table, folder / str(at))
+    return found
 
 
 def _table(policy: Policy, table: Table, folder: Path) -> Files:

@@ -320,7 +320,7 @@ def _build(policy: Policy, folder: Path, salt: bytes, progress: Progress, limits
         try:
             return _built(policy, folder, salt, progress, limits, {})
         except EngineFailed:
-            if policy.source.scheme != "parquet":
+            if policy.source.scheme not in ("parquet", "files"):
                 raise
         for name in (COPY, STAGE):
             (folder / name).unlink(missing_ok=True)

@@ -7,17 +7,20 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from sfumato.engines.duckdb.column import check_range
+from sfumato.engines.duckdb.column import check_range, written_as
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import STAGE, execute, starless
 from sfumato.engines.duckdb.csv_records import Malformed, header
 from sfumato.engines.sql.column import Part, Stored, check_type
 from sfumato.engines.sql.names import literal, quoted
-from sfumato.errors import BadSource, shown
+from sfumato.errors import BadSource, EngineFailed, shown
 from sfumato.policy.policy import Column, Location, Policy, Table, fold
 
-ENDINGS = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz")}
+_CSV = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
+ENDINGS = {"parquet": (".parquet",), "csv": _CSV, "files": (".parquet", *_CSV)}
 SOURCE = "source"
 """The name under which a DuckDB source is attached."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -46,6 +49,11 @@ class Files:
 
     root: Path
     paths: tuple[Path, ...]
+
+    @property
+    def csv(self) -> bool:
+        """Whether the files are CSV; a table is of one kind."""
+        return not self.paths[0].name.lower().endswith(ENDINGS["parquet"])
 
     def name(self, path: Path) -> str:
         """Return what the owner calls a file: its path below the table's folder."""
@@ -87,7 +95,16 @@ def source_files(location: Location) -> list[Path]:
 def attach_source(connection: duckdb.DuckDBPyConnection, location: Location) -> None:
     """Attach a DuckDB source for reading; the others are read file by file."""
     if location.scheme == "duckdb":
-        execute(connection, f"ATTACH {literal(str(_place(location)))} AS {SOURCE} (READ_ONLY)")
+        try:
+            execute(connection, f"ATTACH {literal(str(_place(location)))} AS {SOURCE} (READ_ONLY)")
+            return
+        except EngineFailed:
+            pass
+        raise BadSource(
+            "The source is not a DuckDB database, or another program is writing to it.",
+            "It is empty, damaged, of another format, or of a newer version of DuckDB than the one installed here.",
+            "Check that DuckDB opens the file, and that nobody else has it open for writing.",
+        )
 
 
 def read_schema(
@@ -104,6 +121,7 @@ def read_schema(
         else:
             files = (instead or {}).get(table.name) or files_of(policy.source, table)
             source = _filed(connection, policy, table, files)
+        source = _as_written(policy, table, source)
         for column in table.columns:
             _check(table, column, source)
         for key in _foreign_keys(policy, table):
@@ -111,6 +129,20 @@ def read_schema(
                 raise _no_column(table, key)
         found[table.name] = source
     return found
+
+
+def _as_written(policy: Policy, table: Table, source: SourceTable) -> SourceTable:
+    """Return the table with its texts read as the policy says that they are written: dates, and decimal commas."""
+
+    def changed(columns: tuple[tuple[str, Stored], ...]) -> tuple[tuple[str, Stored], ...]:
+        return tuple(
+            (name, stored if (column := table.column(name)) is None else written_as(table.name, column, stored, comma))
+            for name, stored in columns
+        )
+
+    comma = policy.csv.decimal == ","
+    parts = tuple(replace(part, columns=changed(part.columns)) for part in source.parts)
+    return replace(source, columns=changed(source.columns), parts=parts)
 
 
 def _foreign_keys(policy: Policy, table: Table) -> list[str]:
@@ -144,7 +176,7 @@ def _place(location: Location) -> Path:
         raise BadSource(
             f"source starts with {location.scheme}:.",
             "This engine reads files.",
-            "Write parquet:, csv: or duckdb: with a path.",
+            "Write parquet:, csv:, files: or duckdb: with a path.",
         )
     if not location.path.exists() or (location.scheme == "duckdb" and not location.path.is_file()):
         raise BadSource("The source path does not exist.", "There is no data to protect.", "Check the path in source.")
@@ -175,14 +207,43 @@ def _filed(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, 
             "Move the files that differ.",
         )
     keys = next(iter(partitions))
-    if policy.source.scheme == "csv":
+    if any(replace(files, paths=(path,)).csv != files.csv for path in files.paths):
+        raise BadSource(
+            f"tables.{table.name} has Parquet and CSV files.",
+            "A table is of one kind: in which type a value is stored would otherwise depend on its file.",
+            "Move one kind into a folder of its own.",
+        )
+    if files.csv:
         return _csv(policy, table, files, keys)
-    everything = _parquet(connection, files, keys)
+    everything = _checked_parquet(connection, table, files, keys)
     alike = _stored_alike(connection, files)
     parts = tuple(_parquet(connection, group, keys) for group in alike) if len(alike) > 1 else (everything,)
     # where files disagree, the column is what the first of them that knows says
     columns = {fold(name): (name, stored) for part in reversed(parts) for name, stored in part.columns}
     return SourceTable(everything.relation, tuple(columns.values()), parts, files)
+
+
+def _checked_parquet(connection: duckdb.DuckDBPyConnection, table: Table, files: Files, keys: tuple[str, ...]) -> Part:
+    try:
+        return _parquet(connection, files, keys)
+    except EngineFailed as failure:
+        refusal = next((found for path in files.paths if (found := _not_parquet(table, files, path))), failure)
+    raise refusal
+
+
+def _not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
+    """Return the refusal of a file whose footer is none; what is wrong further inside is found when rows are read."""
+    try:
+        empty = path.stat().st_size == 0
+        pq.read_metadata(path)
+        return None
+    except (pa.ArrowException, OSError, ValueError):
+        pass
+    return BadSource(
+        f"tables.{table.name}: the file {files.name(path)} is {'empty' if empty else 'not a Parquet file'}.",
+        "It was not written to its end, is damaged, or is of another format under this name.",
+        "Write the file again, or remove it.",
+    )
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, files: Files, keys: tuple[str, ...]) -> Part:
@@ -210,14 +271,14 @@ def _stored_alike(connection: duckdb.DuckDBPyConnection, files: Files) -> list[F
 
 def files_of(location: Location, table: Table) -> Files:
     """Find the files of one table, or refuse."""
-    path, endings = _place(location), ENDINGS[location.scheme]
+    path, endings, name = _place(location), ENDINGS[location.scheme], fold(table.stored or table.name)
     if path.is_file():
-        found = [Files(path.parent, (path,))] if _stem(path, endings) == fold(table.name) else []
+        found = [Files(path.parent, (path,))] if _stem(path, endings) == name else []
     else:
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")))
-        found = [Files(path, (entry,)) for entry in entries if _is_table(entry, table, endings)]
-        folders = [entry for entry in entries if entry.is_dir() and fold(entry.name) == fold(table.name)]
-        if not found and not folders and fold(path.name) == fold(table.name):
+        found = [Files(path, (entry,)) for entry in entries if _is_table(entry, name, endings)]
+        folders = [entry for entry in entries if entry.is_dir() and fold(entry.name) == name]
+        if not found and not folders and fold(path.name) == name:
             folders = [path]
         found += [Files(folder, tuple(sorted(_data_files(folder, endings)))) for folder in folders]
     found = [files for files in found if files.paths]
@@ -236,8 +297,8 @@ def files_of(location: Location, table: Table) -> Files:
     )
 
 
-def _is_table(entry: Path, table: Table, endings: tuple[str, ...]) -> bool:
-    return entry.is_file() and entry.name.lower().endswith(endings) and _stem(entry, endings) == fold(table.name)
+def _is_table(entry: Path, name: str, endings: tuple[str, ...]) -> bool:
+    return entry.is_file() and entry.name.lower().endswith(endings) and _stem(entry, endings) == name
 
 
 def _stem(path: Path, endings: tuple[str, ...]) -> str:
@@ -251,7 +312,7 @@ def _listed(files: Files) -> str:
 
 def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...]) -> SourceTable:
     """Name the table that the files will be loaded into: as text, in one dialect. A guess would depend on people."""
-    headers = {_header(table, files, path) for path in files.paths}
+    headers = {_header(policy, table, files, path) for path in files.paths}
     if len(headers) > 1:
         raise BadSource(
             f"tables.{table.name} has files with different headers.",
@@ -270,9 +331,9 @@ def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...]) -> S
     return SourceTable(relation, columns, (Part(relation, columns),), files)
 
 
-def _header(table: Table, files: Files, path: Path) -> tuple[str, ...]:
+def _header(policy: Policy, table: Table, files: Files, path: Path) -> tuple[str, ...]:
     try:
-        return header(path)
+        return header(path, policy.csv)
     except Malformed as malformed:
         refusal = not_csv(table.name, files, path, malformed)
     raise refusal
@@ -283,28 +344,49 @@ def not_csv(table: str, files: Files, path: Path, malformed: Malformed) -> BadSo
     where = "" if malformed.line is None else f" in line {malformed.line}"
     return BadSource(
         f"tables.{table}: the file {files.name(path)} cannot be read as CSV{where}: {malformed.why}.",
-        "A CSV file is UTF-8 text with commas, the names of the columns in its first line, and quotation marks around "
-        "fields that hold commas, line ends or quotation marks. One wrong record would change how others are read.",
-        "Correct that line, or write the file again with a program that quotes such fields.",
+        "A CSV file is text, UTF-8 with commas unless [csv] in the policy says otherwise; its first line names the "
+        "columns, and a field that holds a delimiter, a line end or a quotation mark is quoted. One wrong record would "
+        "change how others are read.",
+        "Correct the file, write it again with a program that quotes such fields, or say in [csv] how it is written.",
     )
+
+
+def database_tables(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
+    """Return schema and name of every table and view of an attached database."""
+    rows = execute(
+        connection,
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $1 ORDER BY ALL",
+        [SOURCE],
+    )
+    return [(schema, name) for schema, name in rows]
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:
-    names = execute(
-        connection,
-        "SELECT table_name FROM information_schema.tables WHERE table_catalog = $1 AND table_schema = 'main'",
-        [SOURCE],
-    )
-    found = [name for (name,) in names if fold(name) == fold(table.name)]
-    if not found:
-        raise BadSource(
-            f"tables.{table.name} is not in the source.",
-            "A table of a DuckDB file is one of its schema main.",
-            "Correct the name, or remove the table from the policy.",
-        )
-    relation = f"{SOURCE}.main.{quoted(found[0])}"
+    schema, name = _found(table, database_tables(connection))
+    relation = f"{SOURCE}.{quoted(schema)}.{quoted(name)}"
     columns = _described(connection, relation, set())
     return SourceTable(relation, columns, (Part(relation, columns),))
+
+
+def _found(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return the table that a policy means: SCHEMA.TABLE, or the one of that name in main, or in any schema."""
+    wanted = fold(table.stored or table.name)
+    found = [one for one in tables if fold(".".join(one)) == wanted]
+    found = found or [one for one in tables if one[0] == "main" and fold(one[1]) == wanted]
+    found = found or [one for one in tables if fold(one[1]) == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise BadSource(
+            f"tables.{table.name} is in the source more than once, in different schemas.",
+            "A table is one table of the source; names match whatever their case.",
+            f'Write from = "SCHEMA.TABLE" in [tables.{table.name}].',
+        )
+    raise BadSource(
+        f"tables.{table.name} is not in the source.",
+        "A table of a DuckDB file is looked for in its schema main, and then in the others.",
+        'Correct the name, write from = "SCHEMA.TABLE", or remove the table from the policy.',
+    )
 
 
 def _described(connection: duckdb.DuckDBPyConnection, relation: str, raw: set[str]) -> tuple[tuple[str, Stored], ...]:

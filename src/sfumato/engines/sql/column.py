@@ -78,7 +78,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ValueForms:
     """How an engine reads values of its source: SQL that looks at one value and never raises."""
 
     storage: Callable[[Column], str]

@@ -14,7 +14,7 @@ from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.facts import Kind
 from sfumato.engines.catalog_of import facts_of, most_removed, most_rows
 from sfumato.engines.engine import Progress
-from sfumato.engines.sql.column import Part, Reading, check_type, keyed
+from sfumato.engines.sql.column import Part, ValueForms, check_type, keyed
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, once_name
 from sfumato.errors import BadSource
@@ -51,7 +51,7 @@ class Building(Protocol):
         """The engine's SQL."""
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> ValueForms:
         """How the engine reads the values of its source."""
 
     @property

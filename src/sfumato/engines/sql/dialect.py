@@ -39,8 +39,12 @@ class Dialect:
     """Of two wide integers, towards zero; NULL is NULL, and the divisor is never zero."""
     remainder: Callable[[str, str], str]
     """What `quotient` leaves, with the sign of the dividend."""
+    whole_double: Callable[[str], str]
+    """A double that is a whole number, as a wide integer, exactly."""
+    narrowed: Callable[[str], str]
+    """A wide integer as a BIGINT; NULL beyond 64 bits."""
     finite: Callable[[str], str]
-    """Whether a named double is neither infinite nor no number."""
+    """Whether a double is neither infinite nor no number."""
 
     # ── rows ──
     sortable: Callable[[str, Kind], str]

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
+from sfumato.engines.sql.dialect import Dialect
+
 _INT64 = 2**63
 _HUGE = 2**127
-"""Everything that is computed in HUGEINT stays below this."""
+"""Everything that is computed in wide integers stays below this."""
 _DOUBLES = 2**53
 _QUICK = 2**49
 """Below this the floating-point quotient errs by less than a quarter."""
@@ -35,8 +37,8 @@ def unbounded(step: Fraction) -> Range:
     return Range(step, -_INT64, _INT64 - 1, clipped=False)
 
 
-def whole(expression: str, scale: int, widest: int, target: Range) -> str:
-    """Return SQL for the grid integer of `expression` / 10^scale; it is a HUGEINT of magnitude at most `widest`."""
+def whole(expression: str, scale: int, widest: int, target: Range, dialect: Dialect) -> str:
+    """Return SQL for the grid integer of `expression` / 10^scale, a wide integer of magnitude at most `widest`."""
     ratio = 1 / (target.step * 10**scale)
     times, over = ratio.numerator, ratio.denominator
     slack = 0 if target.clipped else 1  # one grid integer more, so that what is beyond is seen to be beyond
@@ -47,76 +49,101 @@ def whole(expression: str, scale: int, widest: int, target: Range) -> str:
     if max(abs(low), abs(high), 1) * times >= _HUGE or over >= _HUGE:
         raise NotExact
     # Rounding is monotone: clipping roughly before it and finely after it is clipping exactly.
-    near = f"least(greatest({expression}, {_huge(low)}), {_huge(high)})"
+    near = f"least(greatest({expression}, {_wide(low, dialect)}), {_wide(high, dialect)})"
+    rounded = _finish(_nearest(near, times, over, dialect), target, dialect)
     # least and greatest pass over NULL, which is absent and no bound
-    return f"CASE WHEN {expression} IS NOT NULL THEN {_finish(_nearest(near, times, over), target)} END"
+    return f"CASE WHEN {expression} IS NOT NULL THEN {rounded} END"
 
 
-def floating(expression: str, target: Range) -> str:
-    """Return SQL for the grid integer of a DOUBLE; NaN and infinities become NULL."""
+def floating(expression: str, target: Range, dialect: Dialect) -> str:
+    """Return SQL for the grid integer of a double; NaN and infinities become NULL."""
     times, over = target.step.denominator, target.step.numerator
     if times > _DOUBLES or over > _DOUBLES:
         raise NotExact
+
+    def double(number: float) -> str:
+        return _double(number, dialect)
+
+    def wide(number: int) -> str:
+        return _wide(number, dialect)
+
     slack = 0 if target.clipped else 1
-    low = _outside((target.least - slack) * target.step, -1)
-    high = _outside((target.greatest + slack) * target.step, 1)
+    low = double(_outside((target.least - slack) * target.step, -1))
+    high = double(_outside((target.greatest + slack) * target.step, 1))
     value = f"least(greatest({expression}, {low}), {high})"
-    quotient = f"({value} * {float(times)!r}::DOUBLE / {float(over)!r}::DOUBLE)"
+    quotient = f"({value} * {double(float(times))} / {double(float(over))})"
     rest = f"abs({quotient} - trunc({quotient}))"
-    error = f"abs({quotient}) * {2.0**-50!r}::DOUBLE + 1e-300::DOUBLE"
-    clear = f"abs({quotient}) < {_QUICK} AND abs({rest} - 0.5::DOUBLE) > {error}"
-    up = f"CASE WHEN {rest} > 0.5::DOUBLE THEN sign({quotient})::HUGEINT ELSE 0::HUGEINT END"
-    quick = f"(trunc({quotient})::HUGEINT + {up})"
-    slow = f"(CASE WHEN {value} < 0 THEN -1::HUGEINT ELSE 1::HUGEINT END * {_nearest_double(value, times, over)})"
+    error = f"abs({quotient}) * {double(2.0**-50)} + {double(1e-300)}"
+    clear = f"abs({quotient}) < {_QUICK} AND abs({rest} - {double(0.5)}) > {error}"
+    away = f"CASE WHEN {quotient} < 0 THEN {wide(-1)} ELSE {wide(1)} END"
+    up = f"CASE WHEN {rest} > {double(0.5)} THEN {away} ELSE {wide(0)} END"
+    quick = f"({dialect.whole_double(f'trunc({quotient})')} + {up})"
+    sign = f"CASE WHEN {value} < 0 THEN {wide(-1)} ELSE {wide(1)} END"
+    slow = f"({sign} * {_nearest_double(value, times, over, dialect)})"
     rounded = f"CASE WHEN {clear} THEN {quick} ELSE {slow} END"
-    return f"CASE WHEN isfinite({expression}) THEN {_finish(rounded, target)} END"
+    return f"CASE WHEN {dialect.finite(expression)} THEN {_finish(rounded, target, dialect)} END"
 
 
-def _nearest(expression: str, times: int, over: int) -> str:
-    """Round expression · times / over half to even; `//` and `%` truncate, so that the sign is put aside."""
-    product = expression if times == 1 else f"({expression} * {_huge(times)})"
+def _nearest(expression: str, times: int, over: int, dialect: Dialect) -> str:
+    """Round expression · times / over half to even; division truncates, so that the sign is put aside."""
+
+    def wide(number: int) -> str:
+        return _wide(number, dialect)
+
+    product = expression if times == 1 else f"({expression} * {wide(times)})"
     if over == 1:
         return product
     size = f"abs({product})"
-    quotient, rest = f"({size} // {_huge(over)})", f"({size} % {_huge(over)})"
+    quotient, rest = dialect.quotient(size, wide(over)), dialect.remainder(size, wide(over))
+    odd = f"{dialect.remainder(quotient, wide(2))} = 1"
     return (
-        f"(CASE WHEN {expression} < 0 THEN -1::HUGEINT ELSE 1::HUGEINT END * ({quotient} + CASE WHEN "
-        f"{rest} > {_huge(over)} - {rest} OR ({rest} = {_huge(over)} - {rest} AND {quotient} % 2 = 1) "
-        "THEN 1::HUGEINT ELSE 0::HUGEINT END))"
+        f"(CASE WHEN {expression} < 0 THEN {wide(-1)} ELSE {wide(1)} END * ({quotient} + CASE WHEN "
+        f"{rest} > {wide(over)} - {rest} OR ({rest} = {wide(over)} - {rest} AND {odd}) "
+        f"THEN {wide(1)} ELSE {wide(0)} END))"
     )
 
 
-def _nearest_double(value: str, times: int, over: int) -> str:
+def _nearest_double(value: str, times: int, over: int, dialect: Dialect) -> str:
     """Round |value| · times / over half to even by integers: |value| = I + (G + H) / 2^53 with 0 ≤ H < 1."""
+
+    def wide(number: int) -> str:
+        return _wide(number, dialect)
+
+    integer_part = dialect.whole_double
     size = f"abs({value})"
-    scaled = f"(({size} - trunc({size})) * {2.0**53!r}::DOUBLE)"  # a power of two: exact
-    integer, upper = f"(trunc({size})::HUGEINT * {_huge(times)})", f"trunc({scaled})::HUGEINT"
-    lower = f"trunc(({scaled} - trunc({scaled})) * {2.0**55!r}::DOUBLE)::HUGEINT"
-    whole_over = _huge(over * 2**53)
-    carried = f"(({integer} % {_huge(over)}) * {_huge(2**53)} + {upper} * {_huge(times)})"
-    quotient = f"({integer} // {_huge(over)} + {carried} // {whole_over})"
-    missing = f"({whole_over} - 2 * ({carried} % {whole_over}))"  # how far below the tie, in halves of 2^-53
-    excess = f"(2 * {_huge(times)} * {lower})"
+    scaled = f"(({size} - trunc({size})) * {_double(2.0**53, dialect)})"  # a power of two: exact
+    integer, upper = f"({integer_part(f'trunc({size})')} * {wide(times)})", integer_part(f"trunc({scaled})")
+    lower = integer_part(f"trunc(({scaled} - trunc({scaled})) * {_double(2.0**55, dialect)})")
+    whole_over = wide(over * 2**53)
+    carried = f"({dialect.remainder(integer, wide(over))} * {wide(2**53)} + {upper} * {wide(times)})"
+    quotient = f"({dialect.quotient(integer, wide(over))} + {dialect.quotient(carried, whole_over)})"
+    missing = f"({whole_over} - 2 * {dialect.remainder(carried, whole_over)})"  # below the tie, in halves of 2^-53
+    excess = f"(2 * {wide(times)} * {lower})"
     return (
-        f"({quotient} + CASE WHEN {missing} >= {_huge(2 * times)} THEN 0::HUGEINT WHEN {missing} < 0 THEN 1::HUGEINT "
-        f"WHEN {excess} > {missing} * {_huge(2**55)} THEN 1::HUGEINT "
-        f"WHEN {excess} = {missing} * {_huge(2**55)} THEN {quotient} % 2 ELSE 0::HUGEINT END)"
+        f"({quotient} + CASE WHEN {missing} >= {wide(2 * times)} THEN {wide(0)} WHEN {missing} < 0 THEN {wide(1)} "
+        f"WHEN {excess} > {missing} * {wide(2**55)} THEN {wide(1)} "
+        f"WHEN {excess} = {missing} * {wide(2**55)} THEN {dialect.remainder(quotient, wide(2))} ELSE {wide(0)} END)"
     )
 
 
-def _finish(rounded: str, target: Range) -> str:
+def _finish(rounded: str, target: Range, dialect: Dialect) -> str:
     if target.clipped:
-        return f"least(greatest({rounded}, {_huge(target.least)}), {_huge(target.greatest)})::BIGINT"
-    return f"TRY_CAST({rounded} AS BIGINT)"
+        least, greatest = _wide(target.least, dialect), _wide(target.greatest, dialect)
+        return f"CAST(least(greatest({rounded}, {least}), {greatest}) AS BIGINT)"
+    return dialect.narrowed(rounded)
 
 
-def _huge(number: int) -> str:
-    return f"({number})::HUGEINT"
+def _wide(number: int, dialect: Dialect) -> str:
+    return dialect.integer(number, dialect.wide)
 
 
-def _outside(bound: Fraction, direction: int) -> str:
+def _double(number: float, dialect: Dialect) -> str:
+    return f"CAST({number!r} AS {dialect.double})"
+
+
+def _outside(bound: Fraction, direction: int) -> float:
     """Return a double at or beyond the bound: clipping here only keeps the integers small."""
     nearest = float(bound)
     if (Fraction(nearest) - bound) * direction < 0:
         nearest *= 1 + 2.0**-52 if (nearest > 0) == (direction > 0) else 1 - 2.0**-52
-    return f"({nearest!r})::DOUBLE"
+    return nearest

@@ -1,0 +1,36 @@
+"""Which columns of an answer are dates, though SQL computes them as timestamps: DATE_TRUNC of a date."""
+
+from collections.abc import Iterator, Mapping
+
+from sfumato.query.expression import Call, Column, Expression
+from sfumato.query.functions import Function
+from sfumato.query.relation import Aggregate, Project, Relation, inputs
+from sfumato.query.types import Type
+
+_Known = Mapping[tuple[str, str], Expression]
+
+
+def whole_days(answer: Project) -> frozenset[int]:
+    """Return the places of the columns that begin a month, a week or another span of whole days."""
+    known = {(label, name): expression for label, name, expression in _computed(answer.source)}
+    return frozenset(place for place, item in enumerate(answer.items) if _is_day(item.expression, known))
+
+
+def _is_day(expression: Expression, known: _Known) -> bool:
+    while isinstance(expression, Column) and (expression.of, expression.name) in known:
+        expression = known[expression.of, expression.name]
+    return (
+        isinstance(expression, Call)
+        and expression.function is Function.DATE_TRUNC
+        and expression.arguments[1].type is Type.DATE
+    )
+
+
+def _computed(relation: Relation) -> Iterator[tuple[str, str, Expression]]:
+    """Give the keys and columns that relations compute, by label and name."""
+    if isinstance(relation, Aggregate):
+        yield from ((relation.label, key.name, key.expression) for key in relation.keys)
+    elif isinstance(relation, Project):
+        yield from ((relation.label, item.name, item.expression) for item in relation.items)
+    for below in inputs(relation):
+        yield from _computed(below)

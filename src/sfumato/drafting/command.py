@@ -1,0 +1,91 @@
+"""What `sfumato init` does: reads names and types, asks what is missing, writes the policy, says what it assumed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfumato.drafting import file, looking
+from sfumato.drafting.draft import Draft, Wishes, make_draft
+from sfumato.drafting.effects import check_effects, no_look
+from sfumato.drafting.interview import interview
+from sfumato.drafting.options import together
+from sfumato.drafting.schema import Seen, see
+from sfumato.drafting.smartnoise import read_smartnoise
+from sfumato.drafting.writing import notices, purchase_words
+
+
+class Stopped(Exception):  # noqa: N818  (nothing went wrong: whoever answers had enough)
+    """Whoever is asked answers no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """How the owner is spoken to; `ask` is None where nobody sits there, and raises `Stopped` when they leave."""
+
+    ask: Callable[[str], str] | None
+    say: Callable[[str], None]
+    warn: Callable[[str], None]
+
+
+def draft_policy(
+    data: Path, said: Wishes, smartnoise: Path | None, look: bool, output: Path | None, terminal: Terminal
+) -> None:
+    """Draft a policy of the data and write it; everything that was proposed, left out or assumed is said."""
+    place = output or file.default_output(data)
+    wishes = said if smartnoise is None else together(said, read_smartnoise(smartnoise))
+    seen = see(data, said.csv)
+    file.check_output(data, place)
+    draft = make_draft(seen, wishes)
+    check_effects(draft, said)
+    if look:
+        terminal.warn(looking.WARNING)
+        before, draft = draft, looking.look(draft, data)
+        if draft == before and terminal.ask is None:
+            raise no_look()
+    draft = _asked(draft, seen, terminal)
+    draft = looking.with_public_types(draft, data)
+    file.write_policy(draft, data, place, keep=terminal.ask is not None)
+    terminal.say(f"Wrote {place}.")
+    for line in notices(draft):
+        terminal.say(f"  {line}")
+    if bought := purchase_words(draft):
+        terminal.say(bought)
+    if missing := draft.unknown():
+        terminal.say(f"Still to fill in: {', '.join(missing)}.")
+    terminal.say(f"Next: read it, then run: sfumato check {place}")
+
+
+def _asked(draft: Draft, seen: Seen, terminal: Terminal) -> Draft:
+    """Ask what is missing. Whoever leaves in the middle keeps what they answered: the rest stays open."""
+    if terminal.ask is None:
+        return draft
+    answers = _Answers(terminal.ask)
+    draft = interview(draft, seen, answers.ask, answers.quiet(terminal.say))
+    if answers.stopped and not answers.given:
+        raise Stopped
+    if answers.stopped:
+        terminal.say("Stopped. What was answered is kept; what was not is left open in the file.")
+    return draft
+
+
+class _Answers:
+    """What was typed so far; after the end every further question stays open, and is not even put."""
+
+    def __init__(self, ask: Callable[[str], str]) -> None:
+        self._ask = ask
+        self.stopped = False
+        self.given = 0
+
+    def ask(self, question: str) -> str:
+        if self.stopped:
+            return ""
+        try:
+            typed = self._ask(question)
+        except Stopped:
+            self.stopped = True
+            return ""
+        self.given += bool(typed)
+        return typed
+
+    def quiet(self, say: Callable[[str], None]) -> Callable[[str], None]:
+        return lambda line: None if self.stopped else say(line)

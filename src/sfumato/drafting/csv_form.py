@@ -1,0 +1,70 @@
+"""How CSV files are written, for a draft: their first line says the delimiter, their bytes the encoding.
+
+It is found once, written into the policy and said aloud. When rows are read nothing is guessed any more.
+"""
+
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from sfumato.engines.duckdb.csv_records import Malformed, beginning
+from sfumato.errors import BadSource, shown
+from sfumato.policy.entry import Entry
+from sfumato.policy.forms import DELIMITERS, read_csv_form
+from sfumato.policy.policy import CsvForm
+
+_MARK = b"\xef\xbb\xbf"
+
+
+def found_form(paths: Iterable[Path], said: Mapping[str, object]) -> CsvForm:
+    """Return how these files are written; what the owner said of it counts first."""
+    delimiters: dict[str, Path] = {}
+    encodings: dict[str, Path] = {}
+    for path in paths:
+        try:
+            start = beginning(path).removeprefix(_MARK)
+        except Malformed:
+            continue  # said better when its names are read
+        delimiters.setdefault(_delimiter(start), path)
+        if (encoding := _encoding(start)) is not None:
+            encodings.setdefault(encoding, path)
+    keys: dict[str, object] = {}
+    for key, found in (("delimiter", delimiters), ("encoding", encodings)):
+        if key in said:
+            continue
+        if len(found) > 1:
+            raise _differ(key, found)
+        keys |= dict.fromkeys([key] if found else [], next(iter(found), ""))
+    return read_csv_form(Entry({**keys, **said}, ("csv",)))
+
+
+def _delimiter(start: bytes) -> str:
+    """Return what stands most often in the first line, outside quotation marks."""
+    line = start.replace(b"\r", b"\n").split(b"\n", 1)[0]
+    if line.startswith(b"sep=") and line[4:5].decode("ascii", "replace") in DELIMITERS:
+        return line[4:5].decode()
+    outside = b"".join(line.split(b'"')[::2]).decode("latin-1")
+    counts = {delimiter: outside.count(delimiter) for delimiter in DELIMITERS if delimiter != ":"}
+    return max(counts, key=lambda one: counts[one]) if any(counts.values()) else ","
+
+
+def _encoding(start: bytes) -> str | None:
+    """Return the encoding of some text; None where it is plain ASCII, which is the same in all."""
+    if start.isascii():
+        return None
+    for encoding, codec in (("utf-8", "utf-8"), ("windows-1252", "cp1252")):
+        try:
+            getincrementaldecoder(codec)("strict").decode(start)  # the last letter may be cut
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "latin-1"
+
+
+def _differ(key: str, found: Mapping[str, Path]) -> BadSource:
+    (one, first), (other, second), *_ = found.items()
+    return BadSource(
+        f"{shown(first.name)} and {shown(second.name)} are written differently: {key} {one!r}, and {other!r}.",
+        "A policy says once how the CSV files of its source are written.",
+        f"Write them alike, or draft a policy for each; if both are meant to be read alike, say --csv {key}=….",
+    )

@@ -1,0 +1,89 @@
+"""An option without effect is refused: whoever wrote it believes that something is protected, and it is not."""
+
+from collections.abc import Callable
+
+from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, Wishes
+from sfumato.drafting.units import ROWS
+from sfumato.errors import BadParameter
+from sfumato.policy.policy import ColumnType, fold
+
+Effect = Callable[[DraftTable, DraftColumn], str | None]
+"""Says why an option has no effect on a column, or None where it has."""
+
+
+def check_effects(draft: Draft, said: Wishes) -> None:
+    """Refuse what was said on the command line and stands nowhere in the draft."""
+    for option, names, effect in (
+        ("--type", said.types, _any),
+        ("--bounds", said.bounds, _grid),
+        ("--step", said.steps, _step),
+        ("--values", said.values, _grid),
+        ("--unique", said.unique, _any),
+    ):
+        for name in names:
+            _check_column(draft, option, name, said, effect)
+    for name in said.rows_per_unit:
+        _check_rows(draft, name, said)
+
+
+def _check_column(draft: Draft, option: str, name: str, said: Wishes, effect: Effect) -> None:
+    reasons = [effect(table, column) for table, column in _meant(draft, name)]
+    if reasons and None not in reasons:
+        raise _without_effect(f"{option} {name}=…" if option != "--unique" else f"{option} {name}", reasons[0] or "")
+
+
+def _meant(draft: Draft, name: str) -> list[tuple[DraftTable, DraftColumn]]:
+    return [
+        (table, column)
+        for table in draft.tables
+        for column in table.columns
+        if fold(name) in (fold(column.name), fold(f"{table.name}.{column.name}"))
+    ]
+
+
+def _any(table: DraftTable, _column: DraftColumn) -> str | None:
+    if table.public:
+        return f"The table {table.name} is public: its answers are exact, and its columns are as they are."
+    return None
+
+
+def _grid(table: DraftTable, column: DraftColumn) -> str | None:
+    if not table.public and column.name == table.unit:
+        return f"The column {column.name} names the person: it is never shown, summed or grouped by."
+    return _any(table, column)
+
+
+def _step(table: DraftTable, column: DraftColumn) -> str | None:
+    if column.type is not ColumnType.DECIMAL:
+        return f"The column {column.name} is of type {column.type}, and only decimals have a step."
+    return _grid(table, column)
+
+
+def _check_rows(draft: Draft, name: str, said: Wishes) -> None:
+    meant = [table for table in draft.tables if not name or fold(table.name) == fold(name)]
+    own = set(map(fold, said.rows_per_unit)) if not name else set()
+    reasons = [_no_rows(table) for table in meant if fold(table.name) not in own]
+    if None not in reasons:
+        why = next(filter(None, reasons), "Every table has a number of its own.")
+        raise _without_effect(f"--rows-per-unit {f'{name}=' if name else ''}{said.rows_per_unit[name]}", why)
+
+
+def _no_rows(table: DraftTable) -> str | None:
+    if table.public:
+        return f"The table {table.name} is public, and protects nobody."
+    if table.unit == ROWS:
+        return f"In {table.name} each row is a person of its own."
+    if table.rows_per_unit is None:
+        return f"In {table.name} one row of each person counts, because the column that names them is a key."
+    return None
+
+
+def no_look() -> BadParameter:
+    """Return the refusal of --look where everything is known."""
+    return _without_effect(
+        "--look", "Everything that could be taken from the data was said, or there is nothing to take."
+    )
+
+
+def _without_effect(option: str, why: str) -> BadParameter:
+    return BadParameter(f"{option} has no effect.", why, "Remove the option, or correct the name in it.")

@@ -1,0 +1,113 @@
+"""What the names of tables and columns suggest: keys, links between tables, and what had better be left out.
+
+A name proves nothing. What is suggested here is written down as a proposal, said aloud, and checked by the owner.
+"""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sfumato.policy.policy import fold
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_KEY_WORDS = ("number", "code", "num", "key", "id", "no", "nr")
+_BARE_KEYS = frozenset({"id", "key", "nr", "no", "number", "code", "name", "pk", "uuid", "rowid"})
+"""Names that every table may have, each with a meaning of its own."""
+_PERSONAL = {
+    **dict.fromkeys(("name", "surname", "firstname", "lastname", "fullname", "forename", "nickname"), "a name"),
+    **dict.fromkeys(("username", "login", "maiden", "initials"), "a name"),
+    **dict.fromkeys(("address", "street", "addr", "postcode", "zip", "zipcode"), "an address"),
+    **dict.fromkeys(("email", "mail", "phone", "telephone", "mobile", "fax", "url", "ip"), "an address"),
+    **dict.fromkeys(("ssn", "passport", "iban"), "a number that names a person"),
+    **dict.fromkeys(("comment", "comments", "note", "notes", "remark", "remarks", "description", "text"), "free text"),
+    **dict.fromkeys(("message", "memo", "body", "review", "feedback", "diagnosistext", "freetext"), "free text"),
+}
+_SHORTEST_SUBJECT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a table and its columns are called, and which of them the source declares to be the primary key."""
+
+    table: str
+    columns: tuple[str, ...]
+    key: str | None = None
+
+
+def personal(name: str) -> str | None:
+    """Return what a column of text looks like that had better be left out, or None.
+
+    >>> personal("c_name"), personal("HomeAddress"), personal("o_comment"), personal("dept")
+    ('a name', 'an address', 'free text', None)
+    """
+    return next((_PERSONAL[word] for word in reversed(_words(name)) if word in _PERSONAL), None)
+
+
+def is_bare_key(name: str) -> bool:
+    """Tell whether a name says that it is a key and not of what: id, key, number."""
+    return fold(name) in _BARE_KEYS
+
+
+def own_key(table: Names) -> str | None:
+    """Return the column that looks like the key of the table's own rows, or None.
+
+    It is the primary key, if the source declares one column as such; otherwise a first column that is called `id`, or
+    after the table: `order_id` or `o_orderkey` in `orders`.
+    """
+    if table.key is not None:
+        return table.key
+    if not table.columns:
+        return None
+    first = table.columns[0]
+    return first if fold(first) in {"id", "key", "pk", "uuid"} or _owns(table, first) else None
+
+
+def links(here: Names, column: str, there: Names, key: str) -> bool:
+    """Tell whether a column of one table looks like it holds the key of another.
+
+    Both are called alike, without the short prefix that all columns of a table may share (`l_orderkey`, `o_orderkey`);
+    or the key is called `id`, and the column after the other table (`patient_id`, `patients.id`).
+    """
+    if is_bare_key(key):
+        subject, word = _subject(_stem(here, column))
+        return bool(subject) and word == fold(key) and _is_called(there, subject)
+    stem = _stem(here, column)
+    return stem == _stem(there, key) and not is_bare_key(stem)
+
+
+def _owns(table: Names, column: str) -> bool:
+    subject, word = _subject(_stem(table, column))
+    return bool(word) and len(subject) >= _SHORTEST_SUBJECT and fold(table.table).startswith(subject)
+
+
+def _is_called(table: Names, subject: str) -> bool:
+    name = fold(table.table).replace("_", "")
+    singular = {
+        name,
+        name.removesuffix("s"),
+        name.removesuffix("es"),
+        re.sub("ies$", "y", name),
+        re.sub("ren$", "", name),
+    }
+    return subject in singular or (name, subject) == ("people", "person")
+
+
+def _subject(stem: str) -> tuple[str, str]:
+    """Return what a key is of, and the word that says that it is a key: order and key of orderkey."""
+    word = next((word for word in _KEY_WORDS if stem.endswith(word) and stem != word), "")
+    return (stem.removesuffix(word), word) if word else ("", "")
+
+
+def _stem(table: Names, column: str) -> str:
+    """Return a column's name in lower case, without underscores and without the prefix that all of the table share."""
+    name = fold(column)
+    prefix = re.match(r"[a-z]{1,3}_", name)
+    if prefix and len(table.columns) > 1 and all(fold(one).startswith(prefix[0]) for one in table.columns):
+        name = name.removeprefix(prefix[0])
+    return name.replace("_", "")
+
+
+def _words(name: str) -> list[str]:
+    found = [word.lower() for word in _WORDS.findall(name)]
+    joined = ["".join(pair) for pair in pairwise(found)]
+    return [*found, *joined]

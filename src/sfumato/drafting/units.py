@@ -1,0 +1,174 @@
+"""Whom each table protects: as the owner says it, and as the names of columns propose it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sfumato.drafting.naming import is_bare_key, links, own_key
+from sfumato.drafting.schema import Seen, SeenTable
+from sfumato.errors import BadParameter, UnknownName, shown, suggestion
+from sfumato.policy.policy import fold
+
+ROWS = "rows"
+_FORMS = '--unit COLUMN, --unit TABLE.COLUMN, or --unit "TABLE=OTHER.COLUMN via HERE = THERE"'
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Whom a table protects, in the words of a policy: a column, "rows", or a path to another table's unit."""
+
+    words: str
+    proposed: bool = False
+    """Found by names; nobody said it."""
+
+    @property
+    def path(self) -> bool:
+        """Whether another table names the person."""
+        return _is_path(self.words)
+
+
+def said_units(seen: Seen, options: Iterable[str], public: Iterable[str]) -> dict[str, Unit]:
+    """Return the units that the owner wrote, by table: COLUMN, rows, TABLE.COLUMN, TABLE=COLUMN or TABLE=PATH."""
+    named: dict[str, Unit] = {}
+    everywhere: dict[str, Unit] = {}
+    hidden = set(map(fold, public))
+    for option in options:
+        table, words = _read(seen, option)
+        if table is None:
+            here = {name: unit for name, unit in _everywhere(seen, words).items() if fold(name) not in hidden}
+            if not here:
+                raise _without_effect(option, "Every table that has it is public.")
+            everywhere = {**here, **everywhere}
+        elif fold(table.name) in hidden:
+            raise _without_effect(option, f"The table {table.name} is also named by --public, and so protects nobody.")
+        elif table.name in named:
+            raise _without_effect(option, f"Whom {table.name} protects is said twice.")
+        else:
+            named[table.name] = Unit(words)
+    return {**everywhere, **named}
+
+
+def read_unit(table: SeenTable, typed: str) -> Unit:
+    """Read whom one table protects: a column of it, rows, or a path."""
+    words = typed.strip()
+    if fold(words) == ROWS or _is_path(words):
+        return Unit(ROWS if fold(words) == ROWS else words)
+    return Unit(_column(table, words))
+
+
+def with_proposals(seen: Seen, said: Mapping[str, Unit], public: Iterable[str]) -> dict[str, Unit]:
+    """Return the units together with those that follow from them by names: a person's rows in other tables."""
+    units, hidden = dict(said), set(map(fold, public))
+    while True:
+        open_tables = [one for one in seen.tables if one.name not in units and fold(one.name) not in hidden]
+        found = {table.name: choices[0] for table in open_tables if len(choices := proposals(seen, units, table)) == 1}
+        if not found:
+            return units
+        units |= {name: Unit(words, proposed=True) for name, words in found.items()}
+
+
+def proposals(seen: Seen, units: Mapping[str, Unit], table: SeenTable) -> list[str]:
+    """Return the units that names propose for a table: a column that names the same person, else a path to one."""
+    named = [(other, units[other.name].words) for other in seen.tables if _names_people(units.get(other.name))]
+    direct = [
+        column.name
+        for column in table.columns
+        if any(links(table.names, column.name, other.names, unit) for other, unit in named)
+    ]
+    if direct:
+        return direct
+    return [
+        f"{other.name}.{unit} via {column.name} = {key}"
+        for other, unit in named
+        for key in filter(None, [own_key(other.names)])
+        if key != unit
+        for column in table.columns
+        if links(table.names, column.name, other.names, key)
+    ]
+
+
+def _names_people(unit: Unit | None) -> bool:
+    return unit is not None and unit.words != ROWS and not unit.path
+
+
+def path_of(words: str) -> tuple[str, str, str]:
+    """Return the table that a path leads to, the column here and the column there.
+
+    >>> path_of("orders.o_custkey via l_orderkey = o_orderkey")
+    ('orders', 'l_orderkey', 'o_orderkey')
+    """
+    place = fold(words).find(" via ")
+    table, _, _ = words[:place].partition(".")
+    here, _, there = words[place + len(" via ") :].partition("=")
+    return table.strip(), here.strip(), there.strip()
+
+
+def _is_path(words: str) -> bool:
+    return " via " in fold(words)
+
+
+def _read(seen: Seen, option: str) -> tuple[SeenTable | None, str]:
+    """Return the table that an option is about, None for all that have the column, and the unit."""
+    words = option.strip()
+    before, equals, after = words.partition("=")
+    if equals and " via " not in fold(before):
+        table = _table(seen, before.strip(), option)
+        return table, read_unit(table, after).words
+    if _is_path(words):
+        raise BadParameter(
+            f"--unit {shown(option)} does not say whose unit it is.",
+            "A path leads from one table to the one that names the person.",
+            f'Write the table first: --unit "TABLE={words}".',
+        )
+    if fold(words) == ROWS or any(table.column(words) for table in seen.tables):
+        return None, words
+    name, dot, column = words.partition(".")
+    if dot and any(fold(table.name) == fold(name) for table in seen.tables):
+        table = _table(seen, name, option)
+        return table, _column(table, column)
+    raise _unknown(words, [column.name for table in seen.tables for column in table.columns])
+
+
+def _everywhere(seen: Seen, words: str) -> dict[str, Unit]:
+    if fold(words) == ROWS:
+        return {table.name: Unit(ROWS) for table in seen.tables}
+    having = [table for table in seen.tables if table.column(words)]
+    if len(having) > 1 and is_bare_key(words):
+        names = ", ".join(table.name for table in having)
+        raise BadParameter(
+            f"--unit {shown(words)} is a column of several tables: {names}.",
+            "A column of such a name numbers the rows of its own table, so it does not name the same person in each.",
+            f"Say in which table it names the person: --unit {having[0].name}.{words}. Say it of each table.",
+        )
+    return {table.name: Unit(_column(table, words)) for table in having}
+
+
+def _table(seen: Seen, name: str, option: str) -> SeenTable:
+    found = next((table for table in seen.tables if fold(table.name) == fold(name)), None)
+    if found is not None:
+        return found
+    known = [table.name for table in seen.tables]
+    raise UnknownName(
+        f"--unit {shown(option)}: there is no table {shown(name)} in the data.",
+        f"A unit is written {_FORMS}.",
+        f"{suggestion(name, known)}There are: {', '.join(known[:20])}.",
+    )
+
+
+def _column(table: SeenTable, name: str) -> str:
+    found = table.column(name.strip())
+    if found is not None:
+        return found.name
+    raise _unknown(name, [column.name for column in table.columns], f" in {table.name}")
+
+
+def _unknown(name: str, known: Iterable[str], where: str = "") -> UnknownName:
+    listed = list(dict.fromkeys(known))
+    return UnknownName(
+        f"There is no column {shown(name)} in the data{where}.",
+        "Only the names of the source can be declared.",
+        f"{suggestion(name, listed)}There are: {', '.join(listed[:20])}{', …' if len(listed) > 20 else ''}.",
+    )
+
+
+def _without_effect(option: str, why: str) -> BadParameter:
+    return BadParameter(f"--unit {shown(option)} would have no effect.", why, "Remove it, or what stands against it.")

@@ -1,0 +1,200 @@
+"""Counts what a source of files or DuckDB tables loses on its way into the copy. Nothing of it is written down."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+
+import duckdb
+
+from sfumato.engines.duckdb.column import column_sql, unit_sql
+from sfumato.engines.duckdb.connection import STAGE, closed_connection, execute
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.duckdb.loading import load_tables
+from sfumato.engines.duckdb.registration import places_of
+from sfumato.engines.duckdb.source import SourceTable, attach_source, read_schema
+from sfumato.engines.engine import Limits
+from sfumato.engines.inspection import Inspected, InspectedColumn, InspectedTable
+from sfumato.engines.sql.column import Kind, Part, keyed
+from sfumato.engines.sql.names import literal, quoted
+from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath, fold
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import system_source
+
+_DATES = (
+    *("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%Y%m%d", "%d/%m/%y", "%d.%m.%y", "%m/%d/%y"),
+    *("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y"),
+)
+_TIMES = tuple(f"{date} {time}" for date in _DATES for time in ("%H:%M:%S", "%H:%M", "%I:%M %p"))
+_NULLS = ("NA", "N/A", "NULL", "null", "None", "NaN", "nan", "-", "?", ".")
+_COMMA = "[+-]?[0-9]+,[0-9]+"
+_WHENS = {ColumnType.DATE: _DATES, ColumnType.TIMESTAMP: (*_TIMES, *_DATES)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    connection: duckdb.DuckDBPyConnection
+    policy: Policy
+    sources: dict[str, SourceTable]
+
+    def parts(self, table: str) -> tuple[Part, ...]:
+        return next(source.parts for name, source in self.sources.items() if fold(name) == fold(table))
+
+    def rows(self, table: str, columns: Callable[[Part], list[str]]) -> str:
+        """Return the query for columns of every row of a table."""
+        queries = [f"SELECT {', '.join(columns(part))} FROM {part.relation}" for part in self.parts(table)]  # noqa: S608
+        return " UNION ALL ".join(queries)
+
+    def counts(self, query: str) -> list[int]:
+        [row] = execute(self.connection, query)
+        return [int(count or 0) for count in row]
+
+
+def inspect(policy: Policy) -> Inspected:
+    """Read the whole source once, and count what the policy leaves of it."""
+    with _opened(policy) as source:
+        private = [table for table in policy.tables if not table.public]
+        tables = tuple(_table(source, table) for table in private)
+        columns = tuple(_column(source, table, column) for table in private for column in table.columns)
+    return Inspected(tables, columns)
+
+
+@contextmanager
+def _opened(policy: Policy) -> Iterator[_Source]:
+    """Open the source with a folder aside, which a dead process leaves for the next build to remove."""
+    folder = places_of(policy).beside(f"build-{fresh_id(system_source())}")
+    folder.mkdir(mode=0o700)
+    try:
+        sources = [policy.source.path] if policy.source.path is not None else []
+        with closing(closed_connection([folder, *sources], Limits(), folder / "spill")) as connection:
+            execute(connection, f"ATTACH {literal(str(folder / STAGE))} AS {STAGE}")
+            attach_source(connection, policy.source)
+            found = read_schema(connection, policy)
+            load_tables(connection, policy, found)
+            yield _Source(connection, policy, found)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _table(source: _Source, table: Table) -> InspectedTable:
+    [rows] = source.counts(f"SELECT count(*) FROM ({source.rows(table.name, lambda _: ['1'])})")  # noqa: S608
+    if isinstance(table.unit, EachRow):
+        return InspectedTable(table.name, rows, 0, rows, 0, 0, 0)
+    unique = [column for column in table.columns if column.unique and table.unit != UnitColumn(column.name)]
+    keys = [f"c{at}" for at in range(len(unique))]
+    named = _named(source, table, unique)
+    own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    most = 1 if own is not None and own.unique else table.rows_per_unit or 1
+    people, crowded, removed, owned = source.counts(
+        f"SELECT count(*), count_if(n > {most}), sum(greatest(n - {most}, 0)), sum(n) "  # noqa: S608
+        f"FROM (SELECT u, count(*) AS n FROM ({named}) GROUP BY u)"
+    )
+    repeated = 0
+    for key in keys:
+        groups = f"SELECT count(*) AS n FROM ({named}) WHERE {key} IS NOT NULL GROUP BY u, {key}"  # noqa: S608
+        repeated += source.counts(f"SELECT sum(n - 1) FROM ({groups})")[0]  # noqa: S608
+    return InspectedTable(table.name, rows, max(rows - owned, 0), people, crowded, removed, repeated)
+
+
+def _named(source: _Source, table: Table, unique: list[Column]) -> str:
+    """Return the query for the rows that have an owner, `u`, with their unique keys."""
+
+    def values(key: Column) -> Callable[[Part], list[str]]:
+        return lambda part: [
+            f"{unit_sql(key, part.column(key.name))} AS k",
+            *(f"{column_sql(column, part.column(column.name))} AS c{at}" for at, column in enumerate(unique)),
+        ]
+
+    match table.unit:
+        case UnitPath(target, name, here, there):
+            owner, other = _declared(source, target, name), _declared(source, target, there)
+            pairs = source.rows(
+                target,
+                lambda part: [
+                    f"{unit_sql(other, part.column(there))} AS k",
+                    f"{unit_sql(owner, part.column(name))} AS u",
+                ],
+            )
+            rows = source.rows(table.name, values(_declared(source, table.name, here)))
+            pairs = f"SELECT DISTINCT k, u FROM ({pairs}) WHERE k IS NOT NULL AND u IS NOT NULL"  # noqa: S608
+            return f"SELECT p.u, r.* EXCLUDE (k) FROM ({rows}) AS r JOIN ({pairs}) AS p USING (k)"  # noqa: S608
+        case UnitColumn(name):
+            rows = source.rows(table.name, values(_declared(source, table.name, name)))
+            return f"SELECT k AS u, * EXCLUDE (k) FROM ({rows}) WHERE k IS NOT NULL"  # noqa: S608
+    raise AssertionError("each row is a person")
+
+
+def _declared(source: _Source, table: str, column: str) -> Column:
+    found = source.policy.table(table)
+    declared = None if found is None else found.column(column)
+    if declared is None:
+        raise AssertionError("checked by the policy")
+    return declared
+
+
+def _column(source: _Source, table: Table, column: Column) -> InspectedColumn:
+    names_people = table.unit == UnitColumn(column.name)
+    found = InspectedColumn(table.name, column.name, column.type, 0)
+    unread: dict[str, int] = {}
+    for part in source.parts(table.name):
+        raw = next((quoted(name) for name, _ in part.columns if fold(name) == fold(column.name)), None)
+        if raw is None or part.column(column.name).kind is Kind.NOTHING:
+            continue
+        counted = _counted(source, column, part, raw, names_people)
+        found = replace(found, **{key: getattr(found, key) + count for key, count in counted.items()})
+        if counted["unreadable"] or counted.get("marked"):
+            for remedy, count in _remedies(source, column, part, raw, names_people).items():
+                unread[remedy] = unread.get(remedy, 0) + count
+    best = max(unread.values(), default=0)
+    remedies = [f"{remedy} reads {count:,}" for remedy, count in unread.items() if count == best]
+    return replace(found, remedy=", ".join(remedies[:2]) if best else "")
+
+
+def _counted(source: _Source, column: Column, part: Part, raw: str, names_people: bool) -> dict[str, int]:
+    value = _value(column, part, names_people)
+    read = value if names_people else column_sql(replace(column, values=None), part.column(column.name))
+    counts = {"present": f"count({raw})", "unreadable": f"count_if({raw} IS NOT NULL AND {read} IS NULL)"}
+    grid = column.grid
+    if not names_people and grid is not None and column.type is not ColumnType.BOOLEAN:
+        counts |= {"below": f"count_if({value} < {grid.least})", "above": f"count_if({value} > {grid.greatest})"}
+    if column.type is ColumnType.TEXT and column.length is not None and not isinstance(column.values, tuple):
+        counts["cut"] = f"count_if(length(CAST({raw} AS VARCHAR)) > {column.length})"
+    if not names_people and column.values is not None:
+        counts["undeclared"] = f"count_if({read} IS NOT NULL AND ({_absent(source, column, read)}))"
+    if names_people and column.type is ColumnType.TEXT and part.column(column.name).kind is Kind.RAW:
+        counts["marked"] = f"count_if({raw} IN ({', '.join(map(literal, _NULLS))}))"
+    found = source.counts(f"SELECT {', '.join(counts.values())} FROM {part.relation}")  # noqa: S608
+    return dict(zip(counts, found, strict=True))
+
+
+def _value(column: Column, part: Part, names_people: bool) -> str:
+    """Return a value as it would be without bounds and keys: then NULL means that it is not of its type."""
+    stored = part.column(column.name)
+    if names_people:
+        return unit_sql(column, stored)
+    return column_sql(replace(column, bounds=None, values=None), stored)
+
+
+def _absent(source: _Source, column: Column, value: str) -> str:
+    if isinstance(column.values, Reference):
+        reference = column.values
+        keys = source.rows(reference.table, lambda part: [f"{column_sql(column, part.column(reference.column))} AS k"])
+        return f"{value} NOT IN (SELECT k FROM ({keys}) WHERE k IS NOT NULL)"  # noqa: S608
+    return f"{keyed(column, value, DUCKDB)} IS NULL"
+
+
+def _remedies(source: _Source, column: Column, part: Part, raw: str, names_people: bool) -> dict[str, int]:
+    """Return what the policy could say so that more values are read, and how many: by forms, never by a value."""
+    text = f"CAST({raw} AS VARCHAR)"
+    where = f"{raw} IS NOT NULL AND ({_value(column, part, names_people)} IS NULL OR {str(names_people).upper()})"
+    tried = {
+        f'format = "{form}"': f"count(try_strptime({text}, {literal(form)}))" for form in _WHENS.get(column.type, ())
+    }
+    if source.policy.source.scheme in ("csv", "files"):
+        tried |= {f'[csv] null = ["{word}"]': f"count_if({text} = {literal(word)})" for word in _NULLS}
+        if column.type in (ColumnType.INTEGER, ColumnType.DECIMAL) and source.policy.csv.decimal == ".":
+            tried['[csv] decimal = ","'] = f"count_if(regexp_full_match({text}, {literal(_COMMA)}))"
+    if not tried:
+        return {}
+    counts = source.counts(f"SELECT {', '.join(tried.values())} FROM {part.relation} WHERE {where}")  # noqa: S608
+    return {remedy: count for remedy, count in zip(tried, counts, strict=True) if count}

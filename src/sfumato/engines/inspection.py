@@ -1,0 +1,62 @@
+"""What a source loses on its way into the copy: exact numbers, for its owner's eyes alone, kept nowhere."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedColumn:
+    """What becomes of the values of one column."""
+
+    table: str
+    column: str
+    type: str
+    present: int
+    """Values that are there."""
+    unreadable: int = 0
+    """Of these, how many are not of the declared type, and so absent."""
+    remedy: str = ""
+    """What the policy would have to say to read them; empty where nothing was found."""
+    below: int = 0
+    above: int = 0
+    """Values beyond the bounds, which are moved to them."""
+    undeclared: int = 0
+    """Values that are none of the public keys, and so absent."""
+    cut: int = 0
+    """Texts that are longer than what is kept of them."""
+    marked: int = 0
+    """Names of people that look like a mark for a missing value: all who have the same one are one person."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is lost."""
+        return not (self.unreadable or self.below or self.above or self.undeclared or self.cut or self.marked)
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedTable:
+    """What becomes of the rows of one table."""
+
+    table: str
+    rows: int
+    nobody: int
+    """Rows that name nobody, and so are absent."""
+    people: int
+    crowded: int
+    """People who have more rows than count."""
+    removed: int
+    """The rows that they lose."""
+    repeated: int
+    """Rows that repeat a unique key of the same person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A whole source."""
+
+    tables: tuple[InspectedTable, ...]
+    columns: tuple[InspectedColumn, ...]
+
+    @property
+    def people(self) -> int:
+        """The most people of any table."""
+        return max((table.people for table in self.tables), default=0)

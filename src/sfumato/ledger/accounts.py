@@ -1,0 +1,86 @@
+"""The accounts of a dataset, read from its ledger alone: the data may be away, and nothing is recorded."""
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from sfumato.errors import BadParameter, PolicyWeakened, shown
+from sfumato.ledger.damage import damaged
+from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
+from sfumato.ledger.opening import existing_ledger, pending
+from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, recorded, with_caps
+from sfumato.ledger.state import is_digest
+from sfumato.policy.policy import Policy
+
+
+class Accounts:
+    """What may be spent and what was, of every account. Close it, or use it as a context manager."""
+
+    def __init__(self, policy: Policy, ledger: Ledger | None, waiting: RecordedPolicy | None) -> None:
+        self._policy = policy
+        self._ledger = ledger
+        self.waiting = waiting
+        """What this policy says and the ledger does not know yet: it is recorded when the database is opened."""
+
+    def budgets(self) -> dict[str, Budget]:
+        """Return every account, at its own cap; the dataset's under the empty name."""
+        if self._ledger is None:
+            opened = with_caps({}, recorded(self._policy, {}, False))
+            return {name: Budget(cap.total, cap.spent, cap.remaining) for name, cap in opened.items()}
+        waiting = self.waiting
+        return self._ledger.budgets(None if waiting is None else lambda accounts: with_caps(accounts, waiting))
+
+    def budget(self, account: str = DATASET) -> Budget:
+        """Return what one account can still spend: for an analyst, the tighter of their cap and the dataset's."""
+        found = self.budgets()
+        both = [found[name] for name in dict.fromkeys((account, DATASET))]
+        return min(both, key=lambda cap: (cap.remaining.epsilon, cap.remaining.delta))
+
+    def history(self, account: str | None = None) -> tuple[Entry, ...]:
+        """Return what was charged to an account, or to all, oldest first."""
+        return () if self._ledger is None else self._ledger.history(account)
+
+    def verify(self) -> Verified | None:
+        """Have the second reader compute every hash and every sum again; None where there is no ledger yet."""
+        return None if self._ledger is None else self._ledger.verify()
+
+    def require(self, receipts: Iterable[str]) -> None:
+        """Refuse a ledger that does not hold these receipts, each written SEQUENCE:HEAD."""
+        for receipt in receipts:
+            sequence, _, head = receipt.partition(":")
+            if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 18 and is_digest(head)):
+                raise BadParameter(
+                    f"{shown(receipt)} is no receipt.",
+                    "Of a receipt, the place in the ledger and its head are compared.",
+                    "Write SEQUENCE:HEAD, as the receipt has them: the head has 64 digits.",
+                )
+            if self._ledger is None:
+                raise damaged("There is none, and a receipt says that there was one.")
+            self._ledger.require(int(sequence), head)
+
+    def close(self) -> None:
+        """Let go of the ledger."""
+        if self._ledger is not None:
+            self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_accounts(policy: Policy) -> Accounts:
+    """Open the accounts of a policy. Where it would be refused as weaker, those of the policy in force are shown."""
+    ledger = existing_ledger(policy)
+    if ledger is None:
+        return Accounts(policy, None, None)
+    try:
+        return Accounts(policy, ledger, pending(ledger, policy))
+    except PolicyWeakened:
+        return Accounts(policy, ledger, None)
+    except BaseException:
+        ledger.close()
+        raise

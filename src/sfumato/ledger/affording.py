@@ -1,0 +1,30 @@
+"""What the rest of a budget would buy of a question that it does not pay for as it was asked."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+from sfumato.accounting.loss import round_down
+from sfumato.analysis.private_query import PrivateQuery
+from sfumato.errors import BudgetExhausted, Setting
+from sfumato.ledger.ledger import Ledger
+from sfumato.planning.planner import Wish, make_plan
+from sfumato.planning.quote import make_quote
+
+_SHARES = (Fraction(1), Fraction(4, 5), Fraction(1, 2), Fraction(1, 5), Fraction(1, 20))
+"""At which shares of what a pure release may still cost a question is tried, whose noise may be of another kind."""
+
+
+def afforded(
+    ledger: Ledger, account: str, private: PrivateQuery, wish: Wish, refusal: BudgetExhausted
+) -> BudgetExhausted:
+    """Say at which price the same question would still be answered, and how exactly; from plan and ledger alone."""
+    for share in _SHARES:
+        price = round_down(ledger.affords(account) * share, 2)
+        if price == "0":
+            break
+        plan = make_plan(private, replace(wish, epsilon=Fraction(price), within=()))
+        if plan.event is not None and ledger.fits(plan.event, account):
+            bought = make_quote(plan).bought()
+            said = ("What is left buys this question at ", Setting("epsilon", price), f"{bought}.")
+            return BudgetExhausted(refusal.what, refusal.why, (f"{refusal.remedy} ", *said))
+    return refusal

@@ -1,0 +1,75 @@
+"""What a policy says of tables and columns, in words: bounds, keys and caps, as analysts need them."""
+
+from datetime import date
+
+from sfumato.policy.policy import (
+    Bounds,
+    Column,
+    ColumnType,
+    EachRow,
+    Reference,
+    Table,
+    UnitColumn,
+    UnitPath,
+    Value,
+    fold,
+)
+
+_LISTED = 8
+_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+
+
+def table_words(table: Table) -> str:
+    """Say whom a table protects, and how much of one person counts in it."""
+    match table.unit:
+        case None:
+            return "nobody is protected: public, exact and free"
+        case EachRow():
+            return "each row is a person"
+        case UnitColumn(column):
+            person = f"one person is one {column}"
+        case UnitPath(other, column, here, there):
+            person = f"one person is one {other}.{column}, by {here} = {there}"
+    rows = table.rows_per_unit or 1
+    alone = isinstance(table.unit, UnitColumn) and (own := table.column(table.unit.column)) is not None and own.unique
+    counted = "1 row each" if alone or rows == 1 else f"at most {rows:,} rows each"
+    groups = table.groups_per_unit
+    within = f", in at most {groups:,} group{'s' * (groups != 1)} of an answer" if groups is not None else ""
+    return f"{person}; {counted}{within}"
+
+
+def column_words(table: Table, column: Column) -> str:
+    """Say what a column can hold and what can be asked of it."""
+    parts = []
+    if isinstance(table.unit, UnitColumn) and fold(table.unit.column) == fold(column.name):
+        parts.append("the person: can be counted and joined by, and not shown")
+    elif isinstance(column.values, Reference):
+        parts.append(f"values of {column.values.table}.{column.values.column}")
+    elif column.values is not None:
+        more = ", …" if len(column.values) > _LISTED else ""
+        parts.append(f"{', '.join(map(_written, column.values[:_LISTED]))}{more}")
+    elif column.bounds is not None:
+        parts.append(_bounds_words(column, column.bounds))
+    elif column.type in _SUMMED and not table.public:
+        parts.append("no bounds: can be counted, and not summed")
+    elif column.type is ColumnType.TEXT and not table.public:
+        parts.append("no declared values: groups are chosen privately")
+    if column.unique:
+        parts.append("unique")
+    return "; ".join(parts)
+
+
+def _bounds_words(column: Column, bounds: Bounds) -> str:
+    step = f", in steps of {_written(column.step)}" if column.type is ColumnType.DECIMAL and column.step else ""
+    return f"{_written(bounds.low)} to {_written(bounds.high)}{step}"
+
+
+def _written(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"'{value}'"
+    if isinstance(value, date):
+        return str(value)
+    exact = float(value)
+    return str(int(value)) if exact.is_integer() else f"{exact:.12g}"

@@ -1,0 +1,88 @@
+"""What the policy says a column can hold. Comparing with anything else is never true: it is refused, not charged."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from fractions import Fraction
+
+from sfumato.errors import BadSql, nearest
+from sfumato.query.expression import Column, Expression, Literal, Value, identifier
+from sfumato.query.literal import convert
+from sfumato.query.position import Place
+from sfumato.query.types import NUMBERS, Type
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredValues:
+    """A column with declared values: whatever else the data holds is absent."""
+
+    values: tuple[Value, ...]
+
+    def admits(self, value: Value) -> bool:
+        """Whether the column can hold this."""
+        return value in self.values
+
+    def __str__(self) -> str:
+        more = f", … ({len(self.values):,} in all)" if len(self.values) > _SHOWN else ""
+        return f"The policy declares its values: {', '.join(map(_written, self.values[:_SHOWN]))}{more}."
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredBounds:
+    """A column with bounds: values beyond are moved to the nearer one."""
+
+    low: int | Fraction | date
+    high: int | Fraction | date
+
+    def admits(self, value: Value) -> bool:
+        """Whether the column can hold this."""
+        return self.low <= value <= self.high  # type: ignore[operator]
+
+    def __str__(self) -> str:
+        ends = f"{_written(self.low)} to {_written(self.high)}"
+        return f"The policy declares its bounds, {ends}; values beyond are moved to the nearer of the two."
+
+
+Admitted = DeclaredValues | DeclaredBounds
+
+
+def check_compared(column: Expression, other: Expression, declared: Admitted | None, place: Place) -> None:
+    """Refuse to compare a column with a literal that it can never be equal to."""
+    if declared is None or not isinstance(column, Column) or not isinstance(other, Literal) or other.value is None:
+        return
+    if (column.type, other.type) == (Type.DATE, Type.TIMESTAMP):
+        return  # they are compared as timestamps, of which a date is one
+    literal = _as(other, column.type, place)
+    if literal is not None and declared.admits(literal.value):
+        return
+    name = identifier(column.name)
+    raise place.bad(f"{name} is never {_written(other.value)}.", str(declared), _remedy(name, other, declared))
+
+
+def _as(literal: Literal, type: Type, place: Place) -> Literal | None:
+    """Return the literal as a value of the column's type; None where it is none."""
+    if literal.type in NUMBERS and type in NUMBERS:
+        return literal
+    try:
+        return convert(literal, type, place)
+    except BadSql:
+        return None
+
+
+def _remedy(name: str, wrong: Literal, declared: Admitted) -> str:
+    if isinstance(declared, DeclaredBounds):
+        return f"Compare with a value between them, for example {name} = {_written(declared.high)}."
+    if not declared.values:
+        return "Use another column."
+    close: list[str] = []
+    if isinstance(wrong.value, str):
+        close = nearest(wrong.value, (value for value in declared.values if isinstance(value, str)))
+    if close:
+        return f"Did you mean {name} = {_written(close[0])}?"
+    return f"Compare with one of them, for example {name} = {_written(declared.values[0])}."
+
+
+def _written(value: Value) -> str:
+    """Return a value as SQL spells it; a date as text, which is what people type."""
+    return f"'{value}'" if isinstance(value, date | datetime) else str(Literal(value, Type.TEXT))

@@ -1,0 +1,70 @@
+"""What is known of a question whose values are not: the columns of its answer, and the types of its parameters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sfumato.query.catalog import Catalog
+from sfumato.query.expression import Column, Expression, Literal, walk
+from sfumato.query.literal import Unbound, sample
+from sfumato.query.parse import parse
+from sfumato.query.parse_tree import parameters_of
+from sfumato.query.relation import Aggregate, Project, Query, Relation, Scan, inputs
+from sfumato.query.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The columns of an answer, those of them that carry noise, and the types of the parameters by name."""
+
+    columns: tuple[tuple[str, Type], ...]
+    noisy: tuple[bool, ...]
+    parameters: Mapping[str, Type]
+
+
+def outline(sql: str, catalog: Catalog, types: Mapping[str, Type]) -> Outline:
+    """Return the outline of a question; `types` holds those of its parameters that are known.
+
+    A parameter without a type gets that of its neighbours, as text in quotes does; where nothing tells, it is text.
+    """
+    learned: dict[str, Type] = {}
+    names = parameters_of(sql)
+    unbound = {name: Literal(Unbound(name, learned), Type.TEXT) for name in names}
+    known = {name: sample(type) for name, type in types.items() if type is not Type.TEXT}
+    query = parse(sql, catalog, {**unbound, **known})
+    settled = {name: sample(type) for name, type in learned.items() if name not in types and type is not Type.TEXT}
+    if settled:  # once more: one parameter has one type
+        query = parse(sql, catalog, {**unbound, **known, **settled})
+    columns = zip(query.names, query.relation.items, strict=True)
+    return Outline(
+        tuple((name, item.expression.type) for name, item in columns),
+        noisy_columns(query, catalog),
+        {name: types.get(name) or learned.get(name, Type.TEXT) for name in names},
+    )
+
+
+def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
+    """Tell for each column whether it depends on a measure over people's rows."""
+    meanings: dict[tuple[str, str], Expression] = {}
+    measured: set[tuple[str, str]] = set()
+    waiting: list[Relation] = [query.relation]
+    while waiting:
+        relation = waiting.pop()
+        waiting += inputs(relation)
+        match relation:
+            case Aggregate(_, label, keys, measures):
+                meanings |= {(label, key.name): key.expression for key in keys}
+                measured |= {(label, measure.name) for measure in measures if _is_private(relation, catalog)}
+            case Project(_, label, items):
+                meanings |= {(label, item.name): item.expression for item in items}
+
+    def depends(expression: Expression) -> bool:
+        names = [(node.of, node.name) for node, _ in walk(expression) if isinstance(node, Column)]
+        return any(name in measured or (name in meanings and depends(meanings[name])) for name in names)
+
+    return tuple(depends(item.expression) for item in query.relation.items)
+
+
+def _is_private(relation: Relation, catalog: Catalog) -> bool:
+    if isinstance(relation, Scan):
+        return not catalog.tables[relation.table].public
+    return any(_is_private(below, catalog) for below in inputs(relation))

@@ -1,0 +1,108 @@
+"""Values that come beside the text: `$1` and `:name` stand for literals of our algebra, never for more text."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+from sfumato.errors import BadParameter, shown
+from sfumato.exact import decimal_rational
+from sfumato.query.expression import Literal, Value
+from sfumato.query.literal import LARGEST_EXPONENT, LARGEST_INTEGER, LONGEST_NUMBER
+from sfumato.query.types import Type
+
+Bindings = Mapping[str, Literal]
+"""What each parameter stands for, by the name after its $ or colon."""
+
+MOST_PARAMETERS = 1000
+LONGEST_VALUE = 20_000
+_NAME = re.compile(r"[1-9]\d{0,4}|[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
+_STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
+
+
+def bind(parameters: object) -> Bindings | None:
+    """Read the values of a question: a list for $1, $2, …, or a mapping by name; None where there are none."""
+    if parameters is None:
+        return None
+    if isinstance(parameters, Mapping):
+        given = {str(name) if isinstance(name, int) else name: value for name, value in parameters.items()}
+    elif isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
+        given = {str(number): value for number, value in enumerate(parameters, 1)}
+    else:
+        raise _refused("parameters", parameters, "They are a list for $1, $2, …, or a dict by name.")
+    if len(given) > MOST_PARAMETERS:
+        raise _refused("parameters", "…", f"A question has at most {MOST_PARAMETERS}.")
+    for name in given:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise _refused("The name of a parameter", name, "It is a number, or letters, digits and underscores.")
+    return {name: literal_of(value, f"${name}" if name.isdigit() else f":{name}") for name, value in given.items()}
+
+
+def literal_of(value: object, name: str) -> Literal:
+    """Return a Python value as a literal: exact, within the limits that a literal in the text has."""
+    match value:
+        case None:
+            return Literal(None, Type.NULL)
+        case bool():
+            return Literal(value, Type.BOOLEAN)
+        case int() if abs(value) <= LARGEST_INTEGER:
+            return Literal(value, Type.INTEGER)
+        case float() | Decimal() | Fraction():
+            return Literal(_decimal(value, name), Type.DECIMAL)
+        case datetime() if value.tzinfo is None:
+            return Literal(value, Type.TIMESTAMP)
+        case datetime():
+            raise _refused(name, value, "A timestamp has no time zone here.")
+        case date():
+            return Literal(value, Type.DATE)
+        case str() if len(value) <= LONGEST_VALUE and not _STRANGE.search(value):
+            return Literal(value, Type.TEXT)
+    raise _refused(
+        name,
+        value,
+        f"A value is an integer of 64 bits, a decimal, a boolean, a date, a timestamp, or a text of at most "
+        f"{LONGEST_VALUE} characters, none of which is a control character.",
+    )
+
+
+def _decimal(value: float | Decimal | Fraction, name: str) -> Fraction:
+    exact = decimal_rational(value, name)
+    rest, digits = exact.denominator, 0
+    for prime in (2, 5):
+        while rest % prime == 0 and digits <= LONGEST_NUMBER + LARGEST_EXPONENT:
+            rest, digits = rest // prime, digits + 1
+    if rest != 1 or digits > LONGEST_NUMBER + LARGEST_EXPONENT or abs(exact) > 10**LARGEST_EXPONENT:
+        raise _refused(name, value, "A decimal ends, and has at most 38 digits on each side of its point.")
+    return exact
+
+
+def spelled_out(sql: str, bindings: Bindings | None) -> str:
+    """Return the text with each value in its parameter's place, as a person would have written it.
+
+    It is kept in the history, where it can be asked again; what is answered was never this text.
+
+    >>> spelled_out("SELECT a - $1, '$1' FROM t WHERE b = :b", {"1": Literal(-2, Type.INTEGER),
+    ...     "b": Literal("it's", Type.TEXT)})
+    "SELECT a - (-2), '$1' FROM t WHERE b = 'it''s'"
+    """
+    if not bindings:
+        return sql
+
+    def value(match: re.Match[str]) -> str:
+        literal = bindings.get(match["number"] or match["name"] or "")
+        text = match[0] if literal is None else str(literal)
+        return f"({text})" if literal is not None and text.startswith("-") else text
+
+    return _PLACES.sub(value, sql)
+
+
+_PLACES = re.compile(
+    r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|::|"
+    r"\$(?P<number>[1-9]\d{0,4})|:(?P<name>[A-Za-z_][A-Za-z0-9_]*)",
+    re.ASCII | re.DOTALL,
+)
+
+
+def _refused(name: str, value: Value | object, why: str) -> BadParameter:
+    return BadParameter(f"{name} = {shown(value)} cannot be read.", why, "Give another value.")

@@ -1,0 +1,283 @@
+"""What is refused and can be asked in another way: the other question is written, for the remedy to show.
+
+Each function returns the text of a question, or None where it knows none. They work on copies of the tree.
+"""
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from sfumato.query.catalog import Catalog, Table
+from sfumato.query.functions import AGGREGATE_NAMES
+from sfumato.query.names import Name, lookup
+
+_CHOSEN, _MEMBER, _FOUND, _PERSON = "chosen", "member", "found", "per_person"
+_MARK = "rewritten"
+
+
+def joined(node: exp.Expr, catalog: Catalog) -> str | None:
+    """Return `x IN (SELECT …)` or EXISTS as a join with its distinct values; after NOT, what has no partner is kept."""
+    root, here = _copied(node)
+    scope, condition, negated = _conjunct(here)
+    parts = _membership(here, scope, catalog) if scope is not None else None
+    if scope is None or parts is None or any(join.meta.get("comma") for join in scope.args.get("joins") or []):
+        return None
+    outer, inner, member = parts
+    listed: list[exp.Expr] = [exp.alias_(member, _MEMBER)]
+    if negated:
+        listed.append(exp.alias_(_rows(), _FOUND))
+    inner.set("expressions", listed)
+    inner.set("distinct", None)
+    inner.set("group", exp.Group(expressions=[member.copy()]))
+    source = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_CHOSEN)))
+    on = exp.EQ(this=outer, expression=exp.column(_MEMBER, _CHOSEN))
+    absent = exp.Is(this=exp.column(_FOUND, _CHOSEN), expression=exp.Null()) if negated else None
+    conditions = [absent if part is condition else part for part in _conjuncts(scope.args["where"].this)]
+    if negated and isinstance(here, exp.In) and not _is_unit(outer, _tables(scope, catalog)):
+        present = exp.Is(this=outer.copy(), expression=exp.Not(this=exp.Null()))
+        conditions.append(present)  # NULL is not outside of a list either
+    scope.set("where", _where(conditions))
+    scope.append("joins", exp.Join(this=source, on=on, side="LEFT" if negated else None))
+    return _text(root)
+
+
+def listed(node: exp.Expr) -> str | None:
+    """Return the question whose answer is the list that `x IN (SELECT …)` reads."""
+    inner = _subquery(node)
+    if not isinstance(inner, exp.Select) or len(inner.expressions) != 1 or inner.args.get("group"):
+        return None
+    item = inner.expressions[0].unalias()
+    if not isinstance(item, exp.Column) or inner.args.get("limit"):
+        return None
+    inner = inner.copy()
+    inner.set("distinct", None)
+    inner.append("expressions", _rows())
+    inner.set("group", exp.Group(expressions=[item.copy()]))
+    return _text(inner)
+
+
+def first_asked(node: exp.Expr) -> str | None:
+    """Return the question whose answer is the value that a subquery stands for."""
+    inner = _subquery(node)
+    return _text(inner) if isinstance(inner, exp.Select) else None
+
+
+def grouped(node: exp.Expr, catalog: Catalog) -> str | None:
+    """Return what comes nearest to a window: the same aggregate by GROUP BY, or the groups without the window."""
+    root, here = _copied(node)
+    scope = here.find_ancestor(exp.Select)
+    if scope is not None and isinstance(here.this, exp.Identifier):  # WINDOW w AS (…): what uses it is meant
+        here = next((one for one in scope.find_all(exp.Window) if one.args.get("alias") == here.this), here)
+    if scope is None or isinstance(here.this, exp.Identifier):
+        return None
+    named = [one for one in scope.args.get("windows") or [] if one.this == here.args.get("alias")]
+    keys = [key.copy() for window in (here, *named) for key in window.args.get("partition_by") or []]
+    if scope.args.get("group") is not None:
+        return _without(here, scope, root)
+    people = [column for column in map(_unit_of, _tables(scope, catalog).values()) if column is not None]
+    if any(isinstance(key, exp.Column) and _same(key, unit) for key in keys for unit in people):
+        return _per_person(here, scope, keys)
+    if _function(here) not in AGGREGATE_NAMES:
+        return _per_person(here, scope, [exp.column(people[0])]) if len(people) == 1 else None
+    plain = exp.Select(expressions=[*keys, here.this.copy()])
+    for part in ("from_", "joins", "where"):
+        plain.set(part, scope.args.get(part))
+    if keys:
+        plain.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    return _text(plain)
+
+
+def parts(node: exp.Expr, _: Catalog) -> str | None:
+    """Return the first part of a UNION, to be asked by itself."""
+    first = node.this
+    while isinstance(first, exp.Union | exp.Subquery):
+        first = first.this
+    return _text(first) if isinstance(first, exp.Select) else None
+
+
+def finest(node: exp.Expr, _: Catalog) -> str | None:
+    """Return the question with all columns of GROUPING SETS, CUBE and ROLLUP as its keys."""
+    root, here = _copied(node)
+    group = here.find_ancestor(exp.Group)
+    if group is None:
+        return None
+    keys = {_text(key): key.copy() for part in group.expressions for key in _keys(part)}
+    group.set("expressions", list(keys.values()))
+    return _text(root)
+
+
+def _text(tree: exp.Expr) -> str:
+    return tree.sql(dialect="postgres")
+
+
+def _copied(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+    """Return a copy of the whole tree and the place of the node in it."""
+    node.meta[_MARK] = True
+    root = node.root().copy()
+    del node.meta[_MARK]
+    return root, next(part for part in root.walk() if part.meta.get(_MARK))
+
+
+def _rows() -> exp.Expr:
+    return exp.Anonymous(this="COUNT", expressions=[exp.Star()])
+
+
+def _conjunct(node: exp.Expr) -> tuple[exp.Select | None, exp.Expr, bool]:
+    """Return the SELECT whose WHERE needs this condition, the condition with its NOTs, and whether they negate it."""
+    part, negated = node, False
+    while isinstance(part.parent, exp.Paren | exp.Not):
+        negated ^= isinstance(part.parent, exp.Not)
+        part = part.parent
+    above = part.parent
+    while isinstance(above, exp.And | exp.Paren):
+        above = above.parent
+    scope = above.parent if isinstance(above, exp.Where) else None
+    return (scope if isinstance(scope, exp.Select) else None), part, negated
+
+
+def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    if isinstance(condition, exp.And):
+        yield from _conjuncts(condition.this)
+        yield from _conjuncts(condition.expression)
+    elif isinstance(condition, exp.Paren) and isinstance(condition.unnest(), exp.And):
+        yield from _conjuncts(condition.unnest())
+    else:
+        yield condition
+
+
+def _where(conditions: list[exp.Expr | None]) -> exp.Where | None:
+    kept = [condition for condition in conditions if condition is not None]
+    if not kept:
+        return None
+    whole = kept[0]
+    for part in kept[1:]:
+        whole = exp.And(this=whole, expression=part)
+    return exp.Where(this=whole)
+
+
+def _subquery(node: exp.Expr) -> exp.Expr | None:
+    inner = node.args.get("query") if isinstance(node, exp.In) else node if isinstance(node, exp.Select) else node.this
+    return inner.unnest() if isinstance(inner, exp.Subquery) else inner
+
+
+def _membership(
+    node: exp.Expr, scope: exp.Select, catalog: Catalog
+) -> tuple[exp.Column, exp.Select, exp.Column] | None:
+    """Return what is looked for outside, the subquery, and the column of it that it is looked for in."""
+    inner = _subquery(node)
+    if not isinstance(inner, exp.Select) or any(inner.args.get(part) for part in ("limit", "offset", "with_")):
+        return None
+    pair = _correlated(inner, catalog) if isinstance(node, exp.Exists) else _listed(node, inner)
+    if pair is None or not _may_join(*pair, inner, scope, catalog):
+        return None
+    group = inner.args.get("group")
+    if group is not None and [_text(key) for key in group.expressions] != [_text(pair[1])]:
+        return None
+    return pair[0], inner, pair[1]
+
+
+def _listed(node: exp.Expr, inner: exp.Select) -> tuple[exp.Column, exp.Column] | None:
+    items = [item.unalias() for item in inner.expressions]
+    if len(items) == 1 and isinstance(items[0], exp.Column) and isinstance(node.this, exp.Column):
+        return node.this, items[0]
+    return None
+
+
+def _correlated(inner: exp.Select, catalog: Catalog) -> tuple[exp.Column, exp.Column] | None:
+    """Return the one equality of EXISTS that leads outside, taken out of its WHERE."""
+    where = inner.args.get("where")
+    own = _tables(inner, catalog)
+    parts = list(_conjuncts(where.this)) if where is not None else []
+    leading = [part for part in parts if not all(_owned(column, own) for column in part.find_all(exp.Column))]
+    if len(leading) != 1 or not isinstance(leading[0], exp.EQ):
+        return None
+    sides = [leading[0].this, leading[0].expression]
+    inside = [side for side in sides if isinstance(side, exp.Column) and _owned(side, own)]
+    outside = [side for side in sides if isinstance(side, exp.Column) and not _owned(side, own)]
+    if len(inside) != 1 or len(outside) != 1:
+        return None
+    inner.set("where", _where([part for part in parts if part is not leading[0]]))
+    return outside[0], inside[0]
+
+
+def _may_join(outer: exp.Column, member: exp.Column, inner: exp.Select, scope: exp.Select, catalog: Catalog) -> bool:
+    """Whether the join is answered: public rows, or rows that belong to the person of the row they meet."""
+    own, around = _tables(inner, catalog), _tables(scope, catalog)
+    if not own or None in own.values():
+        return False
+    if all(table is not None and table.public for table in own.values()):
+        return True
+    return _is_unit(member, own) and _is_unit(outer, around)
+
+
+def _tables(select: exp.Select, catalog: Catalog) -> dict[str, Table | None]:
+    """Return the tables of FROM by what they are called there; None for what is not a table of the policy."""
+    origin = select.args.get("from_")
+    sources = [origin.this] if origin is not None else []
+    sources += [join.this for join in select.args.get("joins") or []]
+    found: dict[str, Table | None] = {}
+    for source in sources:
+        name = Name(source.name, quoted=True) if isinstance(source, exp.Table) else None
+        found[source.alias_or_name.lower()] = lookup(name, catalog.tables) if name is not None else None
+    return found
+
+
+def _owned(column: exp.Column, tables: dict[str, Table | None]) -> bool:
+    if column.table:
+        return column.table.lower() in tables
+    name = Name(column.name, quoted=True)
+    return any(table is not None and lookup(name, table.columns) is not None for table in tables.values())
+
+
+def _is_unit(column: exp.Column, tables: dict[str, Table | None]) -> bool:
+    mine = [tables.get(column.table.lower())] if column.table else list(tables.values())
+    return any((unit := _unit_of(table)) is not None and _same(column, unit) for table in mine)
+
+
+def _unit_of(table: Table | None) -> str | None:
+    return None if table is None else table.unit
+
+
+def _same(column: exp.Column, name: str) -> bool:
+    return Name(column.name, quoted=True).matches(name)
+
+
+def _function(window: exp.Expr) -> str:
+    called = window.this.this if isinstance(window.this, exp.Filter) else window.this
+    return str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
+
+
+def _without(here: exp.Expr, scope: exp.Select, root: exp.Expr) -> str | None:
+    """Return a grouped question without the column of the window, in the order that the window has."""
+    kept = [item for item in scope.expressions if all(part is not here for part in item.walk())]
+    order = here.args.get("order")
+    if not kept or len(kept) == len(scope.expressions):
+        return None
+    scope.set("expressions", kept)
+    if order is not None and scope.args.get("order") is None:
+        scope.set("order", order.copy())
+    return _text(root)
+
+
+def _per_person(here: exp.Expr, scope: exp.Select, keys: list[exp.Expr]) -> str:
+    """Return a question about one number of each person: an aggregate of theirs, or how many rows they have."""
+    counts = _function(here) == "count" or _function(here) not in AGGREGATE_NAMES
+    inner = exp.Select(expressions=[*keys, exp.alias_(_rows() if counts else here.this.copy(), "n")])
+    for part in ("from_", "joins", "where"):
+        inner.set(part, scope.args.get(part))
+    inner.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    source = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_PERSON)))
+    number = exp.column("n")
+    asked = [number, _rows()] if counts else [exp.Anonymous(this="AVG", expressions=[number])]
+    outer = exp.Select(expressions=asked, from_=exp.From(this=source))
+    if counts:
+        outer.set("group", exp.Group(expressions=[number.copy()]))
+    return _text(outer)
+
+
+def _keys(part: exp.Expr) -> Iterator[exp.Expr]:
+    if isinstance(part, exp.GroupingSets | exp.Cube | exp.Rollup | exp.Tuple):
+        for inner in part.expressions:
+            yield from _keys(inner)
+    else:
+        yield part.unnest()

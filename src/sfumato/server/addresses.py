@@ -1,0 +1,58 @@
+"""Where a server listens: a loopback address, or any other with TLS."""
+
+import socket
+from ipaddress import ip_address
+from urllib.parse import quote
+
+from sfumato.errors import BadParameter, shown
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+_LARGEST_PORT = 65535
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address; a name counts if all its addresses do."""
+    return all(ip_address(address).is_loopback for address in _addresses(host))
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that has its port and does not listen yet."""
+    if not 0 <= port <= _LARGEST_PORT:
+        raise BadParameter(
+            f"There is no port {shown(port)}.", f"Ports go from 1 to {_LARGEST_PORT}.", "0 takes any free one."
+        )
+    address = _addresses(host)[0]
+    made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that was killed starts again at once
+    try:
+        made.bind((address, port))
+        return made
+    except OSError:
+        made.close()
+    raise BadParameter(
+        f"Port {port} of {shown(host)} cannot be used.",
+        "Another program listens there, this machine has no such address, or the port is reserved.",
+        "Name another port; 0 takes any free one.",
+    )
+
+
+def url(scheme: str, host: str, port: int, user: str = "", path: str = "") -> str:
+    """Return an address to paste.
+
+    >>> url("postgresql", "::1", 5433, "ann b", "clinic")
+    'postgresql://ann%20b@[::1]:5433/clinic'
+    """
+    before = f"{quote(user, safe='')}@" if user else ""
+    return f"{scheme}://{before}{f'[{host}]' if ':' in host else host}:{port}/{quote(path, safe='')}"
+
+
+def _addresses(host: str) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        found = []
+    if not found:
+        raise BadParameter(
+            f"There is no host {shown(host)}.", "Its name has no address here.", "Give an address of this machine."
+        )
+    return [str(one[4][0]).partition("%")[0] for one in found]

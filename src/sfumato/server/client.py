@@ -1,0 +1,190 @@
+"""A dataset behind a server, used like one that is opened here: `sfumato.connect("https://…", token=…)`."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from fractions import Fraction
+from threading import local
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from sfumato.errors import BadParameter, LedgerUnavailable, shown
+from sfumato.exact import typed_rational
+from sfumato.ledger.ledger import Budget, Entry
+from sfumato.planning.quote import Quote
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import system_source
+from sfumato.release.release import Release
+from sfumato.server.addresses import is_loopback
+from sfumato.server.statuses import refusal_of
+from sfumato.server.travelling import answer_of, budget_of, charge_of, quote_of
+
+_SECONDS = 150.0
+"""A little longer than a server lets anybody wait."""
+_LARGEST = 1 << 30
+_LOST = (OSError, http.client.HTTPException)
+
+
+def connect(url: str, *, token: str, context: ssl.SSLContext | None = None) -> "RemoteDatabase":
+    """Use the dataset of a server. `context` says which certificates are trusted; the system's, if it is left out."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.username:
+        raise BadParameter(
+            f"{shown(url)} is no address of a server.", "It is https://HOST:PORT/.", "Copy the line of sfumato serve."
+        )
+    if not token.isascii() or not token.isprintable() or " " in token or not token:
+        raise BadParameter("This is no token.", "It is one word of ASCII letters.", "Ask the owner for one.")
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise BadParameter(
+            f"{shown(url)} is on another machine and not encrypted.",
+            "The token and the answers would cross the network in clear.",
+            "Use https://.",
+        )
+    return RemoteDatabase(parts.scheme, parts.netloc, token, context)
+
+
+class RemoteDatabase:
+    """A dataset of a server, for the account of one token. Threads may share it."""
+
+    def __init__(self, scheme: str, place: str, token: str, context: ssl.SSLContext | None = None) -> None:
+        self._scheme = scheme
+        self._place = place
+        self._token = token
+        self._context = context or (ssl.create_default_context() if scheme == "https" else None)
+        self._connections = local()
+        self._closed = False
+
+    def ask(
+        self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None, key: str | None = None
+    ) -> Release:
+        """Return a private answer and charge it, or refuse: as `Database.ask` does.
+
+        What is lost on the way is asked for again under the same key, so that it is charged once.
+        """
+        question = _question(sql, epsilon, within, delta)
+        headers = {"Idempotency-Key": fresh_id(system_source()) if key is None else key}
+        document = self._fetch("POST", "/ask", question, headers)
+        receipt = str(document["receipt"]["id"])
+        return answer_of(document, lambda level: self._at_level(receipt, level))
+
+    def explain(self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None) -> Quote:
+        """Return price, margins and mechanisms; free."""
+        return quote_of(self._fetch("POST", "/explain", _question(sql, epsilon, within, delta)))
+
+    def reopen(self, receipt: str) -> Release:
+        """Return an answer that this account was given before, by the id of its receipt; free."""
+        if not (receipt.isascii() and receipt.isalnum()):
+            raise BadParameter("This is no receipt.", "Its id is made of letters and digits.", "Look into the history.")
+        return answer_of(self._fetch("GET", f"/releases/{receipt}"), lambda level: self._at_level(receipt, level))
+
+    def budget(self) -> Budget:
+        """Return what this account may spend in all, what it has spent and what is left."""
+        return budget_of(self._fetch("GET", "/budget"))
+
+    def history(self) -> tuple[Entry, ...]:
+        """Return what was charged to this account, oldest first; `reopen` has the answers."""
+        return tuple(charge_of(one) for one in self._fetch("GET", "/history"))
+
+    def tables(self) -> dict[str, Any]:
+        """Return tables and columns with bounds and keys."""
+        found: dict[str, Any] = self._fetch("GET", "/tables")
+        return found
+
+    def close(self) -> None:
+        """Let go of the connection of this thread. Closing twice is fine."""
+        self._closed = True
+        self._disconnect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"RemoteDatabase({self._scheme}://{self._place}/)"
+
+    def _at_level(self, receipt: str, level: Fraction) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._fetch(
+            "GET", f"/releases/{receipt}?level={level.numerator}/{level.denominator}"
+        )
+        return found
+
+    def _fetch(self, method: str, path: str, body: object = None, more: Mapping[str, str] | None = None) -> Any:
+        if self._closed:
+            raise BadParameter("This connection is closed.", "It was let go.", "Connect again with sfumato.connect.")
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self._token}", **(more or {})}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        status, reply = self._exchanged(method, path, content, headers)
+        try:
+            document = json.loads(reply)
+        except (ValueError, RecursionError):
+            document = None
+        if status == 200 and document is not None:
+            return document
+        if isinstance(document, dict) and "code" in document:
+            raise refusal_of(document)
+        raise _lost(self._place)
+
+    def _exchanged(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+        """Send and receive; a connection that was closed meanwhile is opened once more."""
+        for last in (False, True):
+            try:
+                connection = self._connected()
+                connection.request(method, path, content, headers)
+                reply = connection.getresponse()
+                return reply.status, reply.read(_LARGEST)
+            except _LOST as failure:
+                self._disconnect()
+                if last or isinstance(failure, TimeoutError | ssl.SSLError):
+                    break
+        raise _lost(self._place)
+
+    def _connected(self) -> http.client.HTTPConnection:
+        found: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
+        if found is None:
+            if self._context is None:
+                found = http.client.HTTPConnection(self._place, timeout=_SECONDS)
+            else:
+                found = http.client.HTTPSConnection(self._place, timeout=_SECONDS, context=self._context)
+            self._connections.one = found
+        return found
+
+    def _disconnect(self) -> None:
+        found: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
+        if found is not None:
+            found.close()
+            self._connections.one = None
+
+
+def _question(sql: object, epsilon: object, within: object, delta: object) -> dict[str, object]:
+    """Return a question as it is sent; numbers travel as exact text."""
+    if not isinstance(sql, str):
+        raise BadParameter("The question is no text.", "It is SQL.", "Give a text.")
+    question: dict[str, object] = {"sql": sql}
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if value is not None:
+            question[name] = str(typed_rational(value, name))
+    if within is not None:
+        if not isinstance(within, Mapping):
+            raise BadParameter(
+                f"within = {shown(within)} names no margins.",
+                "It gives columns of the answer the margin that each should have.",
+                "Write for example within={'n': 25}.",
+            )
+        question["within"] = {str(name): str(typed_rational(one, "within")) for name, one in within.items()}
+    return question
+
+
+def _lost(place: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
+        f"The server at {place} cannot be reached.",
+        "There is none, its certificate is not trusted, or the connection was lost.",
+        "Check the address. Asking the same again is free if it was charged.",
+    )

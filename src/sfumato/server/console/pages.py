@@ -1,0 +1,340 @@
+"""The console's pages: log in, ask, reopen, download; and the owner's."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.resources import files
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from sfumato.errors import BadParameter, NotFound, NotGranted, Refusal
+from sfumato.ledger.ledger import Entry
+from sfumato.policy.canonical import policy_hash
+from sfumato.release.documents import quote_document
+from sfumato.release.encoding import encoded
+from sfumato.release.release import Release
+from sfumato.server.console import views, wording
+from sfumato.server.console.charts import chart
+from sfumato.server.console.markup import Html
+from sfumato.server.console.owner import Account, OwnerDesk, owner_page
+from sfumato.server.console.session import forget, remember, require_same_page, required, visitor
+from sfumato.server.gate import Caller, Gate
+from sfumato.server.grants import OWNER, Secrets
+from sfumato.server.reading import read_question
+from sfumato.server.replies import MEDIA, file_reply, json_reply
+from sfumato.server.requests import body_of, gate_of, require_json
+from sfumato.server.routes import file_name, reopened, wanted
+from sfumato.server.statuses import status_of
+from sfumato.server.tables import tables_document
+
+_STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_PICTURE = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+"""An SVG brings its own styles; as an image it runs nothing."""
+_MOST_FIELDS = 16
+
+Page = Callable[[Request], Awaitable[Response]]
+
+
+async def entrance(request: Request) -> Response:
+    """Show the desk to whoever is let in, and the way in to everybody else."""
+    caller = visitor(request)
+    if caller is None:
+        return _html(views.login_page(gate_of(request).policy.name))
+    return _html(views.desk_page(await _desk(request, caller)))
+
+
+async def login(request: Request) -> Response:
+    """Let somebody in by a token."""
+    require_same_page(request)
+    form = await _form(request)
+    token = form.get("token", "").strip()
+    gate = gate_of(request)
+    if gate.grants.of_token(token) is None:
+        return _html(views.login_page(gate.policy.name, refused=True), 401)
+    reply = RedirectResponse("/", 303)
+    remember(request, reply, token)
+    return reply
+
+
+async def logout(request: Request) -> Response:
+    """Forget the token."""
+    require_same_page(request)
+    reply = RedirectResponse("/", 303)
+    forget(request, reply)
+    return reply
+
+
+async def price(request: Request) -> Response:
+    """Say what the question in the editor would cost, and what it would buy."""
+    caller, gate = required(request), gate_of(request)
+    require_same_page(request)
+    require_json(request)
+    question = read_question(await body_of(request))
+    found = await _margins_by_name(gate, caller, question.sql, question.price)
+    quote = await gate.explain(caller, question.sql, **found)
+    words = f"costs {wording.loss_text(quote.loss)}" if quote.loss.epsilon else "free"
+    return json_reply({**quote_document(quote), "price": words, "buys": wording.margins_text(quote)})
+
+
+async def ask(request: Request) -> Response:
+    """Answer the question in the editor."""
+    caller, gate = required(request), gate_of(request)
+    require_same_page(request)
+    form = await _form(request)
+    draft = _draft(form)
+    try:
+        given = await _price(gate, caller, draft)
+        release = await gate.ask(caller, draft.sql, key=None, **given)
+    except NotGranted:
+        raise
+    except Refusal as refusal:
+        desk = await _desk(request, caller, draft=draft, refusal=refusal)
+        return _html(views.desk_page(desk), status_of(refusal))
+    if release.receipt.sequence is not None:
+        return RedirectResponse(f"/answers/{release.receipt.id}#answer", 303)
+    return _html(views.desk_page(await _desk(request, caller, draft=draft, release=release)))
+
+
+async def answer(request: Request) -> Response:
+    """Open an old answer again; or give it as a file."""
+    caller, gate = required(request), gate_of(request)
+    if "." in str(request.path_params["receipt"]):
+        receipt, form = wanted(request)
+        found = await reopened(gate, caller, receipt)
+        content = await gate.work(caller, lambda: encoded(found, form))
+        return file_reply(content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
+    receipt, _ = wanted(request)
+    release, history = await asyncio.gather(reopened(gate, caller, receipt), gate.history(caller))
+    entry = next(one for one in history if one.receipt == receipt)
+    return _html(
+        views.desk_page(await _desk(request, caller, draft=_draft_of(entry), release=release, history=history))
+    )
+
+
+async def picture(request: Request) -> Response:
+    """Draw an answer."""
+    caller, gate = required(request), gate_of(request)
+    receipt, _ = wanted(request)
+    release = await reopened(gate, caller, receipt)
+    theme, column = request.query_params.get("theme", "light"), request.query_params.get("column")
+    drawn = await gate.work(caller, lambda: chart(release, column, theme))
+    if drawn is None:
+        raise NotFound("There is no such picture.", "The answer has no number of this name.", "See the table.")
+    reply = Response(drawn, media_type=_STATIC["icon.svg"])
+    reply.headers["content-security-policy"] = _PICTURE
+    return reply
+
+
+async def download(request: Request) -> Response:
+    """Give an exact answer about public tables as a file; it is computed again, for free."""
+    caller, gate = required(request), gate_of(request)
+    require_same_page(request)
+    form = await _form(request)
+    kind = form.get("format", "csv")
+    if kind not in MEDIA:
+        raise BadParameter("There is no such format.", f"There are {', '.join(MEDIA)}.", "Choose one of them.")
+    release = await gate.ask(caller, form.get("sql", ""))
+    content = await gate.work(caller, lambda: encoded(release, kind))
+    return file_reply(content, kind, f"{file_name(gate.policy.name)}-{release.receipt.id[:12]}")
+
+
+async def owner(request: Request) -> Response:
+    """Show the whole dataset to its owner."""
+    return _html(owner_page(await _owner_desk(gate_of(request), _owner(request))))
+
+
+async def owner_verify(request: Request) -> Response:
+    """Have the second reader go through the ledger."""
+    caller, gate = _owner(request), gate_of(request)
+    require_same_page(request)
+    verified = await gate.verify(caller)
+    desk = await _owner_desk(gate, caller)
+    return _html(owner_page(replace(desk, verified=verified)))
+
+
+async def owner_grant(request: Request) -> Response:
+    """Draw a token and a password, and show them once."""
+    caller, gate = _owner(request), gate_of(request)
+    require_same_page(request)
+    name = (await _form(request)).get("name", "")
+    if name == OWNER:
+        raise BadParameter("Who is meant?", "The owner's own token is drawn on the machine.", "Choose an analyst.")
+    given: Secrets = await gate.work(caller, lambda: gate.grants.grant(name))
+    desk = await _owner_desk(gate, caller)
+    return _html(owner_page(replace(desk, granted=(name, given))))
+
+
+async def owner_revoke(request: Request) -> Response:
+    """Take access back."""
+    caller, gate = _owner(request), gate_of(request)
+    require_same_page(request)
+    name = (await _form(request)).get("name", "")
+    if name != OWNER:
+        await gate.work(caller, lambda: gate.grants.revoke(name))
+    return RedirectResponse("/owner", 303)
+
+
+async def static(request: Request) -> Response:
+    """Give one of three files of the package."""
+    name = str(request.path_params["name"])
+    if name not in _STATIC:
+        raise NotFound("There is no such page.", "The console has three files.", "Open /.")
+    return Response(_file(name), media_type=_STATIC[name])
+
+
+@lru_cache
+def _file(name: str) -> bytes:
+    return files("sfumato.server.console").joinpath("static", name).read_bytes()
+
+
+def _html(content: Html, status: int = 200) -> Response:
+    return Response(content.encode(), status, media_type="text/html; charset=utf-8")
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Read a form as browsers send it."""
+    body = await body_of(request)
+    try:
+        pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+    except ValueError:
+        pairs = []
+    return {name: value.replace("\r\n", "\n") for name, value in pairs}
+
+
+def _draft(form: dict[str, str]) -> views.Draft:
+    by_margin = form.get("by") == "margin"
+    margin, column = (form.get("margin", ""), form.get("column", "")) if by_margin else ("", "")
+    return views.Draft(form.get("sql", ""), form.get("epsilon", ""), margin.strip(), column.strip())
+
+
+def _draft_of(entry: Entry) -> views.Draft:
+    wish = wording.wish_of(entry)
+    within = wish.get("within")
+    if isinstance(within, dict) and within:
+        column, margin = next(iter(within.items()))
+        return views.Draft(entry.sql, "0.1", _decimal(str(margin)), str(column))
+    return views.Draft(entry.sql, _decimal(str(wish.get("epsilon", ""))))
+
+
+def _decimal(text: str) -> str:
+    """Return a fraction as people type it, where that is exact."""
+    numerator, _, denominator = text.partition("/")
+    if denominator and (number := int(numerator) / int(denominator)) and len(repr(number)) < 10:
+        return repr(number)
+    return text
+
+
+async def _price(gate: Gate, caller: Caller, draft: views.Draft) -> dict[str, object]:
+    """Return the price that the form means; a margin without a column is of the first noisy number."""
+    if not draft.by_margin:
+        return {"epsilon": draft.epsilon.strip()} if draft.epsilon.strip() else {}
+    return await _margins_by_name(gate, caller, draft.sql, {"within": {draft.column: draft.margin}})
+
+
+async def _margins_by_name(gate: Gate, caller: Caller, sql: str, price: dict[str, object]) -> dict[str, object]:
+    within = price.get("within")
+    if not (isinstance(within, dict) and "" in within):
+        return price
+    noisy = list((await gate.explain(caller, sql, epsilon="1")).margins)
+    if not noisy:
+        return {key: value for key, value in price.items() if key != "within"}  # nothing in it is noisy
+    return {**price, "within": {noisy[0] if name == "" else name: margin for name, margin in within.items()}}
+
+
+async def _desk(
+    request: Request,
+    caller: Caller,
+    draft: views.Draft | None = None,
+    refusal: Refusal | None = None,
+    release: Release | None = None,
+    history: tuple[Entry, ...] | None = None,
+) -> views.Desk:
+    gate = gate_of(request)
+    budget, charged = await asyncio.gather(
+        gate.budget(caller), gate.history(caller) if history is None else _given(history)
+    )
+    tables = tables_document(gate.policy, gate.catalog)["tables"]
+    url, shown = str(request.base_url), None
+    written = draft or views.Draft()
+    if release is not None:
+        given = await _price(gate, caller, written) if release.receipt.sequence is not None else {}
+        day = _day(release, charged)
+        shown = await gate.work(
+            caller, lambda: views.answer_view(url, gate.policy.name, written.sql, given, release, day)
+        )
+    return views.Desk(gate.policy.name, url, _name(gate, caller), tables, budget, charged, written, shown, refusal)  # type: ignore[arg-type]
+
+
+async def _given(history: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    return history
+
+
+def _day(release: Release, history: tuple[Entry, ...]) -> str:
+    time = next((one.time for one in history if one.receipt == release.receipt.id), datetime.now(UTC))
+    return f"{time:%Y-%m-%d}"
+
+
+def _name(gate: Gate, caller: Caller) -> str:
+    found = gate.policy.analyst(caller.account) if caller.account else None
+    return found.name if found else ""
+
+
+def _owner(request: Request) -> Caller:
+    caller = required(request)
+    if caller.account != OWNER:
+        raise NotGranted()
+    return caller
+
+
+async def _owner_desk(gate: Gate, caller: Caller) -> OwnerDesk:
+    held = {one.account: one.since for one in gate.grants.all()}
+    seen = await gate.accounts(caller)
+    accounts = [Account(one.name, one.budget, held.get(one.account, ""), one.charges) for one in seen]
+    budget, snapshot = await gate.budget(caller), await gate.snapshot(caller)
+    bounds = []
+    for table in gate.policy.tables:
+        if not table.public:
+            quote = await gate.explain(caller, f'SELECT COUNT(*) AS n FROM "{table.name}"', epsilon="0.1")  # noqa: S608
+            bounds.append((table.name, " ".join(quote.notes) or "Nothing is left out."))
+    return OwnerDesk(
+        gate.policy.name, budget, accounts, snapshot[0], snapshot[1], policy_hash(gate.policy), bounds, gate.timing
+    )
+
+
+def _for_people(endpoint: Page) -> Page:
+    """Show a refusal as a page to whoever asked for one; who is no longer let in comes to the way in."""
+
+    async def shown(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except Refusal as refusal:
+            if "text/html" not in request.headers.get("accept", ""):
+                raise
+            request.scope["outcome"] = refusal.code
+            if isinstance(refusal, NotGranted):
+                return RedirectResponse("/", 303)
+            return _html(views.refusal_page(gate_of(request).policy.name, refusal), status_of(refusal))
+
+    return shown
+
+
+PAGES = (
+    Route("/", _for_people(entrance)),
+    Route("/login", _for_people(login), methods=["POST"]),
+    Route("/logout", _for_people(logout), methods=["POST"]),
+    Route("/price", price, methods=["POST"]),
+    Route("/ask-here", _for_people(ask), methods=["POST"]),
+    Route("/download", _for_people(download), methods=["POST"]),
+    Route("/answers/{receipt}", _for_people(answer)),
+    Route("/answers/{receipt}/chart.svg", picture),
+    Route("/owner", _for_people(owner)),
+    Route("/owner/verify", _for_people(owner_verify), methods=["POST"]),
+    Route("/owner/grant", _for_people(owner_grant), methods=["POST"]),
+    Route("/owner/revoke", _for_people(owner_revoke), methods=["POST"]),
+    Route("/static/{name}", static),
+)

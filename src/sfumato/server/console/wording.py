@@ -1,0 +1,89 @@
+"""Numbers, prices and sentences of the console, as people read them."""
+
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+
+from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
+from sfumato.ledger.ledger import Budget, Entry
+from sfumato.planning.quote import Quote
+from sfumato.release.release import Release
+
+Price = Mapping[str, object]
+
+
+def loss_text(loss: PrivacyLoss) -> str:
+    """Return a loss, rounded up."""
+    delta = f", δ = {round_up(loss.delta)}" if loss.delta else ""
+    return f"ε = {round_up(loss.epsilon)}{delta}"
+
+
+def left_text(budget: Budget) -> str:
+    """Return what is left, never more than there is."""
+    return f"ε {round_down(budget.remaining.epsilon)} of {round_up(budget.total.epsilon)} left"
+
+
+def share(part: Fraction, whole: Fraction) -> float:
+    """Return a part of a whole, in percent of it, between 0 and 100."""
+    return float(min(Fraction(100), max(Fraction(0), 100 * part / whole))) if whole else 0.0
+
+
+def margins_text(quote: Quote) -> str:
+    """Return the expected ± of every noisy column.
+
+    >>> from sfumato.accounting.loss import PrivacyLoss
+    >>> margins_text(Quote(PrivacyLoss(Fraction(1)), {"n": 24, "mean": None}, {}, ()))
+    'n ± 24 · mean ± depends on the data'
+    """
+    words = []
+    for name, margin in quote.margins.items():
+        words.append(f"{name} ± {'depends on the data' if margin is None else number_text(margin)}")
+    return " · ".join(words)
+
+
+def number_text(value: float) -> str:
+    """Return a number with as many digits as one reads.
+
+    >>> number_text(1234567), number_text(0.01234), number_text(3.0)
+    ('1,234,567', '0.0123', '3')
+    """
+    if isinstance(value, int) or (abs(value) < 1e15 and value == int(value)):
+        return f"{int(value):,}"
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def wish_of(entry: Entry) -> Price:
+    """Return the price that a charged question was asked at, as the form takes it."""
+    try:
+        kept = json.loads(entry.release or "{}").get("wish") or {}
+    except (ValueError, AttributeError):
+        kept = {}
+    found = {key: kept[key] for key in ("epsilon", "within") if kept.get(key)}
+    return found or {"epsilon": str(entry.loss.epsilon)}
+
+
+def price_code(price: Price) -> str:
+    """Return a price as Python writes it.
+
+    >>> price_code({"within": {"n": "25"}})
+    ", within={'n': '25'}"
+    """
+    return "".join(f", {name}={value!r}" for name, value in price.items())
+
+
+def python_line(url: str, sql: str, price: Price) -> str:
+    """Return the line of Python that asks the same."""
+    return f"sfumato.connect({url!r}, token=TOKEN).ask({sql!r}{price_code(price)})"
+
+
+def citation(name: str, sql: str, release: Release, day: str) -> str:
+    """Return how an answer is cited: what, under which promise, and where it is written down."""
+    receipt = release.receipt
+    question = " ".join(sql.split())
+    if receipt.sequence is None:
+        return f"{name}, answered on {day}: {question}. Exact, from public tables. sfumato."
+    return (
+        f"{name}, answered on {day}: {question}. Differentially private, {loss_text(release.loss)}; intervals at 95 %. "
+        f"Receipt {receipt.id}, ledger entry {receipt.sequence} ({(receipt.head or '')[:16]}), "
+        f"policy {receipt.policy[:16]}, data version {receipt.version[:16]}. sfumato."
+    )

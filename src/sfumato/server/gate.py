@@ -1,0 +1,306 @@
+"""The gate: what somebody who was let in may do, whichever protocol they speak.
+
+Questions run in worker threads, of which one account gets a part, so that a slow one holds up nobody else. Whoever
+stops waiting for a question does not undo it: it is charged, its answer is kept, and asking again is free. With
+`padding` in the policy every reply, refusals included, leaves at a multiple of that time after it was asked for.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil
+from typing import TypeVar
+
+from sfumato.analysis.catalog import Catalog
+from sfumato.database import Database
+from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
+from sfumato.ledger.ledger import Budget, Entry, Verified
+from sfumato.planning.quote import Quote
+from sfumato.policy.policy import Policy, fold
+from sfumato.release.release import Release
+from sfumato.server.audit import Audit
+from sfumato.server.grants import Grant, Grants
+from sfumato.server.pace import Pace
+from sfumato.server.watch import PolicyWatch
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who was let in, by which way, from where."""
+
+    grant: Grant
+    channel: str
+    """http, console or postgresql."""
+    address: str
+    recorded: set[str] = field(default_factory=set, compare=False)
+    """What the audit log says of them already."""
+
+    @property
+    def account(self) -> str:
+        """Whose budget it is; empty for the owner."""
+        return self.grant.account
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is done at once."""
+
+    questions: int = 16
+    """Threads for questions: those that wait for the disk are written together, so that more are not slower."""
+    others: int = 8
+    """Threads for what is free: prices, budgets, history, tables."""
+    waiting: int = 512
+    """So many requests of one account may wait."""
+    seconds: float = 120.0
+    """So long is anybody made to wait."""
+    settling: float = 8.0
+    """So long running questions may take to settle when the server is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountState:
+    """One account, as the owner sees it."""
+
+    name: str
+    account: str
+    budget: Budget
+    charges: int
+
+
+@dataclass(slots=True)
+class _Room:
+    """One account's share of the threads."""
+
+    questions: asyncio.Semaphore
+    others: asyncio.Semaphore
+    pace: Pace
+    waiting: int = 0
+
+
+class Gate:
+    """One dataset, open to those whom its owner granted access. It belongs to one event loop."""
+
+    def __init__(
+        self,
+        database: Database,
+        grants: Grants,
+        audit: Audit,
+        watch: PolicyWatch | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.policy: Policy = database.policy
+        self.grants = grants
+        self.audit = audit
+        self._owner = database
+        database.timing = self.timing
+        self._watch = watch
+        self._limits = limits or Limits()
+        self._quantum = None if self.policy.padding is None else float(self.policy.padding)
+        self._questions = ThreadPoolExecutor(self._limits.questions, "question")
+        self._others = ThreadPoolExecutor(self._limits.others, "other")
+        self._rooms: dict[str, _Room] = {}
+        self._databases: dict[str, Database] = {}
+        self._running: set[Future[object]] = set()
+        self._stopping = False
+
+    async def ask(
+        self,
+        caller: Caller,
+        sql: str,
+        *,
+        key: str | None = None,
+        **price: object,
+    ) -> Release:
+        """Answer and charge, or refuse; the price is as `Database.ask` takes it.
+
+        Who is cancelled while waiting has not undone the charge.
+        """
+        database = self.database(caller)
+        return await self._served(caller, "ask", lambda: database.ask(sql, key=key, progress=None, **price), True)
+
+    async def explain(self, caller: Caller, sql: str, **price: object) -> Quote:
+        """Return the price and the margins of a question; free."""
+        return await self._served(caller, "explain", partial(self.database(caller).explain, sql, **price))
+
+    async def budget(self, caller: Caller) -> Budget:
+        """Return what the caller's account may spend, has spent and has left."""
+        return await self._served(caller, "budget", self.database(caller).budget)
+
+    async def history(self, caller: Caller) -> tuple[Entry, ...]:
+        """Return what was charged to the caller's account."""
+        return await self._served(caller, "history", self.database(caller).history)
+
+    async def release(self, caller: Caller, receipt: str) -> Release:
+        """Return an answer that the caller's account was given before; free."""
+        database = self.database(caller)
+        return await self._served(caller, "release", lambda: database.reopen(receipt))
+
+    async def verify(self, caller: Caller) -> Verified:
+        """Have the second reader go through the ledger; the owner's alone."""
+        if caller.account:
+            raise NotGranted()
+        return await self._served(caller, "verify", self._owner.verify)
+
+    async def accounts(self, caller: Caller) -> tuple["AccountState", ...]:
+        """Return every account with its budget; the owner's alone."""
+        if caller.account:
+            raise NotGranted()
+        return await self._served(caller, "accounts", self._account_states)
+
+    async def snapshot(self, caller: Caller) -> tuple[str, bool]:
+        """Return the data's version, and whether the source has changed since; the owner's alone."""
+        if caller.account:
+            raise NotGranted()
+        return await self._served(caller, "snapshot", lambda: (self._owner.version, self._owner.source_changed()))
+
+    def _account_states(self) -> tuple["AccountState", ...]:
+        found = []
+        for analyst in self.policy.analysts:
+            with self._owner.as_analyst(analyst.name) as seen:
+                found.append(AccountState(analyst.name, fold(analyst.name), seen.budget(), len(seen.history())))
+        return tuple(found)
+
+    async def work(self, caller: Caller, work: Callable[[], T]) -> T:
+        """Do something with an answer that has left already, such as writing it as bytes, in a thread."""
+        return await self._in_thread(self._room(caller.account), work, False)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tables that a question may name."""
+        return self._owner.catalog
+
+    def database(self, caller: Caller) -> Database:
+        """Return the dataset as the caller's account sees it: one copy and one ledger for all."""
+        if not caller.account:
+            return self._owner
+        if caller.account not in self._databases:
+            self._databases[caller.account] = self._owner.as_analyst(caller.account)
+        return self._databases[caller.account]
+
+    @property
+    def timing(self) -> str:
+        """The timing mode, as receipts say it."""
+        return "none" if self.policy.padding is None else f"padded to multiples of {self.policy.padding} s"
+
+    async def padded(self, arrived: float) -> None:
+        """Wait until a multiple of the policy's padding has passed since `arrived`, of the loop's clock."""
+        if self._quantum is not None:
+            now = asyncio.get_running_loop().time()
+            quanta = max(1, ceil((now - arrived) / self._quantum))
+            await asyncio.sleep(arrived + quanta * self._quantum - now)
+
+    async def stop(self) -> bool:
+        """Begin nothing new, let running questions settle, and say whether all have."""
+        self._stopping = True
+        running = [asyncio.wrap_future(one) for one in self._running]
+        late = (await asyncio.wait(running, timeout=self._limits.settling))[1] if running else set()
+        for pool in (self._questions, self._others):
+            pool.shutdown(wait=False, cancel_futures=True)
+        if not late:
+            for database in (*self._databases.values(), self._owner):
+                database.close()
+            self.audit.close()
+        return not late
+
+    async def _served(self, caller: Caller, verb: str, action: Callable[[], T], charged: bool = False) -> T:
+        """Do one thing for a caller: admitted, at their pace, in a thread, padded, on record."""
+        arrived = asyncio.get_running_loop().time()
+        result: T | None = None
+        refusal: Refusal | None = None
+        try:
+            self._admit(caller)
+            room = self._room(caller.account)
+            await room.pace.wait()
+            result = await self._in_thread(room, action, charged)
+        except Refusal as refused:
+            refusal = refused
+        receipt = result.receipt.id if isinstance(result, Release) else None
+        outcome = "ok" if refusal is None else refusal.code
+        self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
+        caller.recorded.add(verb)
+        await self.padded(arrived)
+        if refusal is not None:
+            raise refusal
+        return result  # type: ignore[return-value]  # there is a refusal, or a result
+
+    def _admit(self, caller: Caller) -> None:
+        if self._stopping:
+            raise Stopping()
+        if not self.grants.stands(caller.grant):
+            raise NotGranted()
+        if self._watch is not None:
+            self._watch.check()
+
+    async def _in_thread(self, room: _Room, action: Callable[[], T], charged: bool) -> T:
+        share, pool = (room.questions, self._questions) if charged else (room.others, self._others)
+        if share.locked() and room.waiting >= self._limits.waiting:
+            raise _busy()
+        waits = share.locked()
+        room.waiting += waits
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                await share.acquire()
+        except TimeoutError:
+            raise _busy() from None
+        finally:
+            room.waiting -= waits
+        return await self._result(self._begun(pool, action, share), charged)
+
+    def _begun(self, pool: ThreadPoolExecutor, action: Callable[[], T], share: asyncio.Semaphore) -> Future[T]:
+        """Begin in a thread; the account has its share back when the thread has ended, whoever still waits."""
+        loop = asyncio.get_running_loop()
+        if self._stopping:
+            share.release()
+            raise Stopping()
+        future = pool.submit(action)
+        self._running.add(future)  # type: ignore[arg-type]
+
+        def ended(done: "Future[T]") -> None:
+            self._running.discard(done)
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(share.release)
+
+        future.add_done_callback(ended)
+        return future
+
+    async def _result(self, future: Future[T], charged: bool) -> T:
+        waited = asyncio.wrap_future(future)
+        waited.add_done_callback(_forget)
+        try:
+            done, _ = await asyncio.wait([waited], timeout=self._limits.seconds)
+        except asyncio.CancelledError:
+            future.cancel()  # what has begun goes on
+            raise
+        if done:
+            return waited.result()
+        if future.cancel() or not charged:
+            raise _busy()
+        raise StillAnswering(
+            f"The answer takes longer than {self._limits.seconds:g} seconds.",
+            "Nobody is made to wait longer. The question goes on; what it has been charged stays charged.",
+            "Ask the same again later: if it was charged, its answer is kept and costs nothing then.",
+        )
+
+    def _room(self, account: str) -> _Room:
+        if account not in self._rooms:
+            questions, others = max(1, self._limits.questions // 2), max(1, self._limits.others // 2)
+            self._rooms[account] = _Room(asyncio.Semaphore(questions), asyncio.Semaphore(others), Pace())
+        return self._rooms[account]
+
+
+def _busy() -> Busy:
+    return Busy(
+        "Too much is asked at once.",
+        "One account gets a part of the server, and this part is full.",
+        "Nothing was charged. Ask again in a moment.",
+    )
+
+
+def _forget(waited: "asyncio.Future[T]") -> None:
+    """Look at what became of an answer that nobody waits for, so that nothing complains about it."""
+    if not waited.cancelled():
+        waited.exception()

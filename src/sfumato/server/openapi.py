@@ -1,0 +1,134 @@
+"""The OpenAPI description of the pages for programs."""
+
+from sfumato.server.replies import MEDIA
+from sfumato.server.statuses import STATUS
+
+Schema = dict[str, object]
+
+_NUMBER: Schema = {
+    "oneOf": [
+        {"type": "string", "pattern": r"^ *([0-9]+(\.[0-9]*)?|[0-9]+/[1-9][0-9]*)([eE][+-]?[0-9]{1,4})? *$"},
+        {"type": "number", "exclusiveMinimum": 0},
+    ],
+    "description": "A positive number; as text it is exact: 0.1, 1/3.",
+}
+_LOSS: Schema = {
+    "type": "object",
+    "required": ["epsilon", "delta"],
+    "properties": {"epsilon": {"type": "string"}, "delta": {"type": "string"}},
+    "description": "Exact numbers, as decimals or fractions.",
+}
+_TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
+_ROWS: Schema = {"type": "array", "items": {"type": "object"}}
+
+
+def _object(required: list[str], **properties: Schema) -> Schema:
+    return {"type": "object", "required": required, "properties": properties}
+
+
+_SCHEMAS: dict[str, Schema] = {
+    "Question": {
+        **_object(
+            ["sql"],
+            sql={"type": "string"},
+            epsilon=_NUMBER,
+            within={"type": "object", "additionalProperties": _NUMBER, "description": "95 % margins, by column."},
+            delta={
+                "description": "A number from 0 to the policy's query_delta.",
+                "oneOf": [{"type": "string"}, {"type": "number"}],
+            },
+        ),
+        "additionalProperties": False,
+    },
+    "Loss": _LOSS,
+    "Release": _object(
+        ["columns", "rows", "intervals", "loss", "receipt"],
+        columns=_TEXTS,
+        rows=_ROWS,
+        level={"type": "number"},
+        intervals=_ROWS,
+        loss=_LOSS,
+        notes=_TEXTS,
+        receipt={"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}},
+    ),
+    "Quote": _object(
+        ["loss", "margins", "mechanisms", "notes", "text"],
+        loss=_LOSS,
+        level={"type": "number"},
+        margins={"type": "object"},
+        mechanisms={"type": "object"},
+        notes=_TEXTS,
+        text={"type": "string"},
+    ),
+    "Budget": _object(["total", "spent", "remaining"], total=_LOSS, spent=_LOSS, remaining=_LOSS),
+    "History": {
+        "type": "array",
+        "items": _object(
+            ["sql", "receipt", "state"], sql={"type": "string"}, receipt={"type": "string"}, state={"type": "string"}
+        ),
+    },
+    "Tables": _object(["name", "tables"], name={"type": "string"}, tables=_ROWS),
+    "Health": _object(["status"], status={"type": "string"}),
+    "Refusal": _object(
+        ["code", "message", "remedy"],
+        code={"type": "string", "enum": sorted(STATUS)},
+        message={"type": "string"},
+        remedy={"type": "string"},
+        position=_object(["line", "column"], line={"type": "integer"}, column={"type": "integer"}),
+    ),
+}
+
+
+def _content(name: str) -> Schema:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+def _operation(summary: str, name: str, *, body: bool = False, open_to_all: bool = False, **more: object) -> Schema:
+    refused: Schema = {"description": "A refusal: what, why, what next.", "content": _content("Refusal")}
+    operation: Schema = {
+        "summary": summary,
+        "responses": {"200": {"description": "Done.", "content": _content(name)}, "4XX": refused, "503": refused},
+        **more,
+    }
+    if open_to_all:
+        operation["security"] = []
+    if body:
+        operation["requestBody"] = {"required": True, "content": _content("Question")}
+    return operation
+
+
+def description() -> Schema:
+    """Return the description; it is the same for every dataset."""
+    key: Schema = {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "Names one attempt: repeats are one charge.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
+    }
+    receipt: list[Schema] = [
+        {"name": "receipt", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"}},
+        {"name": "format", "in": "query", "schema": {"type": "string", "enum": list(MEDIA)}},
+    ]
+    release = _operation("A kept answer again, free.", "Release", parameters=receipt)
+    responses = release["responses"]
+    if isinstance(responses, dict):
+        files = {MEDIA[form].partition(";")[0]: {"schema": {"type": "string"}} for form in ("csv", "arrow")}
+        responses["200"]["content"] |= files
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "sfumato", "version": "1", "description": "Private answers about many people."},
+        "security": [{"token": []}],
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": _SCHEMAS,
+        },
+        "paths": {
+            "/ask": {"post": _operation("Answer and charge.", "Release", body=True, parameters=[key])},
+            "/explain": {"post": _operation("The price and the margins; free.", "Quote", body=True)},
+            "/budget": {"get": _operation("What may be spent, was, and is left.", "Budget")},
+            "/history": {"get": _operation("What was charged, oldest first.", "History")},
+            "/tables": {"get": _operation("Tables and columns, bounds and keys.", "Tables")},
+            "/releases/{receipt}": {"get": release},
+            "/health": {"get": _operation("Whether the server answers.", "Health", open_to_all=True)},
+        },
+    }

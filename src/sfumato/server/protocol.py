@@ -1,0 +1,69 @@
+"""HTTP/1.1 on a connection, with what uvicorn leaves out: an end to waiting, and refusals as JSON."""
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from sfumato.errors import BadRequest
+from sfumato.release.harmless import to_json
+from sfumato.server.statuses import refusal_document
+
+SECONDS = 20.0
+"""So long may the head of a request take; whoever opens connections and says nothing loses them."""
+_REFUSED = BadRequest("This is no HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
+
+
+class Protocol(H11Protocol):
+    """One connection."""
+
+    _looking: asyncio.TimerHandle | None = None
+    _since: float | None = None
+    """When the head of a request began that is not complete yet."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the head of a request."""
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._looking = self.loop.call_later(SECONDS, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        if self._looking is not None:
+            self._looking.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Note when the head of a request begins, and when it is complete."""
+        before = self.cycle
+        if self._since is None and (before is None or before.response_complete):
+            self._since = self.loop.time()
+        super().data_received(data)
+        if self.cycle is not before:
+            self._since = None
+
+    def _look(self) -> None:
+        """Close a connection whose request never became one; otherwise look again later."""
+        if self.transport.is_closing():
+            return
+        if self._since is not None and self.loop.time() - self._since >= SECONDS:
+            self.transport.abort()
+        else:
+            self._looking = self.loop.call_later(SECONDS / 2, self._look)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, in the form of all refusals."""
+        body = f"{to_json(refusal_document(_REFUSED))}\n".encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        events: list[Any] = [
+            h11.Response(status_code=400, headers=[*headers, (b"connection", b"close")], reason=b"Bad Request"),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ]
+        try:
+            for event in events:
+                self.transport.write(self.conn.send(event) or b"")
+        except h11.LocalProtocolError:
+            pass  # an answer is on its way already
+        self.transport.close()

@@ -1,0 +1,95 @@
+"""Questions as JSON: read strictly, every number as the decimal text that was sent."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sfumato.errors import BadRequest, shown, suggestion
+
+LARGEST = 1 << 20
+"""The most bytes of a request."""
+PRICES = ("epsilon", "within", "delta")
+"""What a question may be given besides its text: as `Database.ask` takes it."""
+KEYS = ("sql", *PRICES)
+
+
+class _Number(str):
+    """A JSON number, as its text: no binary float comes between what was sent and what is meant."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked, and at which price."""
+
+    sql: str
+    price: dict[str, object]
+
+
+def read_question(body: bytes) -> Question:
+    """Read a question, or refuse it.
+
+    >>> read_question(b'{"sql": "SELECT 1", "epsilon": 0.10}').price
+    {'epsilon': '0.10'}
+    """
+    data = read_object(body)
+    for key in data:
+        if key not in KEYS:
+            raise BadRequest(
+                f"The request has the key {shown(key)}.",
+                "Unknown keys are refused so that a typo cannot silently change a price.",
+                f"{suggestion(key, KEYS)}The keys are: {', '.join(KEYS)}.",
+            )
+    sql = data.get("sql")
+    if type(sql) is not str:
+        raise BadRequest(
+            "The request has no question.", "`sql` is a text.", 'Send {"sql": "SELECT …", "epsilon": "0.1"}.'
+        )
+    return Question(sql, {key: _price(key, data[key]) for key in PRICES if key in data})
+
+
+def read_object(body: bytes) -> dict[str, object]:
+    """Read a JSON object in UTF-8; a key that stands twice, NaN and Infinity are refused."""
+    try:
+        data = json.loads(
+            body.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_float=_Number,
+            parse_int=_Number,
+            parse_constant=_constant,
+        )
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        data = None
+    if isinstance(data, dict):
+        return data
+    raise BadRequest("This is no JSON object.", "A request is one object in UTF-8.", 'Send {"sql": "SELECT …"}.')
+
+
+def _price(key: str, value: object) -> object:
+    if key == "within":
+        if isinstance(value, dict) and all(isinstance(margin, str) for margin in value.values()):
+            return {name: str(margin) for name, margin in value.items()}
+    elif isinstance(value, str):
+        return str(value)
+    raise BadRequest(
+        f"{key} is {_kind(value)}.",
+        "It is an object of columns and their margins." if key == "within" else "It is a number, or a number as text.",
+        'Send for example {"within": {"n": 25}}.' if key == "within" else f'Send for example {{"{key}": "0.1"}}.',
+    )
+
+
+def _kind(value: object) -> str:
+    names: Iterable[tuple[type, str]] = ((bool, "true or false"), (list, "a list"), (dict, "an object"))
+    return next((name for kind, name in names if isinstance(value, kind)), "null" if value is None else "no such value")
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError
+    return found
+
+
+def _constant(_word: str) -> object:
+    raise ValueError

@@ -1,0 +1,120 @@
+"""The pages for programs: questions, prices, budget, history, tables, kept answers."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sfumato.errors import BadParameter, NotFound, UnknownName
+from sfumato.release.documents import LEVEL, budget_document, quote_document
+from sfumato.release.encoding import encoded
+from sfumato.release.release import Release
+from sfumato.server.gate import Caller, Gate
+from sfumato.server.openapi import description
+from sfumato.server.reading import read_question
+from sfumato.server.replies import MEDIA, file_reply, json_reply
+from sfumato.server.requests import body_of, caller_of, gate_of, require_json
+from sfumato.server.tables import tables_document
+from sfumato.server.travelling import answer_document, charge_document
+
+
+async def ask(request: Request) -> Response:
+    """Answer a question and charge it. Header Idempotency-Key: repeats of one key are one charge."""
+    caller = caller_of(request)
+    require_json(request)
+    question = read_question(await body_of(request))
+    keys = request.headers.getlist("idempotency-key")
+    if len(keys) > 1:
+        raise BadParameter("There are two keys.", "Idempotency-Key names one attempt.", "Send one.")
+    gate = gate_of(request)
+    release = await gate.ask(caller, question.sql, key=keys[0] if keys else None, **question.price)
+    return await _document(gate, caller, release)
+
+
+async def explain(request: Request) -> Response:
+    """Say what a question would cost, and how near the answer would be; free."""
+    caller = caller_of(request)
+    require_json(request)
+    question = read_question(await body_of(request))
+    quote = await gate_of(request).explain(caller, question.sql, **question.price)
+    return json_reply({**quote_document(quote), "text": str(quote)})
+
+
+async def budget(request: Request) -> Response:
+    """Show what may be spent, was spent, and is left."""
+    return json_reply(budget_document(await gate_of(request).budget(caller_of(request))))
+
+
+async def history(request: Request) -> Response:
+    """List what this account asked and was charged for, oldest first."""
+    entries = await gate_of(request).history(caller_of(request))
+    return json_reply([charge_document(entry) for entry in entries])
+
+
+async def tables(request: Request) -> Response:
+    """List tables and columns with bounds and keys."""
+    caller_of(request)
+    gate = gate_of(request)
+    return json_reply(tables_document(gate.policy, gate.catalog))
+
+
+async def release(request: Request) -> Response:
+    """Give a kept answer again, as JSON, CSV or Arrow; free."""
+    caller, gate = caller_of(request), gate_of(request)
+    receipt, form = wanted(request)
+    found = await reopened(gate, caller, receipt)
+    if form == "json":
+        return await _document(gate, caller, found, request.query_params.get("level", LEVEL))
+    content = await gate.work(caller, lambda: encoded(found, form))
+    return file_reply(content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
+
+
+async def health(_request: Request) -> Response:
+    """Say that the server answers."""
+    return json_reply({"status": "ok"})
+
+
+async def openapi(request: Request) -> Response:
+    """Describe these pages."""
+    caller_of(request)
+    return json_reply(description())
+
+
+async def reopened(gate: Gate, caller: Caller, receipt: str) -> Release:
+    """Return a kept answer, or refuse with what a browser understands as a page that is not there."""
+    try:
+        return await gate.release(caller, receipt)
+    except UnknownName as unknown:
+        missing = NotFound(unknown.what, unknown.why, unknown.remedy)
+    raise missing
+
+
+def wanted(request: Request) -> tuple[str, str]:
+    """Return the receipt and the format that a request names: by the ending of the path, or by `format`."""
+    name, dot, ending = str(request.path_params["receipt"]).partition(".")
+    form = ending if dot else request.query_params.get("format", "json")
+    if form in MEDIA and name.isascii() and name.isalnum():
+        return name, form
+    raise NotFound(
+        "There is no such answer.", f"An answer is had by its receipt, as {', '.join(MEDIA)}.", "Look into /history."
+    )
+
+
+def file_name(name: str) -> str:
+    """Return a name that every file system knows."""
+    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
+
+
+async def _document(gate: Gate, caller: Caller, release: Release, level: object = LEVEL) -> Response:
+    return await gate.work(caller, lambda: json_reply(answer_document(release, level)))
+
+
+ROUTES = (
+    Route("/ask", ask, methods=["POST"]),
+    Route("/explain", explain, methods=["POST"]),
+    Route("/budget", budget),
+    Route("/history", history),
+    Route("/tables", tables),
+    Route("/releases/{receipt}", release),
+    Route("/health", health),
+    Route("/openapi.json", openapi),
+)

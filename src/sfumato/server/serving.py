@@ -1,0 +1,176 @@
+"""Serving a policy: both protocols in one process, from the first line printed to the last answer settled."""
+
+import asyncio
+import logging
+import os
+import resource
+import shlex
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from sfumato.database import Database
+from sfumato.errors import BadParameter
+from sfumato.policy.policy import Policy
+from sfumato.server.addresses import LOCAL, bound, is_loopback, url
+from sfumato.server.audit import Audit, audit_path
+from sfumato.server.console.pages import PAGES
+from sfumato.server.gate import Gate
+from sfumato.server.grants import Grants
+from sfumato.server.http import make_app
+from sfumato.server.origins import Origins
+from sfumato.server.protocol import Protocol
+from sfumato.server.tls import Tls, read_tls
+from sfumato.server.watch import PolicyWatch
+from sfumato.server.wire.serving import start
+
+_FILES = 65_536
+_CLOSING = 1
+"""Seconds that connections have to end after the last answer has settled."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server listens, and with which certificate."""
+
+    host: str = "127.0.0.1"
+    http_port: int = 0
+    pg_port: int = 0
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Two ports that are taken, and the certificate if there is one."""
+
+    place: Place
+    http: socket.socket
+    pg: socket.socket
+    tls: Tls | None
+
+
+@contextmanager
+def listening(place: Place) -> Iterator[Listener]:
+    """Take the ports and read the certificate: what cannot work is refused before any data is opened."""
+    tls = _tls(place)
+    with bound(place.host, place.http_port) as http, bound(place.host, place.pg_port) as pg:
+        yield Listener(place, http, pg, tls)
+
+
+def serve(path: Path, database: Database, listener: Listener, say: Say) -> None:
+    """Open a dataset to those who were granted access, until the process is told to stop."""
+    grants = Grants(database.policy, path)
+    grants.ready()
+    with _silent():
+        settled = asyncio.run(_run(path, database, grants, listener, say))
+    if not settled:
+        os._exit(0)  # a question that does not end is charged; waiting for its thread would take for ever
+
+
+async def _run(path: Path, database: Database, grants: Grants, listener: Listener, say: Say) -> bool:
+    policy, place, tls = database.policy, listener.place, listener.tls
+    gate = Gate(database, grants, Audit(audit_path(policy, path)), PolicyWatch(path, policy))
+    stop = asyncio.Event()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(one, stop.set)
+    ports = listener.http.getsockname()[1], listener.pg.getsockname()[1]
+    http = _http(gate, Origins("https" if tls else "http", _names(place, tls), ports[0]), tls)
+    serving = asyncio.create_task(http.serve([listener.http]))
+    listener.pg.close()  # its port is known to be free
+    context, certificate = (tls.context, tls.certificate) if tls else (None, None)
+    wired = await start(gate, grants, policy, place.host, ports[1], context, certificate)
+    while not http.started and not serving.done():
+        await asyncio.sleep(0.01)
+    for line in lines(policy, place, ports, tls):
+        say(line)
+    await stop.wait()
+    settled = await gate.stop()
+    wired.close()
+    http.should_exit = True
+    await serving
+    return settled
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its own idea of signals: answers settle first."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+def _http(gate: Gate, origins: Origins, tls: Tls | None) -> _Server:
+    config = uvicorn.Config(
+        make_app(gate, origins, PAGES),
+        http=Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=_CLOSING,
+        h11_max_incomplete_event_size=32 << 10,
+    )
+    config.load()
+    config.ssl = tls.context if tls else None
+    return _Server(config)
+
+
+def _tls(place: Place) -> Tls | None:
+    if place.certificate is not None and place.key is not None:
+        return read_tls(place.certificate, place.key)
+    if place.certificate is not None or place.key is not None:
+        raise BadParameter(
+            "A certificate and its key belong together.", "One of them is missing.", "Give --tls-cert and --tls-key."
+        )
+    if not is_loopback(place.host):
+        raise BadParameter(
+            f"{place.host} is reached from other machines, and there is no certificate.",
+            "Tokens and answers would cross the network in clear.",
+            "Give --tls-cert and --tls-key, or serve on 127.0.0.1.",
+        )
+    return None
+
+
+def _names(place: Place, tls: Tls | None) -> tuple[str, ...]:
+    local = LOCAL if is_loopback(place.host) else ()
+    return (*local, place.host.strip("[]").lower(), *(tls.names if tls else ()))
+
+
+def lines(policy: Policy, place: Place, ports: tuple[int, int], tls: Tls | None) -> list[str]:
+    """Return what is printed: addresses, and lines to paste."""
+    host = place.host
+    if host in ("0.0.0.0", "::") and tls and tls.names:  # noqa: S104 - it was asked for, with a certificate
+        host = tls.names[0]
+    page = url("https" if tls else "http", host, ports[0])
+    user = policy.analysts[0].name if policy.analysts else "NAME"
+    address = url("postgresql", host, ports[1], user, policy.name)
+    psql = f"psql:    PGOPTIONS='-c sfumato.epsilon=0.1' psql {shlex.quote(address)}"
+    python = f"Python:  sfumato.connect({page!r}, token=TOKEN).ask(SQL, epsilon='0.1')"
+    granted = f"sfumato grant POLICY {user}" if policy.analysts else "add [analysts.NAME] to the policy, then grant"
+    return [page, address, psql, python, f"access:  {granted}", "Stop it with Ctrl-C."]
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what libraries log to themselves: it may hold what somebody sent."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < min(hard, _FILES):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, _FILES), hard))  # one connection is one file
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

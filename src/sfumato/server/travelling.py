@@ -1,0 +1,126 @@
+"""Answers, prices and charges between a server and its client: JSON documents that read back as the same values."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from fractions import Fraction
+from typing import Any
+
+from sfumato.accounting.event import from_json, to_json
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.ledger.ledger import Budget, Entry
+from sfumato.planning.quote import Quote
+from sfumato.query.types import Type
+from sfumato.release.decode import Value
+from sfumato.release.documents import LEVEL, Document, entry_document, release_document
+from sfumato.release.receipt import receipt_from_json
+from sfumato.release.release import Ranges, Release
+
+AtLevel = Callable[[Fraction], Mapping[str, Any]]
+"""Fetches the document of the same answer with its intervals at another level."""
+
+
+def answer_document(release: Release, level: object = LEVEL) -> Document:
+    """Return an answer with all that a client needs to have the same one."""
+    return {
+        **release_document(release, level),
+        "types": [str(facts.type) for facts in release.facts],
+        "possible": [list(limits) for limits in release.possible],
+        "event": None if release.event is None else json.loads(to_json(release.event)),
+    }
+
+
+def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
+    """Return the answer of a document; intervals of other levels are fetched when somebody wants them."""
+    columns, types = tuple(document["columns"]), [_type(name) for name in document["types"]]
+    values = tuple(
+        tuple(_value(row[name], type) for row in document["rows"]) for name, type in zip(columns, types, strict=True)
+    )
+    event = document["event"]
+    known = {Fraction(str(document["level"])): document["intervals"]}
+
+    def ranges(level: Fraction) -> Ranges:
+        if level not in known and event is not None:
+            known[level] = at_level(level)["intervals"]
+        rows = known.get(level, document["intervals"])
+        return [_ends(name, type, rows, event is not None) for name, type in zip(columns, types, strict=True)]
+
+    return Release(
+        columns,
+        tuple(Facts(type, Kind.INTEGER) for type in types),
+        values,
+        ranges,
+        tuple((low, high) for low, high in document["possible"]),
+        receipt_from_json(_canonical(document["receipt"])),
+        None if event is None else from_json(_canonical(event)),
+        tuple(document["notes"]),
+    )
+
+
+def quote_of(document: Mapping[str, Any]) -> Quote:
+    """Return the quote of a document."""
+    return Quote(
+        loss_of(document["loss"]), dict(document["margins"]), dict(document["mechanisms"]), tuple(document["notes"])
+    )
+
+
+def budget_of(document: Mapping[str, Any]) -> Budget:
+    """Return the budget of a document."""
+    return Budget(*(loss_of(document[key]) for key in ("total", "spent", "remaining")))
+
+
+def charge_document(entry: Entry) -> Document:
+    """Return one charge, with its event."""
+    return {**entry_document(entry), "event": json.loads(to_json(entry.event))}
+
+
+def charge_of(document: Mapping[str, Any]) -> Entry:
+    """Return the charge of a document; its release stays where it is, and is had by asking again."""
+    return Entry(
+        sequence=int(document["sequence"]),
+        time=datetime.fromisoformat(document["time"]),
+        account=document["account"],
+        sql=document["sql"],
+        event=from_json(_canonical(document["event"])),
+        loss=loss_of(document),
+        policy=document["policy"],
+        version=document["version"],
+        receipt=document["receipt"],
+        state=document["state"],
+        release=None,
+        head=document["head"],
+    )
+
+
+def loss_of(document: Mapping[str, Any]) -> PrivacyLoss:
+    """Return the loss of a document."""
+    return PrivacyLoss(Fraction(document["epsilon"]), Fraction(document["delta"]))
+
+
+def _canonical(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _type(name: str) -> Type:
+    found = Type(name)
+    return Type.TEXT if found is Type.INTERVAL else found
+
+
+def _value(value: Any, type: Type) -> Value:
+    if isinstance(value, str) and type is Type.DATE:
+        return date.fromisoformat(value)
+    if isinstance(value, str) and type is Type.TIMESTAMP:
+        return datetime.fromisoformat(value)
+    if type is Type.DECIMAL and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    found: Value = value
+    return found
+
+
+def _ends(name: str, type: Type, rows: Sequence[Mapping[str, Any]], noisy: bool) -> Any:
+    """Return the ends of one column; None for a key, and for what is exact."""
+    found = [row[name] for row in rows]
+    if not noisy or not any(isinstance(one, list) for one in found):
+        return None
+    return [tuple(_value(end, type) for end in one) if isinstance(one, list) else None for one in found]

@@ -1,0 +1,259 @@
+"""One statement of a session: first what is known before it runs, then its answer."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from sfumato.errors import Refusal
+from sfumato.planning.planner import NO_PRICE
+from sfumato.query.outline import Outline
+from sfumato.query.types import NUMBERS, Type
+from sfumato.release.release import Release
+from sfumato.server.gate import Caller, Gate
+from sfumato.server.wire import oids
+from sfumato.server.wire.catalogue.catalogue import Catalogue, CataloguePlan
+from sfumato.server.wire.catalogue.session_facts import SessionFacts
+from sfumato.server.wire.oids import Column
+from sfumato.server.wire.settings import BUDGET, Settings
+from sfumato.server.wire.sqlstates import WireError, reported, unsupported
+from sfumato.server.wire.statements import (
+    ExecutePrepared,
+    Explain,
+    Nothing,
+    Question,
+    Show,
+    Statement,
+    read_statement,
+    split,
+)
+
+_PARAMETER = re.compile(r"[1-9]\d{0,4}")
+MOST_PARAMETERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows, and what is said after them; `count` adds how many were shown."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[object]] = field(repr=False)
+    tag: str = "SELECT"
+    count: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A statement before it runs: its parameters and columns have types; nothing was read or charged."""
+
+    statement: Statement
+    parameters: tuple[int, ...] = ()
+    columns: tuple[Column, ...] | None = None
+    outline: Outline | None = field(default=None, repr=False)
+    plan: CataloguePlan | None = field(default=None, repr=False)
+    intervals: Fraction | None = None
+
+
+class Answering:
+    """Prepares and runs the statements of one session that need the catalogue or the dataset."""
+
+    def __init__(
+        self, gate: Gate, caller: Caller, catalogue: Catalogue, settings: Settings, facts: SessionFacts
+    ) -> None:
+        self._gate = gate
+        self._caller = caller
+        self._catalogue = catalogue
+        self._settings = settings
+        self._facts = facts
+
+    async def prepare(self, statement: Statement, declared: Sequence[int] = ()) -> Prepared:
+        """Return what is known of a statement before it runs; this is free, and reads no data."""
+        match statement:
+            case Question(text):
+                return await self._question(statement, text, declared)
+            case Explain(text):
+                inner = await self._question(Question(text), text, declared)
+                lines = (Column("QUERY PLAN", oids.TEXT),)
+                return Prepared(statement, inner.parameters, lines, inner.outline, inner.plan)
+            case Show("all"):
+                shown = tuple(Column(name, oids.TEXT) for name in ("name", "setting", "description"))
+                return Prepared(statement, (), shown)
+            case Show(name):
+                self._settings.get(name)
+                return Prepared(statement, (), (Column(name, oids.TEXT),))
+            case ExecutePrepared():
+                raise unsupported("EXECUTE cannot itself be prepared.", "Bind the statement by the protocol.")
+        return Prepared(statement)
+
+    async def run(self, prepared: Prepared, values: Sequence[object]) -> Answer:
+        """Return the answer; a question about people is charged here, and nowhere else."""
+        given = {str(number): value for number, value in enumerate(values, 1)}
+        columns = prepared.columns or ()
+        match prepared.statement:
+            case Show("all"):
+                return Answer(columns, [(name, value, "") for name, value in self._settings.all()], "SHOW", False)
+            case Show(name):
+                return Answer(columns, [(await self._shown(name),)], "SHOW", False)
+            case Explain(sql):
+                return Answer(columns, await self._explained(prepared, sql, given), "EXPLAIN", False)
+        if prepared.plan is not None:
+            return Answer(columns, await self._catalogued(prepared.plan, given))
+        if not isinstance(prepared.statement, Question) or prepared.outline is None:
+            raise AssertionError("only a question has an answer")
+        used = {name: given[name] for name in prepared.outline.parameters}
+        release = await self._asked(prepared.statement.sql, used)
+        if prepared.intervals is None:
+            return Answer(columns, list(zip(*release.values, strict=True)))
+        return Answer(columns, with_intervals(release, prepared.outline, prepared.intervals))
+
+    def is_stale(self, prepared: Prepared) -> bool:
+        """Whether a setting has changed since that gives the answer other columns."""
+        return (
+            prepared.outline is not None
+            and isinstance(prepared.statement, Question)
+            and (prepared.intervals != self._settings.intervals)
+        )
+
+    def constants(self, text: str) -> list[object]:
+        """Return the values that stand between the brackets of an EXECUTE."""
+        plan = self._catalogue.constants(f"SELECT {text}") if text.strip() else None
+        return [] if plan is None else list(plan.rows(self._facts, {})[0])
+
+    def oid_of(self, name: str) -> int:
+        """Return the number of a type that a PREPARE names."""
+        return self._catalogue.type_named(name)
+
+    async def _question(self, statement: Question, sql: str, declared: Sequence[int]) -> Prepared:
+        types = {str(number): oid for number, oid in enumerate(declared, 1) if oid not in (0, oids.UNKNOWN)}
+        plan = self._catalogue.plan(sql, types)
+        if plan is not None:
+            return Prepared(statement, _described(plan.parameters, declared), plan.columns, None, plan)
+        known = {name: _type_of(oid, name) for name, oid in types.items()}
+        database = self._gate.database(self._caller)
+        outline = await self._gate.work(self._caller, lambda: database.outline(sql, known))
+        for name in outline.parameters:
+            if not _PARAMETER.fullmatch(name) or int(name) > MOST_PARAMETERS:
+                raise WireError(
+                    "42P02", f"there is no parameter {name[:20]}", "Parameters are $1, $2, … here.", "Write $1."
+                )
+        inferred = {name: oids.OID_OF[type] for name, type in outline.parameters.items()}
+        intervals = self._settings.intervals
+        columns = columns_of(outline, intervals is not None)
+        return Prepared(statement, _described(inferred, declared), columns, outline, None, intervals)
+
+    async def _catalogued(self, plan: CataloguePlan, given: Mapping[str, object]) -> Sequence[Sequence[object]]:
+        if plan.is_small:
+            return plan.rows(self._facts, given)
+        return await self._gate.work(self._caller, lambda: plan.rows(self._facts, given))
+
+    async def _asked(self, sql: str, parameters: Mapping[str, object]) -> Release:
+        price: dict[str, Any] = self._settings.price()
+        try:
+            return await self._gate.ask(self._caller, sql, parameters=dict(parameters), **price)
+        except Refusal as refusal:
+            raise in_sql(refusal) from None
+
+    async def _explained(self, prepared: Prepared, sql: str, given: Mapping[str, object]) -> list[tuple[str]]:
+        if prepared.plan is not None:
+            return [("price: none; the catalogue says what the policy says",)]
+        used = {name: given[name] for name in (prepared.outline.parameters if prepared.outline else {})}
+        price: dict[str, Any] = self._settings.price()
+        try:
+            quote = await self._gate.explain(self._caller, sql, parameters=used, **price)
+        except Refusal as refusal:
+            raise in_sql(refusal) from None
+        return [(line,) for line in str(quote).split("\n")]
+
+    async def _shown(self, name: str) -> str:
+        if name != BUDGET:
+            return self._settings.get(name)
+        budget = await self._gate.budget(self._caller)
+        return f"total: {budget.total}; spent: {budget.spent}; remaining: {budget.remaining}"
+
+
+def in_sql(refusal: Refusal) -> Refusal | WireError:
+    """Return a refusal with its remedy in SQL's language, where it is about the price."""
+    if refusal.what != NO_PRICE:
+        return refusal
+    return WireError(
+        "22023", NO_PRICE, refusal.why, "SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin';"
+    )
+
+
+def columns_of(outline: Outline, intervals: bool) -> tuple[Column, ...]:
+    """Return the columns of an answer; with intervals, two more at the end for each number that carries noise."""
+    columns = [Column(name, oids.OID_OF[type]) for name, type in outline.columns]
+    if intervals:
+        for name, type in _barred(outline):
+            columns += [Column(f"{name}_{side}", oids.OID_OF[type]) for side in ("low", "high")]
+    return tuple(columns)
+
+
+def _barred(outline: Outline) -> list[tuple[str, Type]]:
+    pairs = zip(outline.columns, outline.noisy, strict=True)
+    return [(name, type) for (name, type), noisy in pairs if noisy and type in NUMBERS]
+
+
+def with_intervals(release: Release, outline: Outline, level: Fraction) -> list[tuple[object, ...]]:
+    """Return the rows of a release with the ends of their intervals, in the order of `columns_of`."""
+    barred = [
+        at for at, ((_, type), noisy) in enumerate(zip(outline.columns, outline.noisy, strict=True))
+        if noisy and type in NUMBERS
+    ]  # fmt: skip
+    rows: list[tuple[object, ...]] = []
+    for row, ends in zip(zip(*release.values, strict=True), release.intervals(level), strict=True):
+        pairs = [ends[release.columns[at]] for at in barred]
+        bars = [pair if isinstance(pair, tuple) else (pair, pair) for pair in pairs]
+        rows.append((*row, *(end for pair in bars for end in pair)))
+    return rows
+
+
+def one_statement(text: str) -> tuple[int, Statement]:
+    """Return the only statement of a text and where it begins, or refuse several."""
+    pieces = split(text)
+    if len(pieces) > 1:
+        raise WireError("42601", "cannot insert multiple commands into a prepared statement")
+    if not pieces:
+        return 0, Nothing("")
+    offset, sql = pieces[0]
+    try:
+        return offset, read_statement(sql)
+    except WireError as error:
+        raise placed(error, offset) from None
+
+
+def placed(error: WireError, offset: int) -> WireError:
+    """Return an error about a statement that begins `offset` characters into a text."""
+    said = reported(error, "", offset)
+    return WireError(said.sqlstate, said.message, said.detail, said.hint, said.position, error.fatal)
+
+
+def question_of(statement: Statement) -> tuple[str, int]:
+    """Return the question inside a statement, and where it begins there."""
+    match statement:
+        case Question(sql):
+            return sql, 0
+        case Explain(sql, offset):
+            return sql, offset
+    return "", 0
+
+
+def _type_of(oid: int, name: str) -> Type:
+    if oid not in oids.TYPE_OF:
+        raise WireError(
+            "0A000",
+            f"The type of ${name} is not one that a value may have.",
+            "A value is an integer, a decimal, a boolean, a date, a timestamp without time zone, or a text.",
+            f"Leave out the type of ${name}, or cast it in the text of the query.",
+        )
+    return oids.TYPE_OF[oid]
+
+
+def _described(inferred: Mapping[str, int], declared: Sequence[int]) -> tuple[int, ...]:
+    """Return the types of $1, $2, …: as declared, else as inferred, else text."""
+    most = max([len(declared), *(int(name) for name in inferred)])
+    if most > MOST_PARAMETERS:
+        raise WireError("54023", f"a statement has at most {MOST_PARAMETERS} parameters")
+    given = [*declared, *[0] * (most - len(declared))]
+    return tuple(oid or inferred.get(str(number), oids.TEXT) for number, oid in enumerate(given, 1))

@@ -1,0 +1,191 @@
+"""Which questions are about the catalogue or the session, and their answers. No data is behind it, and no engine."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato.errors import Refusal
+from sfumato.policy.policy import Policy
+from sfumato.query.parse_tree import foreign_tree
+from sfumato.server.wire import oids
+from sfumato.server.wire.catalogue.casting import NAMED, type_number
+from sfumato.server.wire.catalogue.compiled import Learned, Run
+from sfumato.server.wire.catalogue.expressions import BARE
+from sfumato.server.wire.catalogue.functions import functions
+from sfumato.server.wire.catalogue.queries import Plan, Queries
+from sfumato.server.wire.catalogue.session_facts import SessionFacts
+from sfumato.server.wire.catalogue.shadow import Shadow, make_shadow, relations
+from sfumato.server.wire.catalogue.trees import identifier
+from sfumato.server.wire.oids import Column
+from sfumato.server.wire.sqlstates import WireError
+
+_KEPT = 256
+_KEPT_CHARACTERS = 200_000
+"""So many plans are kept, of texts that are so long together."""
+_SCHEMAS = ("pg_catalog", "information_schema")
+_FROM = re.compile(r"\bfrom\b", re.IGNORECASE)
+_NAMES = re.compile(r"\bpg_|\binformation_schema\b|\bcurrent_|\bversion\s*\(|\bformat_type\b", re.IGNORECASE)
+_PLAIN = (exp.Literal, exp.Null, exp.Boolean, exp.Parameter, exp.ByteString, exp.RawString)
+_MOST_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class CataloguePlan:
+    """A question about the catalogue: its columns and parameters; its rows come from the shadow schema."""
+
+    columns: tuple[Column, ...]
+    parameters: Mapping[str, int]
+    is_small: bool
+    """Whether it reads no relation, and so takes no time."""
+    plan: Plan = field(repr=False)
+    shadow: Shadow = field(repr=False)
+
+    def rows(self, facts: SessionFacts, values: Mapping[str, Any]) -> Sequence[Sequence[object]]:
+        """Return the answer for a session; it stops when it takes too long or grows too large."""
+        found = self.plan.rows(Run(facts, dict(values)), ())
+        if len(found) > _MOST_ROWS:
+            raise WireError("54000", "The answer has too many rows.", "", "Use LIMIT.")
+        named = [at for at, (_, oid) in enumerate(self.plan.columns) if oid in NAMED]
+        if not named:
+            return found
+        return [self._shown(row, named) for row in found]
+
+    def _shown(self, row: tuple[Any, ...], named: list[int]) -> tuple[Any, ...]:
+        cells = list(row)
+        for at in named:
+            value = cells[at]
+            cells[at] = None if value is None else self.shadow.name(self.plan.columns[at][1], value)
+        return tuple(cells)
+
+
+class Catalogue:
+    """The catalogue that one analyst sees."""
+
+    def __init__(self, policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> None:
+        self._shadow = make_shadow(policy, columns, user)
+        self._forms = functions(self._shadow)
+        self._kept: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], CataloguePlan | None] = OrderedDict()
+        self._characters = 0
+
+    def plan(self, sql: str, types: Mapping[str, int]) -> CataloguePlan | None:
+        """Return the plan of a question about the catalogue or the session; None if it is one about data."""
+        key = (sql, tuple(sorted(types.items())))
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        tree = self._own(sql)
+        made = None if tree is None else self._planned(tree, types)
+        self._kept[key] = made
+        self._characters += len(sql)
+        while len(self._kept) > _KEPT or self._characters > _KEPT_CHARACTERS:
+            (dropped, _), _ = self._kept.popitem(last=False)
+            self._characters -= len(dropped)
+        return made
+
+    def constants(self, sql: str) -> CataloguePlan:
+        """Return the plan of values that are spelled out."""
+        try:
+            tree = foreign_tree(sql)
+        except Refusal:
+            raise WireError("42601", "the values of EXECUTE cannot be read") from None
+        if any(True for _ in tree.find_all(exp.Table)):
+            raise WireError("0A000", "the values of EXECUTE are spelled out, and read no table")
+        return self._planned(tree, {})
+
+    def type_named(self, name: str) -> int:
+        """Return the number of a type."""
+        return type_number(name)
+
+    def _planned(self, tree: exp.Expr, types: Mapping[str, int]) -> CataloguePlan:
+        learned = Learned(dict(types))
+        queries = Queries(self._shadow, self._forms, learned)
+        plan = queries.read(tree, None)
+        parameters = {name: _described(learned.of(name)) for name in learned.types}
+        columns = tuple(Column(name, _described(oid)) for name, oid in plan.columns)
+        return CataloguePlan(columns, parameters, not queries.touched, plan, self._shadow)
+
+    def _own(self, sql: str) -> exp.Expr | None:
+        """Return the tree of a question that is answered here, or None."""
+        if _FROM.search(sql) and not _NAMES.search(sql) and not self._calls_set(sql):
+            return None
+        try:
+            tree = foreign_tree(sql)
+        except Refusal:
+            return None  # whoever answers questions about data says what is wrong
+        own, others = self._tables(tree)
+        if own and others:
+            raise WireError(
+                "0A000",
+                "A question reads the catalogue or the data, not both.",
+                "The catalogue is answered from the policy alone.",
+                "Ask two questions.",
+            )
+        if others:
+            return None
+        return tree if own or self._is_about_session(tree) else None
+
+    @staticmethod
+    def _calls_set(sql: str) -> bool:
+        return (
+            re.search(r"\bfrom\s+(generate_series|unnest)\s*\(|\bvalues\b|\brecursive\b", sql, re.IGNORECASE)
+            is not None
+        )
+
+    @staticmethod
+    def _tables(tree: exp.Expr) -> tuple[bool, bool]:
+        """Tell whether relations of the catalogue are named, and whether others are."""
+        shared = {identifier(one.args["alias"].this) for one in tree.find_all(exp.CTE)}
+        own = others = False
+        for table in tree.find_all(exp.Table):
+            if not isinstance(table.this, exp.Identifier):
+                continue
+            name = identifier(table.this)
+            schema = identifier(table.args["db"]) if table.args.get("db") is not None else ""
+            if schema in _SCHEMAS or (not schema and ("pg_catalog", name) in relations()):
+                own = True
+            elif schema or name not in shared:
+                others = True
+        return own, others
+
+    def _is_about_session(self, tree: exp.Expr) -> bool:
+        shared = tree.args.get("with_")
+        if isinstance(tree, exp.Values) or (shared is not None and shared.args.get("recursive")):
+            return True
+        for node in tree.walk():
+            name = str(node.this).lower() if isinstance(node, exp.Anonymous) else BARE.get(type(node).__name__, "")
+            if name.startswith("pg_") or (name in self._forms and (self._forms[name].session or name in _ABOUT)):
+                return True
+            if name in ("generate_series", "unnest") or isinstance(node, exp.Unnest):
+                return True
+            bare = isinstance(node, exp.Column) and node.args.get("table") is None and identifier(node.this)
+            if bare and bare in self._forms and self._forms[bare].session:
+                return True
+        return isinstance(tree, exp.Select) and _is_plain(tree)
+
+
+_ABOUT = frozenset(
+    {"format_type", "obj_description", "col_description", "to_regclass", "to_regtype", "to_regnamespace"}
+)
+_ABOUT |= {"has_table_privilege", "has_schema_privilege", "has_database_privilege", "quote_ident"}
+
+
+def _is_plain(tree: exp.Select) -> bool:
+    """Whether a SELECT only repeats what is written in it: what clients send to see whether anybody is there."""
+    if any(value for key, value in tree.args.items() if key != "expressions"):
+        return False
+    for part in tree.expressions:
+        inner = part.this if isinstance(part, exp.Alias) else part
+        while isinstance(inner, exp.Cast | exp.Neg | exp.Paren):
+            inner = inner.this
+        if not isinstance(inner, _PLAIN):
+            return False
+    return bool(tree.expressions)
+
+
+def _described(oid: int) -> int:
+    """Return the type that a client is told: names are texts, and so is what nothing tells."""
+    return oids.TEXT if oid in NAMED or oid == oids.UNKNOWN else oid

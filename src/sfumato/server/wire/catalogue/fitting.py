@@ -1,0 +1,65 @@
+"""Types of expressions: texts in quotes and parameters get the type of their neighbours."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sfumato.server.wire import oids
+from sfumato.server.wire.catalogue.casting import INTEGERS, NAMED, TEXTS, cast_value
+from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Learned, Run, constant
+from sfumato.server.wire.catalogue.shadow import Shadow
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """Fits the parts of expressions to each other; what parameters turn out to be is learned."""
+
+    shadow: Shadow
+    learned: Learned
+
+    def alike(self, parts: Sequence[Compiled], default: int = oids.TEXT) -> list[Compiled]:
+        """Return the parts with one type for those whose type is open: that of the first that has one."""
+        telling = next((part.oid for part in parts if part.oid != oids.UNKNOWN), default)
+        if telling in (oids.INT2, oids.INT4) and any(part.oid == oids.INT8 for part in parts):
+            telling = oids.INT8
+        fitted = [self.fit(part, telling) if part.oid == oids.UNKNOWN else part for part in parts]
+        if telling in NAMED or any(part.oid in NAMED for part in fitted):
+            fitted = [self.cast(part, telling) if part.oid in TEXTS and telling in NAMED else part for part in fitted]
+        return fitted
+
+    def fit(self, part: Compiled, oid: int) -> Compiled:
+        """Return a part whose type is open as `oid`, and others of names as they read."""
+        if part.parameter is not None:
+            self.learned.types[part.parameter] = oid
+            return replace(part, oid=oid, parameter=None)
+        if part.literal is not None:
+            return self.cast(part, oid)
+        if part.oid in NAMED and oid == oids.TEXT:
+            return self.cast(part, oid)
+        return replace(part, oid=oid) if part.oid == oids.UNKNOWN else part
+
+    def settled(self, part: Compiled) -> Compiled:
+        """Return a part whose type is open as text."""
+        return self.fit(part, oids.TEXT) if part.oid == oids.UNKNOWN else part
+
+    def cast(self, part: Compiled, oid: int) -> Compiled:
+        """Return a part as another type."""
+        if part.parameter is not None:
+            learned = oids.TEXT if oid in NAMED else oid
+            self.learned.types[part.parameter] = learned
+            part = replace(part, oid=learned, parameter=None)
+        source, shadow = part.oid, self.shadow
+        if source == oid:
+            return part
+        if source in NAMED and oid not in INTEGERS | NAMED:
+
+            def named(run: Run, frames: Frames) -> Any:
+                value = part.run(run, frames)
+                return None if value is None else shadow.name(source, value)
+
+            return Compiled(oid, named, part.uses)
+        if part.literal is not None and oid not in NAMED:
+            return constant(cast_value(part.literal, source, oid, shadow.number), oid)  # refused before it runs
+        return Compiled(
+            oid, lambda run, frames: cast_value(part.run(run, frames), source, oid, shadow.number), part.uses
+        )

@@ -1,0 +1,273 @@
+"""The functions that catalogue queries call; whatever would tell sizes, definitions or other people is a constant."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from sfumato.server.wire import oids
+from sfumato.server.wire.catalogue.compiled import LONGEST_TEXT, Run
+from sfumato.server.wire.catalogue.shadow import Shadow
+from sfumato.server.wire.settings import SERVER_VERSION
+from sfumato.server.wire.sqlstates import WireError
+from sfumato.server.wire.values import text_of
+
+VERSION = f"PostgreSQL {SERVER_VERSION}: a differentially private database that speaks PostgreSQL's protocol"
+_PLAIN = re.compile(r"[a-z_][a-z0-9_$]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A function: what it gives, how, and whether a NULL makes it NULL. A type of 0 is that of its first argument."""
+
+    gives: int
+    run: Callable[..., Any]
+    strict: bool = True
+    session: bool = False
+    """Whether a query that calls it is about the session, and so goes to the catalogue without naming a table of it."""
+
+
+def functions(shadow: Shadow) -> dict[str, Form]:
+    """Return every function by name; each is given the run, then its arguments."""
+    return _SESSION | _TEXTS | _ARRAYS | _constants() | _catalogue(shadow)
+
+
+def limited(text: str) -> str:
+    """Return a text that was made, or refuse one that has grown too long."""
+    if len(text) > LONGEST_TEXT:
+        raise WireError("54000", "A text has grown too long.")
+    return text
+
+
+def quote_ident(name: str) -> str:
+    """Return a name as SQL writes it."""
+    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def _now(_: Run) -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def _current_setting(run: Run, name: str, missing: bool = False) -> str | None:
+    try:
+        return run.facts.settings.get(name)
+    except WireError:
+        if missing:
+            return None
+        raise
+
+
+def _set_config(run: Run, name: str, value: str | None, local: bool = False) -> str:
+    run.facts.settings.set(name, value, bool(local))
+    return run.facts.settings.get(name)
+
+
+_SESSION = {
+    "version": Form(oids.TEXT, lambda _: VERSION, session=True),
+    "current_schema": Form(oids.NAME, lambda _: "public", session=True),
+    "current_schemas": Form(
+        oids.ARRAYS[oids.NAME],
+        lambda _, implicit: ["pg_catalog", "public"] if implicit else ["public"],
+        session=True,
+    ),
+    "current_database": Form(oids.NAME, lambda run: run.facts.database, session=True),
+    "current_catalog": Form(oids.NAME, lambda run: run.facts.database, session=True),
+    "current_user": Form(oids.NAME, lambda run: run.facts.user, session=True),
+    "current_role": Form(oids.NAME, lambda run: run.facts.user, session=True),
+    "session_user": Form(oids.NAME, lambda run: run.facts.user, session=True),
+    "user": Form(oids.NAME, lambda run: run.facts.user, session=True),
+    "pg_backend_pid": Form(oids.INT4, lambda run: run.facts.process, session=True),
+    "inet_server_addr": Form(oids.TEXT, lambda run: run.facts.host, session=True),
+    "inet_server_port": Form(oids.INT4, lambda run: run.facts.port, session=True),
+    "inet_client_addr": Form(oids.TEXT, lambda _: None, session=True),
+    "inet_client_port": Form(oids.INT4, lambda _: None, session=True),
+    "current_setting": Form(oids.TEXT, _current_setting, session=True),
+    "set_config": Form(oids.TEXT, _set_config, strict=False, session=True),
+    "pg_is_in_recovery": Form(oids.BOOL, lambda _: False, session=True),
+    "now": Form(oids.TIMESTAMPTZ, _now, session=True),
+    "current_timestamp": Form(oids.TIMESTAMPTZ, _now, session=True),
+    "transaction_timestamp": Form(oids.TIMESTAMPTZ, _now, session=True),
+    "statement_timestamp": Form(oids.TIMESTAMPTZ, _now, session=True),
+    "clock_timestamp": Form(oids.TIMESTAMPTZ, _now, session=True),
+    "localtimestamp": Form(oids.TIMESTAMP, _now, session=True),
+    "current_date": Form(oids.DATE, lambda run: _now(run).date(), session=True),
+    "pg_advisory_unlock_all": Form(oids.VOID, lambda _: "", session=True),
+    "pg_my_temp_schema": Form(oids.OID, lambda _: 0, session=True),
+    "pg_encoding_to_char": Form(oids.NAME, lambda _, number: "UTF8" if number == 6 else "", session=True),
+    "pg_char_to_encoding": Form(
+        oids.INT4, lambda _, name: 6 if name.upper() in ("UTF8", "UTF-8") else -1, session=True
+    ),
+    "pg_client_encoding": Form(oids.NAME, lambda _: "UTF8", session=True),
+}
+
+
+def _concat_ws(_: Run, separator: str | None, *parts: Any) -> str | None:
+    if separator is None:
+        return None
+    return limited(separator.join(_as_text(part) for part in parts if part is not None))
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else (text_of(value, 0) or b"").decode()
+
+
+def _split_part(_: Run, text: str, separator: str, number: int) -> str:
+    parts = text.split(separator) if separator else [text]
+    return parts[number - 1] if 1 <= number <= len(parts) else ""
+
+
+def _substring(_: Run, text: str, start: int = 1, length: int | None = None) -> str:
+    end = None if length is None else max(start - 1 + max(length, 0), 0)
+    return text[max(start - 1, 0) : end]
+
+
+def _round(_: Run, value: Any, digits: int = 0) -> Any:
+    return round(Decimal(str(value)), max(-20, min(digits, 20))) if digits else Decimal(round(value))
+
+
+_TEXTS = {
+    "lower": Form(oids.TEXT, lambda _, text: text.lower()),
+    "upper": Form(oids.TEXT, lambda _, text: text.upper()),
+    "length": Form(oids.INT4, lambda _, text: len(text)),
+    "char_length": Form(oids.INT4, lambda _, text: len(text)),
+    "octet_length": Form(oids.INT4, lambda _, text: len(text.encode())),
+    "replace": Form(oids.TEXT, lambda _, text, old, new: limited(text.replace(old, new)) if old else text),
+    "concat": Form(oids.TEXT, lambda run, *parts: _concat_ws(run, "", *parts), strict=False),
+    "concat_ws": Form(oids.TEXT, _concat_ws, strict=False),
+    "btrim": Form(oids.TEXT, lambda _, text, chars=" ": text.strip(chars)),
+    "trim": Form(oids.TEXT, lambda _, text, chars=" ": text.strip(chars)),
+    "ltrim": Form(oids.TEXT, lambda _, text, chars=" ": text.lstrip(chars)),
+    "rtrim": Form(oids.TEXT, lambda _, text, chars=" ": text.rstrip(chars)),
+    "split_part": Form(oids.TEXT, _split_part),
+    "substring": Form(oids.TEXT, _substring),
+    "substr": Form(oids.TEXT, _substring),
+    "left": Form(oids.TEXT, lambda _, text, count: text[:count]),
+    "right": Form(oids.TEXT, lambda _, text, count: text[max(len(text) - count, 0) :] if count >= 0 else text[-count:]),
+    "strpos": Form(oids.INT4, lambda _, text, part: text.find(part) + 1),
+    "position": Form(oids.INT4, lambda _, text, part: text.find(part) + 1),
+    "starts_with": Form(oids.BOOL, lambda _, text, part: text.startswith(part)),
+    "quote_ident": Form(oids.TEXT, lambda _, name: quote_ident(name)),
+    "quote_literal": Form(oids.TEXT, lambda _, value: "'" + _as_text(value).replace("'", "''") + "'"),
+    "abs": Form(0, lambda _, value: abs(value)),
+    "floor": Form(0, lambda _, value: value // 1),
+    "mod": Form(0, lambda _, value, by: value % by if by else None),
+    "round": Form(oids.NUMERIC, _round),
+    "to_char": Form(oids.TEXT, lambda _, value, _form: _as_text(value)),
+}
+
+
+def _array_to_string(_: Run, values: Any, separator: str, null: str | None = None) -> str | None:
+    if values is None or separator is None:
+        return None
+    texts = [null if one is None else _as_text(one) for one in values]
+    return limited(separator.join(text for text in texts if text is not None))
+
+
+def _upper(_: Run, values: list[Any], dimension: int = 1) -> int | None:
+    return len(values) if values and dimension == 1 else None
+
+
+def _json_object(_: Run, *parts: Any) -> str:
+    """Return names and values, in turn, as the text of a JSON object."""
+    names = [_as_text(name) for name in parts[0::2]]
+    plain = (bool, int, float, str, list)
+    values = [value if value is None or isinstance(value, plain) else _as_text(value) for value in parts[1::2]]
+    return limited(json.dumps(dict(zip(names, values, strict=True))))
+
+
+_ARRAYS = {
+    "json_build_object": Form(oids.JSON, _json_object, strict=False),
+    "jsonb_build_object": Form(oids.JSONB, _json_object, strict=False),
+    "array_to_string": Form(oids.TEXT, _array_to_string, strict=False),
+    "string_to_array": Form(
+        oids.ARRAYS[oids.TEXT], lambda _, text, separator: text.split(separator) if separator else [text]
+    ),
+    "array_length": Form(oids.INT4, _upper),
+    "array_upper": Form(oids.INT4, _upper),
+    "array_lower": Form(oids.INT4, lambda _, values, dimension=1: 1 if values and dimension == 1 else None),
+    "array_ndims": Form(oids.INT4, lambda _, values: 1 if values else None),
+    "cardinality": Form(oids.INT4, lambda _, values: len(values)),
+    "array_position": Form(oids.INT4, lambda _, values, one: values.index(one) + 1 if one in values else None),
+    "array_append": Form(0, lambda _, values, one: [*(values or []), one], strict=False),
+    "array_cat": Form(0, lambda _, one, other: [*(one or []), *(other or [])], strict=False),
+    "array_remove": Form(0, lambda _, values, one: [value for value in values if value != one]),
+}
+
+
+def _constants() -> dict[str, Form]:
+    """Return the functions whose answer never differs: sizes, definitions and statistics say nothing here."""
+    nothing = (
+        "pg_get_expr pg_get_constraintdef pg_get_indexdef pg_get_viewdef pg_get_functiondef pg_get_ruledef "
+        "pg_get_triggerdef pg_get_partkeydef pg_get_serial_sequence pg_get_function_result pg_get_function_arguments "
+        "pg_get_function_identity_arguments pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
+        "pg_get_function_sqlbody pg_get_partition_constraintdef shobj_description"
+    )
+    zero = (
+        "pg_relation_size pg_table_size pg_total_relation_size pg_indexes_size pg_database_size pg_tablespace_size "
+        "pg_stat_get_numscans pg_stat_get_live_tuples pg_stat_get_dead_tuples pg_stat_get_tuples_inserted "
+        "pg_stat_get_tuples_updated pg_stat_get_tuples_deleted"
+    )
+    true = (
+        "pg_type_is_visible pg_function_is_visible pg_operator_is_visible pg_opclass_is_visible "
+        "pg_opfamily_is_visible pg_collation_is_visible pg_conversion_is_visible pg_statistics_obj_is_visible "
+        "pg_ts_config_is_visible pg_ts_dict_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible"
+    )
+    false = "pg_relation_is_publishable pg_is_other_temp_schema pg_relation_is_updatable pg_column_is_updatable"
+    made = {name: Form(oids.TEXT, lambda _, *_values: None, strict=False) for name in nothing.split()}
+    made |= {name: Form(oids.INT8, lambda _, *_values: 0) for name in zero.split()}
+    made |= {name: Form(oids.BOOL, lambda _, *_values: True) for name in true.split()}
+    made |= {name: Form(oids.BOOL, lambda _, *_values: False) for name in false.split()}
+    return made | {
+        "pg_size_pretty": Form(oids.TEXT, lambda _, size: f"{size} bytes"),
+        "pg_tablespace_location": Form(oids.TEXT, lambda _, _number: ""),
+        "pg_describe_object": Form(oids.TEXT, lambda _, *_values: None),
+        "_pg_expandarray": Form(oids.INT4, lambda _, *_values: None),
+    }
+
+
+def _privilege(wanted: str) -> Callable[..., bool]:
+    """Return a check that is the same for every role: tables can be read, and nothing can be written."""
+
+    def allowed(_: Run, *values: Any) -> bool:
+        asked = str(values[-1]).upper() if values else ""
+        return all(part.strip() == wanted for part in asked.split(","))
+
+    return allowed
+
+
+def _catalogue(shadow: Shadow) -> dict[str, Form]:
+    def described(_: Run, number: int, _catalogue: str = "") -> str | None:
+        return shadow.descriptions.get((number, 0))
+
+    def format_type(_: Run, number: int | None, _modifier: int | None = None) -> str | None:
+        return None if number is None else shadow.type_names.get(number, "???")
+
+    def user_of(run: Run, number: int) -> str:
+        return run.facts.user if number == shadow.user else "owner"
+
+    def typed(_: Run, name: str) -> int | None:
+        return shadow.number(oids.REGTYPE, name)
+
+    return {
+        "format_type": Form(oids.TEXT, format_type, strict=False),
+        "pg_table_is_visible": Form(oids.BOOL, lambda _, number: shadow.is_visible(number)),
+        "obj_description": Form(oids.TEXT, described),
+        "col_description": Form(oids.TEXT, lambda _, table, column: shadow.descriptions.get((table, column))),
+        "pg_get_userbyid": Form(oids.NAME, user_of),
+        "has_table_privilege": Form(oids.BOOL, _privilege("SELECT")),
+        "has_column_privilege": Form(oids.BOOL, _privilege("SELECT")),
+        "has_any_column_privilege": Form(oids.BOOL, _privilege("SELECT")),
+        "has_schema_privilege": Form(oids.BOOL, _privilege("USAGE")),
+        "has_database_privilege": Form(oids.BOOL, _privilege("CONNECT")),
+        "has_function_privilege": Form(oids.BOOL, _privilege("EXECUTE")),
+        "has_sequence_privilege": Form(oids.BOOL, lambda _, *_values: False),
+        "has_type_privilege": Form(oids.BOOL, _privilege("USAGE")),
+        "pg_has_role": Form(oids.BOOL, lambda _, *_values: True),
+        "to_regclass": Form(oids.REGCLASS, lambda _, name: shadow.number(oids.REGCLASS, name)),
+        "to_regtype": Form(oids.REGTYPE, typed),
+        "to_regnamespace": Form(oids.REGNAMESPACE, lambda _, name: shadow.number(oids.REGNAMESPACE, name)),
+        "to_regproc": Form(oids.REGPROC, lambda _, _name: None),
+    }

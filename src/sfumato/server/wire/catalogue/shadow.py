@@ -1,0 +1,471 @@
+"""The shadow schema: tables and columns as the policy declares them, in the shape of PostgreSQL's catalogue.
+
+It holds no data and no numbers about data. Every relation of PostgreSQL's catalogue is there with its columns
+(`relations.txt`); most are empty, and whatever a server would measure is a constant.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sfumato.policy.policy import Column, EachRow, Policy, Reference, Table, UnitColumn, fold
+from sfumato.query.types import Type
+from sfumato.server.wire import oids
+from sfumato.server.wire.catalogue.casting import TYPE_NAMES
+from sfumato.server.wire.catalogue.compiled import Row
+
+_HERE = Path(__file__).parent
+PG_CATALOG, PUBLIC, INFORMATION_SCHEMA = 11, 2200, 13000
+DATABASE, OWNER, USER = 16384, 10, 16385
+_FIRST_TABLE = 20_000
+_ROW_TYPES = 1_000_000
+_ARRAY_IN = 750
+"""The function by which clients tell arrays from other types."""
+_PUBLISHED = {
+    Type.INTEGER: (oids.INT8, "bigint", 64, 0),
+    Type.DECIMAL: (oids.FLOAT8, "double precision", 53, None),
+    Type.BOOLEAN: (oids.BOOL, "boolean", None, None),
+    Type.DATE: (oids.DATE, "date", None, None),
+    Type.TIMESTAMP: (oids.TIMESTAMP, "timestamp without time zone", None, None),
+    Type.TEXT: (oids.TEXT, "text", None, None),
+}
+_SQL_NAMES = {number: name for name, number in TYPE_NAMES.items()}
+_SQL_NAMES |= {
+    oids.INT8: "bigint",
+    oids.INT4: "integer",
+    oids.INT2: "smallint",
+    oids.BOOL: "boolean",
+    oids.FLOAT8: "double precision",
+    oids.FLOAT4: "real",
+    oids.VARCHAR: "character varying",
+    oids.BPCHAR: "character",
+    oids.TIMESTAMP: "timestamp without time zone",
+    oids.TIMESTAMPTZ: "timestamp with time zone",
+    oids.NUMERIC: "numeric",
+    oids.NAME: "name",
+    oids.CHAR: '"char"',
+    oids.TIME: "time without time zone",
+    1266: "time with time zone",
+    1560: "bit",
+    1562: "bit varying",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation of the catalogue: its columns with their types."""
+
+    schema: str
+    name: str
+    kind: str
+    """r for a table, v for a view."""
+    columns: tuple[tuple[str, int], ...]
+
+
+@cache
+def relations() -> Mapping[tuple[str, str], Relation]:
+    """Return every relation of the catalogue by schema and name."""
+    found = {}
+    for line in (_HERE / "relations.txt").read_text(encoding="utf-8").splitlines():
+        head, _, columns = line.partition(": ")
+        schema, name, kind = head.split()
+        typed = (column.split() for column in columns.split(", "))
+        found[schema, name] = Relation(schema, name, kind, tuple((column, _number(type)) for column, type in typed))
+    return found
+
+
+def _number(name: str) -> int:
+    array = name.startswith("_")
+    number = oids.CHAR if name.lstrip("_") == "char" else TYPE_NAMES.get(name.lstrip("_"), oids.TEXT)
+    return oids.ARRAYS.get(number, oids.ARRAYS[oids.TEXT]) if array else number
+
+
+@cache
+def types() -> tuple[dict[str, Any], ...]:
+    """Return PostgreSQL's own types, those that drivers may look for."""
+    names: tuple[str, ...] = (
+        "oid",
+        "typname",
+        "typlen",
+        "typbyval",
+        "typtype",
+        "typcategory",
+        "typispreferred",
+        "typdelim",
+        "typelem",
+    )
+    names += ("typarray", "typalign", "typstorage")
+    rows = []
+    for line in (_HERE / "types.txt").read_text(encoding="utf-8").splitlines():
+        row: dict[str, Any] = dict(zip(names, line.split("\t"), strict=True))
+        for name in ("oid", "typlen", "typelem", "typarray"):
+            row[name] = int(row[name])
+        for name in ("typbyval", "typispreferred"):
+            row[name] = row[name] == "True"
+        rows.append(row)
+    return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """The catalogue of one policy for one analyst; nobody else's name is in it."""
+
+    database: str
+    contents: Mapping[tuple[str, str], Callable[[], list[Row]]] = field(repr=False)
+    tables: Mapping[str, int]
+    descriptions: Mapping[tuple[int, int], str] = field(repr=False)
+    type_names: Mapping[int, str] = field(repr=False)
+    user: int = USER
+
+    def rows(self, schema: str, name: str) -> list[Row]:
+        """Return the rows of a relation of the catalogue."""
+        made = self.contents.get((schema, name))
+        return [] if made is None else made()
+
+    def number(self, kind: int, name: str) -> int | None:
+        """Return the number behind a name: of a table, a type, a schema or a role."""
+        parts = _parts(name)
+        schema, last = (parts[-2] if len(parts) > 1 else ""), parts[-1]
+        if kind == oids.REGCLASS:
+            if schema in ("", "public") and last in self.tables:
+                return self.tables[last]
+            schemas = (schema,) if schema else ("pg_catalog", "information_schema")
+            places = [at for at, key in enumerate(relations()) if key[1] == last and key[0] in schemas]
+            return 10_000 + places[0] if places else None
+        if kind == oids.REGTYPE:
+            return self._type(" ".join(name.lower().split()).removeprefix("pg_catalog."))
+        if kind == oids.REGNAMESPACE:
+            return {"public": PUBLIC, "pg_catalog": PG_CATALOG, "information_schema": INFORMATION_SCHEMA}.get(last)
+        if kind in (oids.REGPROC, oids.REGPROCEDURE):
+            return _ARRAY_IN if last == "array_in" else None
+        return USER if kind == oids.REGROLE else None
+
+    def is_visible(self, number: int) -> bool:
+        """Whether a relation is found without naming its schema."""
+        keys = list(relations())
+        known = 10_000 <= number < 10_000 + len(keys)
+        return number in self.tables.values() or (known and keys[number - 10_000][0] == "pg_catalog")
+
+    def name(self, kind: int, number: int) -> str:
+        """Return the name behind a number, as a cast to text shows it."""
+        if kind == oids.REGCLASS:
+            found = [name for name, known in self.tables.items() if known == number]
+            keys = list(relations())
+            if not found and 10_000 <= number < 10_000 + len(keys):
+                found = [keys[number - 10_000][1]]
+            return found[0] if found else str(number)
+        if kind == oids.REGTYPE:
+            return self.type_names.get(number, str(number))
+        if kind == oids.REGNAMESPACE:
+            names = {PUBLIC: "public", PG_CATALOG: "pg_catalog", INFORMATION_SCHEMA: "information_schema"}
+            return names.get(number, str(number))
+        return str(number) if number else "-"
+
+    def _type(self, name: str) -> int | None:
+        known = {str(row["typname"]): int(row["oid"]) for row in types()}
+        if name in known:
+            return known[name]
+        return next((number for number, shown in self.type_names.items() if shown == name), None)
+
+
+def _parts(name: str) -> list[str]:
+    parts, rest = [], name.strip()
+    for quoted, plain in _split(rest):
+        parts.append(quoted if quoted is not None else plain.lower())
+    return parts or [""]
+
+
+def _split(text: str) -> list[tuple[str | None, str]]:
+    found: list[tuple[str | None, str]] = []
+    for piece in text.split('".') if '"' in text else text.split("."):
+        clean = piece.strip()
+        if clean.startswith('"') or clean.endswith('"'):
+            found.append((clean.strip('"').replace('""', '"'), ""))
+        else:
+            found += [(None, part) for part in clean.split(".")]
+    return found
+
+
+def make_shadow(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> Shadow:
+    """Return the catalogue that an analyst sees; `columns` are those of every table, with the types of the algebra."""
+    tables = {name: _FIRST_TABLE + at for at, name in enumerate(sorted(columns))}
+    made = _Contents(policy, columns, tables, user)
+    names = {int(row["oid"]): _shown(row) for row in types()}
+    contents = {(relation.schema, relation.name): _rows(made, relation) for relation in relations().values()}
+    return Shadow(policy.name, contents, tables, made.descriptions(), names)
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    name = str(row["typname"])
+    if name.startswith("_") and row["typelem"]:
+        return _SQL_NAMES.get(int(row["typelem"]), name[1:]) + "[]"
+    return _SQL_NAMES.get(int(row["oid"]), name)
+
+
+def _rows(made: "_Contents", relation: Relation) -> Callable[[], list[Row]]:
+    source = made.sources().get((relation.schema, relation.name))
+    kept: list[Row] = []
+    done: list[bool] = []
+
+    def rows() -> list[Row]:
+        if source is not None and not done:
+            kept.extend(tuple(_value(row, name, oid) for name, oid in relation.columns) for row in source())
+            done.append(True)
+        return kept
+
+    return rows
+
+
+_DEFAULTS = {oids.BOOL: False, oids.OID: 0, oids.INT2: 0, oids.INT4: 0, oids.INT8: 0, oids.REGPROC: 0, oids.CHAR: ""}
+
+
+def _value(row: Mapping[str, Any], name: str, oid: int) -> Any:
+    return row[name] if name in row else _DEFAULTS.get(oid)
+
+
+_Rows = list[dict[str, Any]]
+
+
+class _Contents:
+    """What the relations of the catalogue hold, as dicts; what a row leaves out is 0, false or NULL."""
+
+    def __init__(
+        self, policy: Policy, columns: Mapping[str, Mapping[str, str]], tables: Mapping[str, int], user: str
+    ) -> None:
+        self._policy = policy
+        self._columns = columns
+        self._tables = tables
+        self._user = user
+
+    def sources(self) -> Mapping[tuple[str, str], Callable[[], _Rows]]:
+        """Return those relations that are not empty."""
+        catalogue: dict[str, Callable[[], _Rows]] = {
+            "pg_am": lambda: [{"oid": 2, "amname": "heap", "amtype": "t"}],
+            "pg_attribute": self._attributes,
+            "pg_authid": self._roles,
+            "pg_class": self._classes,
+            "pg_collation": lambda: [
+                {"oid": 100, "collname": "default", "collnamespace": PG_CATALOG, "collprovider": "d"},
+                {"oid": 950, "collname": "C", "collnamespace": PG_CATALOG, "collprovider": "c", "collcollate": "C"},
+            ],
+            "pg_database": self._databases,
+            "pg_description": self._description_rows,
+            "pg_namespace": self._namespaces,
+            "pg_roles": self._roles,
+            "pg_tables": self._table_rows,
+            "pg_tablespace": lambda: [{"oid": 1663, "spcname": "pg_default", "spcowner": OWNER}],
+            "pg_type": self._types,
+            "pg_user": lambda: [{"usename": self._user, "usesysid": USER, "passwd": "********"}],
+            "pg_settings": lambda: [{"name": "max_index_keys", "setting": "32", "vartype": "integer"}],
+        }
+        schema: dict[str, Callable[[], _Rows]] = {
+            "columns": self._information_columns,
+            "tables": self._information_tables,
+            "schemata": self._schemata,
+            "information_schema_catalog_name": lambda: [{"catalog_name": self._policy.name}],
+            "enabled_roles": lambda: [{"role_name": self._user}],
+            "applicable_roles": list,
+            "table_privileges": self._privileges,
+            "role_table_grants": self._privileges,
+        }
+        return {("pg_catalog", name): made for name, made in catalogue.items()} | {
+            ("information_schema", name): made for name, made in schema.items()
+        }
+
+    def descriptions(self) -> dict[tuple[int, int], str]:
+        """Return what is said of tables and their columns: the policy's own words about them."""
+        found: dict[tuple[int, int], str] = {}
+        for name, number in self._tables.items():
+            table = self._policy.table(name)
+            if table is None:
+                continue
+            found[number, 0] = _about_table(table)
+            for place, column in enumerate(self._columns[name], 1):
+                declared = table.column(column)
+                if declared is not None and (words := _about_column(table, declared)):
+                    found[number, place] = words
+        return found
+
+    def _namespaces(self) -> _Rows:
+        named = {"pg_catalog": PG_CATALOG, "public": PUBLIC, "information_schema": INFORMATION_SCHEMA}
+        return [{"oid": number, "nspname": name, "nspowner": OWNER} for name, number in named.items()]
+
+    def _databases(self) -> _Rows:
+        row = {"oid": DATABASE, "datname": self._policy.name, "datdba": OWNER, "encoding": 6, "datlocprovider": "c"}
+        row |= {"datallowconn": True, "datconnlimit": -1, "dattablespace": 1663, "datcollate": "C", "datctype": "C"}
+        return [row]
+
+    def _roles(self) -> _Rows:
+        row = {"oid": USER, "rolname": self._user, "rolinherit": True, "rolcanlogin": True, "rolconnlimit": -1}
+        return [row | {"rolpassword": "********"}]
+
+    def _classes(self) -> _Rows:
+        own = [
+            {
+                "oid": number,
+                "relname": name,
+                "relnamespace": PUBLIC,
+                "reltype": _ROW_TYPES + number,
+                "relowner": OWNER,
+                "relam": 2,
+                "relfilenode": number,
+                "reltuples": -1.0,
+                "relpersistence": "p",
+                "relkind": "r",
+                "relnatts": len(self._columns[name]),
+                "relispopulated": True,
+                "relreplident": "d",
+            }
+            for name, number in self._tables.items()
+        ]
+        spaces = {"pg_catalog": PG_CATALOG, "information_schema": INFORMATION_SCHEMA}
+        return own + [
+            {
+                "oid": 10_000 + at,
+                "relname": relation.name,
+                "relnamespace": spaces[relation.schema],
+                "relowner": OWNER,
+                "reltuples": -1.0,
+                "relpersistence": "p",
+                "relkind": relation.kind,
+                "relnatts": len(relation.columns),
+                "relispopulated": True,
+                "relreplident": "n",
+            }
+            for at, relation in enumerate(relations().values())
+        ]
+
+    def _attributes(self) -> _Rows:
+        rows = []
+        for name, number in self._tables.items():
+            for place, (column, type) in enumerate(self._columns[name].items(), 1):
+                rows.append(_attribute(number, column, place, _PUBLISHED[Type(type)][0]))
+        return rows
+
+    def _types(self) -> _Rows:
+        fixed = {"typnamespace": PG_CATALOG, "typowner": OWNER, "typisdefined": True, "typtypmod": -1}
+        fixed |= {"typinput": 1, "typoutput": 1, "typreceive": 1, "typsend": 1}
+        rows = []
+        for row in types():
+            array = str(row["typname"]).startswith("_")
+            more = {"typcollation": _collation(int(row["oid"]))} | ({"typinput": _ARRAY_IN} if array else {})
+            rows.append({**row, **fixed, **more})
+        return rows + [
+            {
+                **fixed,
+                "oid": _ROW_TYPES + number,
+                "typname": name,
+                "typnamespace": PUBLIC,
+                "typlen": -1,
+                "typtype": "c",
+                "typcategory": "C",
+                "typdelim": ",",
+                "typrelid": number,
+                "typalign": "d",
+                "typstorage": "x",
+            }
+            for name, number in self._tables.items()
+        ]
+
+    def _description_rows(self) -> _Rows:
+        class_oid = 10_000 + list(relations()).index(("pg_catalog", "pg_class"))
+        return [
+            {"objoid": table, "classoid": class_oid, "objsubid": place, "description": words}
+            for (table, place), words in self.descriptions().items()
+        ]
+
+    def _table_rows(self) -> _Rows:
+        return [{"schemaname": "public", "tablename": name, "tableowner": "owner"} for name in self._tables]
+
+    def _information_tables(self) -> _Rows:
+        own = [(self._policy.name, "public", name, "BASE TABLE") for name in self._tables]
+        keys = ("table_catalog", "table_schema", "table_name", "table_type")
+        more = {"is_insertable_into": "NO", "is_typed": "NO"}
+        views = [(self._policy.name, schema, name, "VIEW") for schema, name in relations()]
+        return [dict(zip(keys, row, strict=True)) | more for row in own + views]
+
+    def _information_columns(self) -> _Rows:
+        rows = []
+        for table, columns in self._columns.items():
+            for place, (column, type) in enumerate(columns.items(), 1):
+                oid, name, precision, scale = _PUBLISHED[Type(type)]
+                row: dict[str, Any] = {"table_catalog": self._policy.name, "table_schema": "public"}
+                row |= {"table_name": table, "column_name": column, "ordinal_position": place, "is_nullable": "YES"}
+                row |= {"data_type": name, "udt_catalog": self._policy.name, "udt_schema": "pg_catalog"}
+                row |= {"udt_name": next(str(one["typname"]) for one in types() if one["oid"] == oid)}
+                row |= {"numeric_precision": precision, "numeric_precision_radix": 2 if precision else None}
+                row |= {
+                    "numeric_scale": scale,
+                    "datetime_precision": {"date": 0}.get(name, 6 if "time" in name else None),
+                }
+                row |= {"is_identity": "NO", "is_generated": "NEVER", "is_updatable": "NO", "is_self_referencing": "NO"}
+                row |= {"dtd_identifier": str(place), "identity_cycle": "NO"}
+                rows.append(row)
+        return rows
+
+    def _schemata(self) -> _Rows:
+        names = ("public", "pg_catalog", "information_schema")
+        return [{"catalog_name": self._policy.name, "schema_name": name, "schema_owner": "owner"} for name in names]
+
+    def _privileges(self) -> _Rows:
+        fixed = {"grantor": "owner", "grantee": self._user, "table_catalog": self._policy.name}
+        fixed |= {"table_schema": "public", "privilege_type": "SELECT", "is_grantable": "NO", "with_hierarchy": "NO"}
+        return [{**fixed, "table_name": name} for name in self._tables]
+
+
+def _attribute(table: int, name: str, place: int, oid: int) -> dict[str, Any]:
+    known = next((one for one in types() if one["oid"] == oid), None)
+    return {
+        "attrelid": table,
+        "attname": name,
+        "atttypid": oid,
+        "attstattarget": -1,
+        "attlen": known["typlen"] if known else -1,
+        "attnum": place,
+        "attcacheoff": -1,
+        "atttypmod": -1,
+        "attbyval": bool(known and known["typbyval"]),
+        "attalign": known["typalign"] if known else "i",
+        "attstorage": known["typstorage"] if known else "x",
+        "attislocal": True,
+        "attcollation": _collation(oid),
+    }
+
+
+def _collation(oid: int) -> int:
+    return 100 if oid in (oids.TEXT, oids.VARCHAR, oids.BPCHAR) else 950 if oid == oids.NAME else 0
+
+
+def _about_table(table: Table) -> str:
+    match table.unit:
+        case None:
+            return "public: answers about it are exact and free"
+        case EachRow():
+            return "private: each row is a person"
+        case UnitColumn(column):
+            return f"private: one {column} is one person, of whom at most {table.rows_per_unit} rows count"
+    return f"private: at most {table.rows_per_unit} rows of one person count"
+
+
+def _about_column(table: Table, column: Column) -> str:
+    if isinstance(table.unit, UnitColumn) and fold(table.unit.column) == fold(column.name):
+        return "names the person: it can be counted and joined, and is never shown"
+    words = []
+    if column.bounds is not None:
+        words.append(f"from {_plain(column.bounds.low)} to {_plain(column.bounds.high)}")
+    if isinstance(column.values, Reference):
+        words.append(f"public keys: those of {column.values.table}.{column.values.column}")
+    elif column.values is not None:
+        words.append(f"public keys: {', '.join(_plain(value) for value in column.values[:12])}")
+        words[-1] += ", …" if len(column.values) > 12 else ""
+    return "; ".join(words)
+
+
+def _plain(value: Any) -> str:
+    return (
+        str(float(value)).removesuffix(".0")
+        if hasattr(value, "numerator") and not isinstance(value, bool | int)
+        else str(value)
+    )

@@ -1,0 +1,255 @@
+"""Connections: from the first byte to a session, with limits on how many and how long; and cancellation."""
+
+import asyncio
+import contextlib
+import hmac
+import ssl
+import struct
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from sfumato.errors import Refusal
+from sfumato.policy.policy import Policy
+from sfumato.randomness.source import read_exactly, system_source
+from sfumato.server.gate import Caller, Gate
+from sfumato.server.grants import Grant, Grants
+from sfumato.server.wire.authentication import Exchange, begin, failed, mechanisms, shown_name
+from sfumato.server.wire.catalogue.catalogue import Catalogue
+from sfumato.server.wire.catalogue.session_facts import SessionFacts
+from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
+from sfumato.server.wire.session import Session
+from sfumato.server.wire.settings import SERVER_VERSION, Settings
+from sfumato.server.wire.sqlstates import WireError, reported, violation
+from sfumato.server.wire.startup import LARGEST, CancelRequest, GssRequest, SslRequest, StartUp, read_packet
+
+SECONDS_TO_START = 10.0
+"""So long a client may take to say who it is."""
+MOST_STARTING = 200
+"""So many may be about to say so; of more, those that have taken longest are let go."""
+MOST_SESSIONS = 400
+MOST_SESSIONS_OF_ONE = 128
+_MOST_REQUESTS = 1000
+"""So often TLS may be asked for in vain."""
+_CHANNEL = "postgresql"
+
+
+@dataclass(slots=True)
+class Wire:
+    """Everything that the connections of one server share."""
+
+    gate: Gate
+    grants: Grants
+    policy: Policy
+    tls: ssl.SSLContext | None
+    binding: bytes | None
+    starting: "dict[asyncio.Task[None], None]" = field(default_factory=dict)
+    sessions: dict[tuple[int, int], Session] = field(default_factory=dict)
+    accounts: dict[str, int] = field(default_factory=dict)
+    catalogues: dict[str, Catalogue] = field(default_factory=dict)
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection; whatever goes wrong ends it, and nothing else."""
+        task = asyncio.current_task()
+        if task is None:
+            raise AssertionError("a connection is served by a task")
+        self.starting[task] = None
+        while len(self.starting) > MOST_STARTING:
+            next(iter(self.starting)).cancel()
+            self.starting.pop(next(iter(self.starting)))
+        connection = _Connection(self, reader, writer, task)
+        try:
+            await connection.serve()
+        except (WireError, Refusal) as error:
+            connection.say(error_frame(reported(error)))
+        except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
+            pass
+        except Exception:  # a bug ends this connection, without a trace that could hold a value
+            connection.say(error_frame(reported(violation("The server could not go on."))))
+        finally:
+            self.starting.pop(task, None)
+            await connection.close()
+
+
+async def start(
+    gate: Gate,
+    grants: Grants,
+    policy: Policy,
+    host: str,
+    port: int,
+    ssl_context: ssl.SSLContext | None = None,
+    certificate: bytes | None = None,
+) -> asyncio.Server:
+    """Listen for PostgreSQL's clients. With TLS, `certificate` (DER) also lets them bind the password to it."""
+    binding = None if certificate is None or ssl_context is None else sha256(certificate).digest()
+    wire = Wire(gate, grants, policy, ssl_context, binding)
+    return await asyncio.start_server(wire.connected, host, port, backlog=512)
+
+
+class _Connection:
+    """One connection before it is a session."""
+
+    def __init__(
+        self, wire: Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: "asyncio.Task[None]"
+    ) -> None:
+        self._wire = wire
+        self._reader = reader
+        self._writer = writer
+        self._task = task
+        self._encrypted = False
+
+    async def serve(self) -> None:
+        """Let the client say who it is, then answer it until it leaves."""
+        async with asyncio.timeout(SECONDS_TO_START):
+            packet = await self._first()
+            if packet is None:
+                return
+            caller = await self._authenticated(packet)
+        self._wire.starting.pop(self._task, None)
+        await self._session(packet, caller)
+
+    def say(self, data: bytes) -> None:
+        """Send something, if anybody is there to read it."""
+        with contextlib.suppress(OSError, RuntimeError):
+            self._writer.write(data)
+
+    async def close(self) -> None:
+        """Close the connection; who does not read has no claim on what is left."""
+        with contextlib.suppress(OSError, RuntimeError, TimeoutError, asyncio.CancelledError):
+            self._writer.close()
+            async with asyncio.timeout(1.0):
+                await self._writer.wait_closed()
+        if not self._writer.transport.is_closing():
+            self._writer.transport.abort()
+
+    async def _first(self) -> StartUp | None:
+        for _ in range(_MOST_REQUESTS):
+            (length,) = struct.unpack(">I", await self._reader.readexactly(4))
+            if length < 8 or length > LARGEST:
+                raise violation("The first packet is no start-up of protocol 3.0.")
+            packet = read_packet(await self._reader.readexactly(length - 4))
+            match packet:
+                case SslRequest() if self._wire.tls is not None and not self._encrypted:
+                    await self._encrypt(self._wire.tls)
+                case SslRequest() | GssRequest():
+                    self._writer.write(b"N")
+                    await self._writer.drain()
+                case CancelRequest(process, secret):
+                    self._cancel(process, secret)
+                    return None
+                case StartUp():
+                    self._check(packet)
+                    return packet
+        return None
+
+    def _check(self, packet: StartUp) -> None:
+        if self._wire.tls is not None and not self._encrypted:
+            raise WireError(
+                "28000",
+                "This server is spoken to over TLS.",
+                "The password would otherwise not be bound to it.",
+                "Connect with sslmode=require.",
+                fatal=True,
+            )
+        if packet.minor or packet.unknown:
+            options = b"".join(zero_ended(name) for name in packet.unknown)
+            self._writer.write(frame(b"v", struct.pack(">ii", 3 << 16, len(packet.unknown)) + options))
+
+    async def _encrypt(self, context: ssl.SSLContext) -> None:
+        if self._reader._buffer:  # type: ignore[attr-defined]  # what came before the handshake is not protected by it
+            raise violation("Something was sent before TLS began.")
+        self._writer.write(b"S")
+        await self._writer.drain()
+        await self._writer.start_tls(context)
+        self._encrypted = True
+
+    def _cancel(self, process: int, secret: int) -> None:
+        for (known, expected), session in list(self._wire.sessions.items()):
+            if known == process and hmac.compare_digest(expected.to_bytes(4, "big"), secret.to_bytes(4, "big")):
+                session.cancel()
+
+    async def _authenticated(self, packet: StartUp) -> Caller:
+        wire, address = self._wire, self._address()
+        verifier, grant = wire.grants.of_user(packet.user)
+        binding = wire.binding if self._encrypted else None
+        offered = b"".join(zero_ended(name) for name in mechanisms(binding)) + b"\x00"
+        self._writer.write(frame(b"R", struct.pack(">i", 10) + offered))
+        await self._writer.drain()
+        try:
+            body = Body(await self._answer())
+            mechanism, length = body.text(), body.number(">i")
+            first = body.raw(length) if length >= 0 else b""
+            nonce = read_exactly(system_source(), 18)
+            exchange: Exchange = begin(packet.user, verifier, mechanism, first, nonce, binding)
+            self._writer.write(frame(b"R", struct.pack(">i", 11) + exchange.challenge.encode()))
+            await self._writer.drain()
+            proof = exchange.final(await self._answer())
+            if grant is None:
+                raise failed(packet.user)
+        except WireError:
+            wire.gate.audit.write(_CHANNEL, address, None, "connect", "not_granted")
+            raise
+        self._writer.write(frame(b"R", struct.pack(">i", 12) + proof) + frame(b"R", struct.pack(">i", 0)))
+        if packet.database != wire.policy.name:
+            name = shown_name(packet.database)
+            raise WireError("3D000", f'database "{name}" does not exist', "", f"Use {wire.policy.name}.", fatal=True)
+        wire.gate.audit.write(_CHANNEL, address, grant.account, "connect", "ok")
+        return Caller(grant, _CHANNEL, address)
+
+    async def _answer(self) -> bytes:
+        try:
+            kind, body = await read_frame(self._reader)
+        except TooLarge:
+            raise violation("A message of the authentication is too long.") from None
+        if kind != b"p" or len(body) > 4096:
+            raise violation("A message of the authentication was expected.")
+        return body
+
+    def _address(self) -> str:
+        name = self._writer.get_extra_info("peername")
+        return str(name[0]) if isinstance(name, tuple) and name else ""
+
+    async def _session(self, packet: StartUp, caller: Caller) -> None:
+        wire, account = self._wire, caller.account
+        if len(wire.sessions) >= MOST_SESSIONS or wire.accounts.get(account, 0) >= MOST_SESSIONS_OF_ONE:
+            raise WireError("53300", "too many connections", "", "Close some, or try again later.", fatal=True)
+        try:
+            settings = Settings(caller.grant.account, packet.settings)
+        except WireError as error:
+            said = error.reported
+            raise WireError(said.sqlstate, said.message, said.detail, said.hint, fatal=True) from None
+        key = self._key()
+        host, port = self._writer.get_extra_info("sockname")[:2]
+        facts = SessionFacts(caller.grant.account, wire.policy.name, key[0], host, port, self._encrypted, settings)
+        session = Session(self._reader, self._writer, wire.gate, caller, self._catalogue(caller.grant), settings, facts)
+        wire.sessions[key] = session
+        wire.accounts[account] = wire.accounts.get(account, 0) + 1
+        try:
+            for name, value in _told(settings, caller.grant.account).items():
+                self._writer.write(parameter_status(name, value))
+            self._writer.write(frame(b"K", struct.pack(">II", *key)))
+            await session.serve()
+        finally:
+            session.cancel()
+            del wire.sessions[key]
+            wire.accounts[account] -= 1
+
+    def _catalogue(self, grant: Grant) -> Catalogue:
+        wire = self._wire
+        if grant.account not in wire.catalogues:
+            columns = wire.gate.database(Caller(grant, _CHANNEL, "")).columns()
+            wire.catalogues[grant.account] = Catalogue(wire.policy, columns, grant.account)
+        return wire.catalogues[grant.account]
+
+    def _key(self) -> tuple[int, int]:
+        while True:
+            process, secret = struct.unpack(">II", read_exactly(system_source(), 8))
+            process &= 0x7FFFFFFF
+            if process and secret and all(process != known for known, _ in self._wire.sessions):
+                return process, secret
+
+
+def _told(settings: Settings, user: str) -> dict[str, str]:
+    """Return what a client is told when it begins."""
+    fixed = {"server_version": SERVER_VERSION, "server_encoding": "UTF8", "integer_datetimes": "on"}
+    fixed |= {"is_superuser": "off", "session_authorization": user, "in_hot_standby": "off"}
+    return fixed | {"default_transaction_read_only": "off"} | settings.reported()

@@ -1,0 +1,485 @@
+"""A session after its start-up: the simple and the extended protocol, transactions, and what follows an error."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from sfumato.errors import NotGranted, Refusal
+from sfumato.server.gate import Caller, Gate
+from sfumato.server.wire.answers import Answer, Answering, Prepared, one_statement, question_of
+from sfumato.server.wire.catalogue.catalogue import Catalogue
+from sfumato.server.wire.catalogue.session_facts import SessionFacts
+from sfumato.server.wire.frames import (
+    Body,
+    TooLarge,
+    command_complete,
+    data_row,
+    error_frame,
+    frame,
+    parameter_description,
+    parameter_status,
+    read_frame,
+    ready,
+    row_description,
+)
+from sfumato.server.wire.portals import Portal, formats_of
+from sfumato.server.wire.prepared import Kept
+from sfumato.server.wire.settings import Settings
+from sfumato.server.wire.sqlstates import Reported, WireError, reported, stale, too_large, unsupported, violation
+from sfumato.server.wire.statements import (
+    Begin,
+    Deallocate,
+    End,
+    ExecutePrepared,
+    Explain,
+    Nothing,
+    Prepare,
+    Question,
+    ResetAll,
+    Savepoint,
+    SetTo,
+    Show,
+    Statement,
+    read_statement,
+    split,
+)
+from sfumato.server.wire.transactions import Block
+from sfumato.server.wire.values import read_value
+
+MOST_PENDING = 5000
+"""So many messages may come before a Sync."""
+MOST_PENDING_BYTES = 1 << 20
+MOST_PORTALS = 100
+MOST_PIECES = 500
+"""So many statements may stand in one text."""
+SECONDS_TO_WRITE = 60.0
+"""A client that reads nothing for so long is let go."""
+_BUFFER = 1 << 16
+
+T = TypeVar("T")
+
+
+class Session:
+    """One client that was let in."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        gate: Gate,
+        caller: Caller,
+        catalogue: Catalogue,
+        settings: Settings,
+        facts: SessionFacts,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._gate = gate
+        self._caller = caller
+        self._settings = settings
+        self._told = settings.reported()
+        self._answering = Answering(gate, caller, catalogue, settings, facts)
+        self._out = bytearray()
+        self._block = Block(settings)
+        self._statements = Kept()
+        self._portals: dict[str, Portal] = {}
+        self._pending: list[tuple[bytes, bytes]] = []
+        self._since_sync = 0
+        self._pending_bytes = 0
+        self._skipping = False
+        self._cancelled = asyncio.Event()
+
+    def cancel(self) -> None:
+        """Stop waiting for what runs; it was charged, and its answer is kept."""
+        self._cancelled.set()
+
+    async def serve(self) -> None:
+        """Answer until the client leaves."""
+        await self._ready()
+        while True:
+            try:
+                kind, body = await read_frame(self._reader)
+            except TooLarge as large:
+                await self._oversized(large.kind)
+                continue
+            if kind == b"X":
+                return
+            await self._take(kind, body)
+
+    async def _take(self, kind: bytes, body: bytes) -> None:
+        """Do what a message asks; those of the extended protocol wait for a Sync or Flush, as answers may."""
+        if kind in _EXTENDED or kind == b"H":
+            self._since_sync += 1
+            self._pending_bytes += len(body)
+            if self._skipping:
+                return
+            if self._since_sync > MOST_PENDING or self._pending_bytes > MOST_PENDING_BYTES:
+                self._pending.clear()
+                self._fail(too_large("Too many messages came without a Sync.", "Send a Sync more often."))
+                await self._flush()
+            elif kind == b"H":
+                await self._work()
+                await self._flush()
+            else:
+                self._pending.append((kind, body))
+        elif kind == b"S":
+            await self._work()
+            await self._synchronise()
+        elif kind == b"Q":
+            await self._work()
+            if not self._skipping:
+                await self._simple(Body(body))
+        elif kind == b"F":
+            if not self._skipping:
+                self._fail(unsupported("Functions cannot be called by number."))
+                self._skipping = False
+                await self._ready()
+        elif kind not in (b"d", b"c", b"f"):  # what is left of a COPY is passed over, as elsewhere
+            raise violation(f"There is no message of the kind {kind!r}.")
+
+    async def _work(self) -> None:
+        """Do what has been waiting."""
+        pending, self._pending = self._pending, []
+        for kind, body in pending:
+            if self._skipping:
+                break
+            try:
+                await _EXTENDED[kind](self, Body(body))
+            except (Refusal, WireError) as error:
+                self._fail(error)
+
+    async def _synchronise(self) -> None:
+        self._skipping = False
+        self._since_sync = self._pending_bytes = 0
+        if self._block.status == b"I":
+            self._end_portals()
+        await self._ready()
+
+    async def _oversized(self, kind: bytes) -> None:
+        if self._skipping and kind in _EXTENDED:
+            return
+        self._pending.clear()
+        self._fail(too_large("A message is larger than a mebibyte.", "Ask a shorter question."))
+        if kind not in _EXTENDED:
+            self._skipping = False
+            await self._ready()
+        await self._flush()
+
+    # ── simple ──
+
+    async def _simple(self, body: Body) -> None:
+        undo = self._settings.undo()  # one text is one transaction, unless it says otherwise
+        try:
+            text = body.text()
+            body.end()
+            pieces = split(text)
+            if len(pieces) > MOST_PIECES:
+                raise too_large("There are too many statements in one text.", f"Send at most {MOST_PIECES}.")
+            self._check_grant()
+            if not pieces:
+                self._send(frame(b"I"))
+            for offset, sql in pieces:
+                await self._statement(offset, sql)
+        except (Refusal, WireError) as error:
+            self._fail(error)
+            if self._block.status == b"I":
+                undo()
+        self._skipping = False
+        self._portals.pop("", None)
+        await self._ready()
+
+    async def _statement(self, offset: int, sql: str) -> None:
+        statement: Statement = Nothing("")
+        try:
+            statement = read_statement(sql)
+            self._block.check(statement)
+            if isinstance(statement, ExecutePrepared):
+                prepared, values = await self._executed(statement)
+            else:
+                prepared, values = await self._wait(self._answering.prepare(statement)), []
+            if prepared.parameters and not values:
+                raise WireError("42P02", "there is no parameter $1", "A text of its own has no values.", "PREPARE it.")
+            if prepared.columns is None:
+                await self._command(prepared.statement)
+                return
+            answer = await self._wait(self._answering.run(prepared, values))
+        except (Refusal, WireError) as error:
+            raise self._located(error, statement, offset) from None
+        formats = (0,) * len(answer.columns)
+        self._send(row_description(answer.columns, formats))
+        for row in answer.rows:
+            self._send(data_row(row, answer.columns, formats))
+            await self._drain()
+        self._send(command_complete(f"{answer.tag} {len(answer.rows)}" if answer.count else answer.tag))
+
+    async def _executed(self, statement: ExecutePrepared) -> tuple[Prepared, list[object]]:
+        prepared = self._statements.known(statement.name)
+        values = self._answering.constants(statement.values)
+        if len(values) != len(prepared.parameters):
+            raise WireError(
+                "42601",
+                f'wrong number of parameters for prepared statement "{statement.name[:63]}"',
+                f"Expected {len(prepared.parameters)} parameters but got {len(values)}.",
+            )
+        texts = [value if isinstance(value, bool | int | None) else str(value) for value in values]
+        return await self._fresh(prepared), [
+            read_value(str(text).encode(), oid, False, f"${number}") if text is not None else None
+            for number, (text, oid) in enumerate(zip(texts, prepared.parameters, strict=True), 1)
+        ]
+
+    def _located(self, error: Refusal | WireError, statement: Statement, offset: int) -> WireError:
+        text, inside = question_of(statement)
+        said = reported(error, text, offset + inside)
+        return WireError(
+            said.sqlstate, said.message, said.detail, said.hint, said.position, fatal=said.severity == "FATAL"
+        )
+
+    # ── extended ──
+
+    async def _parse(self, body: Body) -> None:
+        name, text = body.text(), body.text()
+        declared = [body.number(">I") for _ in range(body.count())]
+        body.end()
+        self._statements.check_new(name)
+        offset, statement = one_statement(text)
+        self._block.check(statement)
+        try:
+            prepared = await self._wait(self._answering.prepare(statement, declared))
+        except (Refusal, WireError) as error:
+            raise self._located(error, statement, offset) from None
+        self._statements.keep(name, prepared, len(text))
+        self._send(frame(b"1"))
+
+    async def _bind(self, body: Body) -> None:
+        portal, name = body.text(), body.text()
+        prepared = self._statements.known(name)
+        forms = [body.number(">h") for _ in range(body.count())]
+        values = [body.value() for _ in range(body.count())]
+        results = [body.number(">h") for _ in range(body.count())]
+        body.end()
+        self._block.check(prepared.statement)
+        if name and self._answering.is_stale(prepared):
+            raise stale()
+        prepared = await self._fresh(prepared)
+        if len(values) != len(prepared.parameters):
+            raise WireError(
+                "08P01",
+                f"bind message supplies {len(values)} parameters, but the prepared statement requires "
+                f"{len(prepared.parameters)}",
+            )
+        known = self._portals.get(portal)
+        if portal and known is not None and not known.old:
+            raise WireError("42P03", f'cursor "{portal[:63]}" already exists')
+        if len(self._portals) >= MOST_PORTALS and portal not in self._portals:
+            self._portals = {key: one for key, one in self._portals.items() if not one.old}
+            if len(self._portals) >= MOST_PORTALS:
+                raise too_large("Too many portals are open.", "Close some.")
+        inputs = formats_of(forms, len(values))
+        read = [
+            None if value is None else read_value(value, oid, form == 1, f"${number}")
+            for number, (value, oid, form) in enumerate(zip(values, prepared.parameters, inputs, strict=True), 1)
+        ]
+        formats = formats_of(results, len(prepared.columns or ()))
+        self._portals[portal] = Portal(prepared, read, formats)
+        self._send(frame(b"2"))
+
+    async def _describe(self, body: Body) -> None:
+        kind, name = body.raw(1), body.text()
+        body.end()
+        if kind == b"S":
+            prepared = await self._fresh(self._statements.known(name))
+            self._block.check(prepared.statement)
+            self._send(parameter_description(prepared.parameters))
+            formats: tuple[int, ...] = (0,) * len(prepared.columns or ())
+        elif kind == b"P":
+            portal = self._portal(name)
+            prepared, formats = portal.prepared, portal.formats
+            self._block.check(prepared.statement)
+        else:
+            raise violation("Describe names neither a statement nor a portal.", fatal=False)
+        self._send(frame(b"n") if prepared.columns is None else row_description(prepared.columns, formats))
+
+    async def _execute(self, body: Body) -> None:
+        name, most = body.text(), body.number(">i")
+        body.end()
+        self._check_grant()
+        portal = self._portal(name)
+        statement = portal.prepared.statement
+        self._block.check(statement)
+        if portal.prepared.columns is None:
+            if statement == Nothing(""):
+                self._send(frame(b"I"))
+            else:
+                await self._command(statement)
+            return
+        if portal.answer is None:
+            try:
+                portal.answer = await self._wait(self._answering.run(portal.prepared, portal.values))
+            except (Refusal, WireError) as error:
+                raise self._located(error, statement, 0) from None
+        await self._rows(portal, portal.answer, most)
+
+    async def _rows(self, portal: Portal, answer: Answer, most: int) -> None:
+        first = portal.shown
+        last = len(answer.rows) if most <= 0 else min(first + most, len(answer.rows))
+        for at in range(first, last):
+            self._send(data_row(answer.rows[at], answer.columns, portal.formats))
+            portal.shown = at + 1
+            await self._drain()
+        if 0 < most == last - first and last < len(answer.rows):
+            self._send(frame(b"s"))
+        else:
+            self._send(command_complete(f"{answer.tag} {last - first}" if answer.count else answer.tag))
+
+    async def _close(self, body: Body) -> None:
+        kind, name = body.raw(1), body.text()
+        body.end()
+        if kind == b"S":
+            self._statements.forget(name)
+        elif kind == b"P":
+            self._portals.pop(name, None)
+        else:
+            raise violation("Close names neither a statement nor a portal.", fatal=False)
+        self._send(frame(b"3"))
+
+    # ── statements that change the session ──
+
+    async def _command(self, statement: Statement) -> None:
+        match statement:
+            case SetTo(name, value, local, tag):
+                self._block.set(name, value, local)
+                self._send(command_complete(tag))
+            case ResetAll(tag, everything):
+                self._settings.reset_all()
+                if everything:
+                    self._statements.remove(None)
+                self._send(command_complete(tag))
+            case Begin(tag):
+                self._block.begin()
+                self._send(command_complete(tag))
+            case End(commit, chain):
+                self._send(command_complete(self._block.end(commit, chain)))
+                self._end_portals()
+            case Savepoint(verb, name):
+                self._block.savepoint(verb, name)
+                self._send(command_complete(verb))
+            case Prepare(name, types, sql):
+                await self._prepared(name, types, sql)
+            case Deallocate(name):
+                self._statements.remove(name)
+                self._send(command_complete("DEALLOCATE ALL" if name is None else "DEALLOCATE"))
+            case Nothing(tag):
+                self._send(command_complete(tag))
+            case _:
+                raise AssertionError("a statement with rows is no command")
+
+    async def _prepared(self, name: str, types: tuple[str, ...], sql: str) -> None:
+        self._statements.check_new(name)
+        statement = read_statement(sql)
+        if not isinstance(statement, Question | Explain | Show):
+            raise unsupported("Only questions can be prepared.", "PREPARE name AS SELECT …")
+        declared = [self._answering.oid_of(type) for type in types]
+        self._statements.keep(name, await self._wait(self._answering.prepare(statement, declared)), len(sql))
+        self._send(command_complete("PREPARE"))
+
+    # ── what all of them need ──
+
+    async def _wait(self, work: Awaitable[T]) -> T:
+        """Wait for something, or until the client cancels it."""
+        self._cancelled.clear()
+        task = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self._cancelled.wait())
+        try:
+            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return _result(task)
+            task.cancel()
+        finally:
+            stop.cancel()
+            if not task.done():
+                task.cancel()
+        raise WireError(
+            "57014",
+            "canceling statement due to user request",
+            "What had begun goes on: it is charged, and its answer is kept.",
+            "Asking the same again costs nothing then.",
+        )
+
+    async def _fresh(self, prepared: Prepared) -> Prepared:
+        """Return a statement as the settings of now have it."""
+        if not self._answering.is_stale(prepared):
+            return prepared
+        return await self._wait(self._answering.prepare(prepared.statement, prepared.parameters))
+
+    def _portal(self, name: str) -> Portal:
+        found = self._portals.get(name)
+        if found is None:
+            raise WireError("34000", f'portal "{name[:63]}" does not exist')
+        return found
+
+    def _end_portals(self) -> None:
+        for portal in self._portals.values():
+            portal.old = True
+
+    def _check_grant(self) -> None:
+        if not self._gate.grants.stands(self._caller.grant):
+            raise NotGranted()
+
+    def _fail(self, error: Refusal | WireError) -> None:
+        """Send an error; what follows is passed over up to the next Sync, and a transaction has failed."""
+        said: Reported = reported(error)
+        if said.severity == "FATAL":
+            raise error if isinstance(error, WireError) else WireError(
+                said.sqlstate, said.message, said.detail, said.hint, fatal=True
+            )  # fmt: skip
+        self._send(error_frame(said))
+        self._skipping = True
+        self._pending.clear()
+        self._block.fail()
+
+    def _send(self, data: bytes) -> None:
+        self._out += data
+
+    async def _drain(self) -> None:
+        if len(self._out) > _BUFFER:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        if self._out:
+            self._writer.write(bytes(self._out))
+            self._out.clear()
+            async with asyncio.timeout(SECONDS_TO_WRITE):
+                await self._writer.drain()
+
+    async def _ready(self) -> None:
+        now = self._settings.reported()
+        for name, value in now.items():
+            if self._told.get(name) != value:
+                self._send(parameter_status(name, value))
+        self._told = now
+        self._send(ready(self._block.status))
+        await self._flush()
+
+
+def _result(task: "asyncio.Future[T]") -> T:
+    """Return what became of something; what nobody foresaw is one fixed sentence, whatever it says."""
+    error = task.exception()
+    if error is None:
+        return task.result()
+    if isinstance(error, Refusal | WireError):
+        raise error
+    raise WireError(
+        "XX000",
+        "The server could not do this.",
+        "What went wrong is not repeated: it may hold a value.",
+        "Ask in another way, and tell the owner of the dataset.",
+    ) from None
+
+
+_EXTENDED = {
+    b"P": Session._parse,
+    b"B": Session._bind,
+    b"D": Session._describe,
+    b"E": Session._execute,
+    b"C": Session._close,
+}

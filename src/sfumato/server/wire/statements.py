@@ -1,0 +1,439 @@
+"""What a text asks for: questions, prices, settings, transactions; several statements are told apart."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sfumato.server.wire.sqlstates import WireError, unsupported
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A SELECT, VALUES or WITH: answered by the catalogue or by the dataset."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """The price of a question."""
+
+    sql: str
+    offset: int
+    """Where the question begins in the statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetTo:
+    """A setting gets a value; None is the one it began with."""
+
+    name: str
+    value: str | None
+    local: bool
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetAll:
+    """Every setting returns to the value it began with; with `everything`, prepared statements go too."""
+
+    tag: str
+    everything: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """The value of a setting; `ALL` for every one."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A transaction begins."""
+
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A transaction ends; nothing is refunded by going back."""
+
+    commit: bool
+    chain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint is set (SAVEPOINT), let go (RELEASE) or returned to (ROLLBACK)."""
+
+    verb: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """A statement gets a name."""
+
+    name: str
+    types: tuple[str, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutePrepared:
+    """A named statement is run; `values` is the text between its brackets."""
+
+    name: str
+    values: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocate:
+    """A named statement goes; None for all."""
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """What needs nothing to be done: there is nothing to unlisten or close, or no statement at all."""
+
+    tag: str
+
+
+Statement = (
+    Question
+    | Explain
+    | SetTo
+    | ResetAll
+    | Show
+    | Begin
+    | End
+    | Savepoint
+    | Prepare
+    | ExecutePrepared
+    | Deallocate
+    | Nothing
+)
+
+_SKIPPED = re.compile(
+    r"'(?:[^']|'')*(?:'|$)|\"[^\"]*(?:\"|$)|--[^\n]*|/\*|\$(?P<tag>[A-Za-z_][A-Za-z0-9_]*)?\$|(?P<end>;)", re.ASCII
+)
+_ESCAPED = re.compile(r"'(?:[^'\\]|''|\\.)*(?:'|$)", re.DOTALL)
+_BRACKET = re.compile(r"/\*|\*/")
+_BLANK = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)+", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_]+", re.ASCII)
+_NAME = r'(?:"(?:[^"]|"")+"|[A-Za-z_][\w$]*)'
+_SETTING = rf"{_NAME}(?:\.{_NAME})?"
+_SET = re.compile(
+    rf"SET\s+(?:(?P<scope>SESSION|LOCAL)\s+)?(?P<name>TIME\s+ZONE|NAMES|{_SETTING})"
+    rf"\s*(?:=|\bTO\b|(?<=ZONE)|(?<=NAMES))\s*(?P<value>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ISOLATION = re.compile(
+    r"SET\s+(?:(?:SESSION\s+CHARACTERISTICS\s+AS|LOCAL|SESSION)\s+)?TRANSACTION\s+[\w\s,]+", re.IGNORECASE
+)
+_VALUE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[^\s,;'\"]+", re.DOTALL)
+_SAVEPOINTS = re.compile(
+    rf"(?:(?P<set>SAVEPOINT)|(?P<release>RELEASE)(?:\s+SAVEPOINT)?|"
+    rf"(?P<back>ROLLBACK|ABORT)(?:\s+(?:WORK|TRANSACTION))?\s+TO(?:\s+SAVEPOINT)?)\s+(?P<name>{_NAME})",
+    re.IGNORECASE,
+)
+_BEGIN = re.compile(
+    r"(?:BEGIN(?:\s+(?:WORK|TRANSACTION))?|START\s+TRANSACTION)"
+    r"(?:[\s,]+(?:ISOLATION\s+LEVEL\s+(?:SERIALIZABLE|REPEATABLE\s+READ|READ\s+(?:UN)?COMMITTED)|READ\s+ONLY|"
+    r"READ\s+WRITE|(?:NOT\s+)?DEFERRABLE))*",
+    re.IGNORECASE,
+)
+_END = re.compile(
+    r"(?P<verb>COMMIT|END|ROLLBACK|ABORT)(?:\s+(?:WORK|TRANSACTION))?(?P<chain>\s+AND(?P<no>\s+NO)?\s+CHAIN)?",
+    re.IGNORECASE,
+)
+_SHOW = re.compile(
+    rf"SHOW\s+(?P<name>TIME\s+ZONE|TRANSACTION\s+ISOLATION\s+LEVEL|SESSION\s+AUTHORIZATION|{_SETTING})", re.IGNORECASE
+)
+_RESET = re.compile(rf"RESET\s+(?P<name>TIME\s+ZONE|SESSION\s+AUTHORIZATION|{_SETTING})", re.IGNORECASE)
+_EXPLAIN = re.compile(r"EXPLAIN(?:\s+VERBOSE\b|\s*\((?P<options>[^()]*)\))?\s*", re.IGNORECASE)
+_FREE_OPTIONS = re.compile(r"\s*(?:VERBOSE|COSTS|SUMMARY|SETTINGS|FORMAT\s+TEXT)(?:\s+\w+)?\s*", re.IGNORECASE)
+_PREPARE = re.compile(
+    rf"PREPARE\s+(?P<name>{_NAME})\s*(?:\((?P<types>[^()]*(?:\(\d[\d, ]*\)[^()]*)*)\))?\s*AS\s+(?P<sql>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_EXECUTE = re.compile(rf"EXECUTE\s+(?P<name>{_NAME})\s*(?:\((?P<values>.*)\))?", re.IGNORECASE | re.DOTALL)
+_DEALLOCATE = re.compile(rf"DEALLOCATE\s+(?:PREPARE\s+)?(?P<name>{_NAME})", re.IGNORECASE)
+_QUESTIONS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE"})
+_NOT_OFFERED = frozenset(
+    {
+        "ALTER",
+        "ANALYZE",
+        "ANALYSE",
+        "CALL",
+        "CHECKPOINT",
+        "CLOSE",
+        "CLUSTER",
+        "COMMENT",
+        "COPY",
+        "CREATE",
+        "DECLARE",
+        "DELETE",
+        "DO",
+        "DROP",
+        "FETCH",
+        "GRANT",
+        "IMPORT",
+        "INSERT",
+        "LISTEN",
+        "LOAD",
+        "LOCK",
+        "MERGE",
+        "MOVE",
+        "NOTIFY",
+        "REASSIGN",
+        "REFRESH",
+        "REINDEX",
+        "REVOKE",
+        "SECURITY",
+        "TRUNCATE",
+        "UNLISTEN",
+        "UPDATE",
+        "VACUUM",
+        "ATTACH",
+        "DETACH",
+        "INSTALL",
+        "PRAGMA",
+        "USE",
+        "EXPORT",
+        "DESCRIBE",
+    }
+)
+
+
+def split(text: str) -> list[tuple[int, str]]:
+    r"""Return the statements of a text, each with where it begins; empty ones are left out.
+
+    >>> split("SELECT ';' -- ;\n; ; SHOW x;")
+    [(0, "SELECT ';' -- ;\n"), (20, 'SHOW x')]
+    """
+    found, start = [], 0
+    for end in (*_ends(text), len(text)):
+        piece = text[start:end]
+        blank = _BLANK.match(piece)
+        begin = blank.end() if blank else 0
+        if piece[begin:].strip():
+            found.append((start + begin, piece[begin:]))
+        start = end + 1
+    return found
+
+
+def _ends(text: str) -> Iterator[int]:
+    position = 0
+    while (match := _SKIPPED.search(text, position)) is not None:
+        position = match.end()
+        if match["end"]:
+            yield match.start()
+        elif match[0] == "/*":
+            position = _comment_end(text, match.start())
+        elif match[0].endswith("$"):
+            closing = text.find(match[0], position)
+            position = len(text) if closing < 0 else closing + len(match[0])
+        elif match[0][0] == "'" and _is_escape_string(text, match.start()):
+            escaped = _ESCAPED.match(text, match.start())
+            position = escaped.end() if escaped else len(text)
+
+
+def _is_escape_string(text: str, quote: int) -> bool:
+    return (
+        quote > 0
+        and text[quote - 1] in "eE"
+        and not (quote > 1 and (text[quote - 2].isalnum() or text[quote - 2] == "_"))
+    )
+
+
+def _comment_end(text: str, start: int) -> int:
+    depth = 0
+    for bracket in _BRACKET.finditer(text, start):
+        depth += 1 if bracket[0] == "/*" else -1
+        if not depth:
+            return bracket.end()
+    return len(text)
+
+
+def read_statement(sql: str) -> Statement:
+    """Return what one statement asks for, or refuse it by its first word."""
+    text = sql.strip()
+    word = _WORD.match(text)
+    verb = word[0].upper() if word else ""
+    if verb in _QUESTIONS or text.startswith("("):
+        return Question(sql)
+    reader = _READERS.get(verb)
+    found = reader(text) if reader is not None else None
+    if found is not None:
+        return found
+    if verb in _NOT_OFFERED:
+        raise unsupported(f"{verb} is not offered.")
+    if reader is not None:
+        raise WireError("42601", f"this {verb} cannot be read", "", "Check its spelling.", position=1)
+    raise WireError(
+        "42601",
+        f'syntax error at or near "{_shown(text)}"',
+        "A statement begins with SELECT, WITH, VALUES, EXPLAIN, SET, SHOW, BEGIN, COMMIT or the like.",
+        "Ask with SELECT.",
+        position=1,
+    )
+
+
+def _shown(text: str) -> str:
+    head = text.split(None, 1)[0][:40] if text else ""
+    return "".join(letter if letter.isprintable() else "?" for letter in head)
+
+
+def name_of(text: str) -> str:
+    """Return what an identifier names: folded, unless it is quoted."""
+    return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()
+
+
+def _setting_name(text: str) -> str:
+    words = " ".join(text.split()).lower()
+    if words in ("time zone", "transaction isolation level", "session authorization", "names"):
+        return {
+            "transaction isolation level": "transaction_isolation",
+            "session authorization": "session_authorization",
+        }.get(words, words)
+    return ".".join(name_of(part) for part in re.findall(_NAME, text))
+
+
+def _set(text: str) -> Statement | None:
+    if _ISOLATION.fullmatch(text):
+        return Nothing("SET")
+    if re.fullmatch(r"SET\s+(?:SESSION\s+AUTHORIZATION|ROLE)\b.*", text, re.IGNORECASE | re.DOTALL):
+        raise unsupported("The role of a session cannot be changed.", "Connect as another analyst.")
+    match = _SET.fullmatch(text)
+    if match is None:
+        return None
+    written = match["value"].strip()
+    words = _VALUE.findall(written)
+    if not words or re.sub(r"[\s,]", "", _VALUE.sub("", written)):
+        return None
+    local = (match["scope"] or "").upper() == "LOCAL"
+    name = _setting_name(match["name"])
+    if len(words) == 1 and words[0].upper() in ("DEFAULT", "LOCAL"):
+        return SetTo(name, None, local, "SET")
+    return SetTo(name, ", ".join(_unquoted(word) for word in words), local, "SET")
+
+
+def _unquoted(word: str) -> str:
+    if word.startswith("'"):
+        return word[1:-1].replace("''", "'")
+    return name_of(word) if word.startswith('"') else word
+
+
+def _reset(text: str) -> Statement | None:
+    match = _RESET.fullmatch(text)
+    if match is None:
+        return None
+    name = _setting_name(match["name"])
+    return ResetAll("RESET") if name == "all" else SetTo(name, None, False, "RESET")
+
+
+def _show(text: str) -> Statement | None:
+    match = _SHOW.fullmatch(text)
+    return None if match is None else Show(_setting_name(match["name"]))
+
+
+def _discard(text: str) -> Statement | None:
+    what = text.split()[1:]
+    if [word.upper() for word in what] in (["PLANS"], ["SEQUENCES"], ["TEMP"], ["TEMPORARY"]):
+        return Nothing(f"DISCARD {what[0].upper()}")
+    return ResetAll("DISCARD ALL", everything=True) if [word.upper() for word in what] == ["ALL"] else None
+
+
+def _begin(text: str) -> Statement | None:
+    if _BEGIN.fullmatch(text) is None:
+        return None
+    return Begin("START TRANSACTION" if text[:5].upper() == "START" else "BEGIN")
+
+
+def _end(text: str) -> Statement | None:
+    if (saved := _savepoint(text)) is not None:
+        return saved
+    match = _END.fullmatch(text)
+    if match is None:
+        return None
+    return End(match["verb"].upper() in ("COMMIT", "END"), bool(match["chain"]) and not match["no"])
+
+
+def _savepoint(text: str) -> Statement | None:
+    match = _SAVEPOINTS.fullmatch(text)
+    if match is None:
+        return None
+    verb = "SAVEPOINT" if match["set"] else "RELEASE" if match["release"] else "ROLLBACK"
+    return Savepoint(verb, name_of(match["name"]))
+
+
+def _explain(text: str) -> Statement | None:
+    match = _EXPLAIN.match(text)
+    if match is None:
+        return None
+    for option in (match["options"] or "").split(",") if match["options"] is not None else []:
+        if not _FREE_OPTIONS.fullmatch(option):
+            raise unsupported(
+                "EXPLAIN takes no such option.", "EXPLAIN SELECT …; it is free, and says the price and the margins."
+            )
+    sql = text[match.end() :]
+    word = _WORD.match(sql)
+    if word is not None and word[0].upper() in ("ANALYZE", "ANALYSE"):
+        raise unsupported("EXPLAIN ANALYZE would run the question.", "Use EXPLAIN, which is free, or ask.")
+    if not isinstance(read_statement(sql), Question):
+        raise unsupported("Only a question has a price.", "EXPLAIN SELECT …")
+    return Explain(sql, match.end())
+
+
+def _prepare(text: str) -> Statement | None:
+    match = _PREPARE.fullmatch(text)
+    if match is None:
+        return None
+    types = tuple(part.strip().lower() for part in (match["types"] or "").split(",") if part.strip())
+    return Prepare(name_of(match["name"]), types, match["sql"])
+
+
+def _execute(text: str) -> Statement | None:
+    match = _EXECUTE.fullmatch(text)
+    return None if match is None else ExecutePrepared(name_of(match["name"]), match["values"] or "")
+
+
+def _deallocate(text: str) -> Statement | None:
+    match = _DEALLOCATE.fullmatch(text)
+    if match is None:
+        return None
+    return Deallocate(None if match["name"].upper() == "ALL" else name_of(match["name"]))
+
+
+def _unlisten(text: str) -> Statement | None:
+    return Nothing("UNLISTEN") if text.split()[1:] == ["*"] else None
+
+
+def _close(text: str) -> Statement | None:
+    return Nothing("CLOSE CURSOR ALL") if [word.upper() for word in text.split()[1:]] == ["ALL"] else None
+
+
+_READERS = {
+    "ABORT": _end,
+    "BEGIN": _begin,
+    "CLOSE": _close,
+    "COMMIT": _end,
+    "DEALLOCATE": _deallocate,
+    "DISCARD": _discard,
+    "END": _end,
+    "EXECUTE": _execute,
+    "EXPLAIN": _explain,
+    "PREPARE": _prepare,
+    "RELEASE": _savepoint,
+    "RESET": _reset,
+    "ROLLBACK": _end,
+    "SAVEPOINT": _savepoint,
+    "SET": _set,
+    "SHOW": _show,
+    "START": _begin,
+    "UNLISTEN": _unlisten,
+}

@@ -1,0 +1,161 @@
+"""A model of the whole table: candidate rows with weights whose pairs are those that were estimated.
+
+Everything here is a function of released numbers and a public seed: it costs nothing, and the same comes out again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import shake_256
+from math import sqrt
+from time import monotonic
+
+import numpy as np
+
+from sfumato.synthesis.combining import JointEstimate, onto_counts, shrunk
+from sfumato.synthesis.design import Axes
+from sfumato.synthesis.domain import Codes, Floats
+
+POOL = 40_000
+"""So many candidate rows there are."""
+WIDE = 10
+"""One in so many of them is drawn column by column, so that no combination is out of reach."""
+STEPS = 120
+"""So many steps a fit takes."""
+RATE = 0.25
+_DECAY, _SQUARES, _TINY = 0.9, 0.999, 1e-12
+_UNIT = 2.0**-53
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """Different candidate rows, sorted, one array per column; their weights (which add up to 1); the steps it took."""
+
+    rows: tuple[Codes, ...]
+    weights: Floats
+    steps: int
+
+
+def uniforms(seed: bytes, purpose: str, count: int) -> Floats:
+    """Return numbers in [0, 1) that look random and follow from a public seed: no noise is ever drawn from it."""
+    words = np.frombuffer(shake_256(seed + purpose.encode()).digest(8 * count), dtype="<u8")
+    return (words >> np.uint64(11)).astype(np.float64) * _UNIT
+
+
+def targets(combined: JointEstimate) -> dict[Axes, Floats]:
+    """Return the shares of the cells of all measured marginals: shrunk, none negative, adding up to 1."""
+    total, factors = max(combined.total, 1.0), shrunk(combined)
+    return {axes: onto_counts(combined.table(axes, factors), total) / total for axes in combined.parts if axes}
+
+
+def spanning_tree(shares: Mapping[Axes, Floats], columns: int) -> list[tuple[int, int | None]]:
+    """Return the columns in an order in which each comes after the one it depends on most, with that one [Chow, Liu].
+
+    The tree has the largest sum of mutual informations that measured pairs allow; what no pair reaches stands alone.
+    """
+    pairs = {axes: information(table) for axes, table in shares.items() if len(axes) == 2}
+    order: list[tuple[int, int | None]] = []
+    reached: set[int] = set()
+    while len(reached) < columns:
+        edges = [(gain, axes) for axes, gain in pairs.items() if len(reached & set(axes)) == 1]
+        if not edges:
+            order.append((min(set(range(columns)) - reached), None))
+        else:
+            axes = max(edges)[1]
+            new, known = axes if axes[1] in reached else axes[::-1]
+            order.append((new, known))
+        reached.add(order[-1][0])
+    return order
+
+
+def information(share: Floats) -> float:
+    """Return the mutual information of the two columns of a table of shares."""
+    apart = share.sum(axis=1, keepdims=True) * share.sum(axis=0, keepdims=True)
+    present = share > 0
+    return float((share[present] * np.log(share[present] / apart[present])).sum())
+
+
+def draw_pool(
+    shares: Mapping[Axes, Floats], sizes: Sequence[int], seed: bytes, rows: int = POOL
+) -> tuple[tuple[Codes, ...], Floats]:
+    """Return different candidate rows, sorted, and how often each was drawn.
+
+    Most are drawn along the tree, each column given the one it depends on, some column by column.
+    """
+    wide = rows // WIDE
+    found: list[Codes] = [np.zeros(rows, dtype=np.int64) for _ in sizes]
+    for column, parent in spanning_tree(shares, len(sizes)):
+        luck = uniforms(seed, f"pool {column}", rows)
+        alone = shares[(column,)]
+        found[column] = _draw(alone[None, :], np.zeros(rows, dtype=np.int64), luck)
+        if parent is not None:
+            pair = shares[min(column, parent), max(column, parent)]
+            given = pair if parent < column else pair.T
+            empty = given.sum(axis=1, keepdims=True) <= 0
+            given = np.where(empty, alone[None, :], given)
+            found[column][wide:] = _draw(given, found[parent][wide:], luck[wide:])
+    return _different(found)
+
+
+def _different(rows: Sequence[Codes]) -> tuple[tuple[Codes, ...], Floats]:
+    order = np.lexsort(tuple(rows[::-1]))
+    ordered = [column[order] for column in rows]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = np.any([column[1:] != column[:-1] for column in ordered], axis=0)
+    first = np.flatnonzero(new)
+    return tuple(column[first] for column in ordered), np.diff([*first, len(order)]).astype(np.float64)
+
+
+def _draw(given: Floats, parents: Codes, luck: Floats) -> Codes:
+    """Draw a cell for each row from the shares of its parent's row in `given`."""
+    cumulated = np.cumsum(given, axis=1)
+    cumulated /= cumulated[:, -1:]
+    size = given.shape[1]
+    ends = (cumulated + np.arange(len(given))[:, None]).ravel()
+    drawn = np.searchsorted(ends, luck + parents, side="right") - parents * size
+    return np.asarray(np.clip(drawn, 0, size - 1), dtype=np.int64)
+
+
+def places_of(rows: Sequence[Codes], axes: Axes, sizes: Sequence[int]) -> Codes:
+    """Return the cell of each row in a marginal, counted through."""
+    place = np.zeros(len(rows[0]), dtype=np.int64)
+    for axis in axes:
+        place = place * sizes[axis] + rows[axis]
+    return place
+
+
+def fit(
+    rows: tuple[Codes, ...],
+    shares: Mapping[Axes, Floats],
+    sizes: Sequence[int],
+    *,
+    steps: int = STEPS,
+    seconds: float = float("inf"),
+    start: Floats,
+) -> tuple[Floats, Floats, int]:
+    """Return the weights of the rows, their logarithms, and the steps taken: Adam on the squared distance of all pairs.
+
+    It begins at the logarithms `start`, and ends after `steps`, or after the step in which `seconds` have passed.
+    """
+    widest = [axes for axes in shares if not any(set(axes) < set(other) for other in shares)]
+    goals = [(places_of(rows, axes, sizes), shares[axes].ravel()) for axes in widest]
+    logarithms = start.copy()
+    mean, square = np.zeros_like(logarithms), np.zeros_like(logarithms)
+    weights, begun, done = _softmax(logarithms), monotonic(), 0
+    while done < steps and monotonic() - begun < seconds:
+        slope = np.zeros_like(logarithms)
+        for place, goal in goals:
+            slope += (np.bincount(place, weights, goal.size) - goal).take(place)
+        slope = weights * (slope - weights @ slope)
+        rate = RATE * sqrt(1 - done / steps)  # smaller and smaller, so that it comes to rest
+        done += 1
+        mean = _DECAY * mean + (1 - _DECAY) * slope
+        square = _SQUARES * square + (1 - _SQUARES) * slope * slope
+        step = mean / (1 - _DECAY**done) / (np.sqrt(square / (1 - _SQUARES**done)) + _TINY)
+        logarithms -= rate * step
+        weights = _softmax(logarithms)
+    return weights, logarithms, done
+
+
+def _softmax(logarithms: Floats) -> Floats:
+    powers = np.exp(logarithms - logarithms.max())
+    return np.asarray(powers / powers.sum())

@@ -1,0 +1,467 @@
+"""SQL over what was measured: every number comes with a margin, and never touches the data again.
+
+The house parses and analyses the text as for a private table. Where all columns of a question lie inside one measured
+marginal, its answer is a weighted sum of that marginal's cells, unbiased, with the exact deviation of its noise; else
+it comes from the fitted model, and its margin from redrawing the noise. Proof: proofs/marginals.md §5
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from sfumato.accounting.event import Neighbours
+from sfumato.analysis.analyse import analyse
+from sfumato.analysis.catalog import Catalog, PublicRows, Table
+from sfumato.analysis.facts import Kind
+from sfumato.analysis.flow import Flow, Fold, Given, Item, Keep, Read, Show
+from sfumato.analysis.groups import noisy_facts
+from sfumato.analysis.private_query import Asked, Cell, Group
+from sfumato.analysis.scalar import Operator, Scalar, column, walk
+from sfumato.engines.after_noise import evaluate
+from sfumato.errors import RawRows, UnsupportedSql
+from sfumato.policy.policy import fold
+from sfumato.query.functions import Aggregation
+from sfumato.query.parse import parse
+from sfumato.query.types import Type
+from sfumato.release.decode import decode
+from sfumato.synthesis.combining import JointEstimate
+from sfumato.synthesis.design import Axes
+from sfumato.synthesis.domain import Codes, Column, Floats
+from sfumato.synthesis.fields import OWNER, field_of, kept, points
+from sfumato.synthesis.model import Fitted
+
+NORMAL_95 = 1.959963984540054
+MODELLED = "modelled, not measured: these columns lie in no measured marginal, and the margin does not cover the model"
+_SUPPORTED = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG})
+_ROW = '"row"'
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows of numbers with their margins."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    margins: tuple[tuple[float | None, ...], ...]
+    """For each row one margin per column: half the width of the 95 % interval; None for keys."""
+    notes: tuple[str, ...] = ()
+    """What has to be known to read it: whether it was modelled, or margins are approximate."""
+
+    @property
+    def modelled(self) -> bool:
+        """Whether the numbers come from the model."""
+        return MODELLED in self.notes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """All that questions are answered from."""
+
+    table: str | None
+    """The name of the table; None where any name will do."""
+    columns: tuple[Column, ...]
+    combined: JointEstimate
+    fitted: Callable[[], Fitted]
+    redrawn: Callable[[], Sequence[tuple[float, Floats]]]
+    """Totals and weights of the model as they might have come out with other noise."""
+    notes: tuple[str, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(one.size for one in self.columns)
+
+
+def answer(text: str, known: Known) -> Answer:
+    """Return the answer to a SELECT of COUNT, SUM or AVG over the synthetic table, or refuse it from its text."""
+    fields = tuple(field_of(one) for one in known.columns)
+    name = known.table or _named_in(text)
+    catalog = Catalog({name: Table(name, fields, public=False, unit=None, owner=OWNER)}, Neighbours.ADD_REMOVE)
+    query = parse(text, catalog)
+    try:
+        private = analyse(query, catalog, _Literals())
+    except RawRows:
+        raise UnsupportedSql(
+            "This question shows rows.",
+            "Answers have margins, and single synthetic rows have none.",
+            "Take the rows from `table()` or `sample(rows)`, or ask for COUNT, SUM or AVG.",
+        ) from None
+    if len(private.groups) != 1 or private.groups[0].combinations is not None:
+        raise _unsupported("It is one SELECT with COUNT, SUM or AVG, WHERE and GROUP BY; no joins and no subqueries.")
+    (group,) = private.groups
+    _check(group, private.outcome)
+    estimated = _estimated(group, known)
+    order = _order(private.outcome, group, estimated)
+    shown, margins = [], []
+    for item in private.outcome.items:
+        values, errors = _column(item.scalar, group, estimated)
+        shown.append([values[place] for place in order])
+        margins.append([errors[place] for place in order])
+    return Answer(
+        private.names,
+        tuple(zip(*shown, strict=True)),
+        tuple(zip(*margins, strict=True)),
+        (*known.notes, *((MODELLED,) if estimated.modelled else ())),
+    )
+
+
+def _named_in(text: str) -> str:
+    """Return the name after FROM: a table of arrays has none of its own, and there is only one."""
+    found = re.search(r'\bfrom\s+("?)(\w+)\1', text, re.IGNORECASE) if isinstance(text, str) else None
+    return fold(found[2]) if found else "data"
+
+
+class _Literals:
+    """What can be computed from the text alone: there is no public table beside the synthetic one."""
+
+    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
+        raise _unsupported("There are no other tables to join with.")
+
+    def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
+        values = [value for (value,) in self._rows(flow, (scalar,)) if isinstance(value, int)]
+        return (min(values), max(values)) if values else None
+
+    def distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
+        found = {value for (value,) in self._rows(flow, (scalar,)) if isinstance(value, int | str | bool)}
+        return tuple(sorted(found)) if len(found) <= most else None
+
+    def rows(
+        self, flow: Flow, scalars: tuple[Scalar, ...], most: int
+    ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
+        found = self._rows(flow, scalars)
+        return found if len(found) <= most else None
+
+    def _rows(self, flow: Flow, scalars: tuple[Scalar, ...]) -> tuple[tuple[Any, ...], ...]:
+        items = tuple(Item(f"s{at}", scalar) for at, scalar in enumerate(scalars))
+        return tuple(zip(*evaluate(Show(flow, "distinct", items), {}), strict=True))
+
+
+def _unsupported(why: str) -> UnsupportedSql:
+    return UnsupportedSql(
+        "This question is not supported over a synthetic table.", why, "Ask its parts, and compute the rest from them."
+    )
+
+
+def _check(group: Group, outcome: Show) -> None:
+    if _read(group.rows) is None:
+        raise _unsupported("It is one SELECT from one table; no joins and no subqueries.")
+    for asked in group.asked:
+        bad = asked.argument is not None and asked.argument.facts.kind is not Kind.INTEGER
+        if (
+            asked.aggregation not in _SUPPORTED
+            or asked.distinct
+            or (bad and asked.aggregation is not Aggregation.COUNT)
+        ):
+            raise _unsupported("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
+    measures = {(group.label, asked.name) for asked in group.asked}
+    for item in outcome.items:
+        used = {part.constant for part in walk(item.scalar) if part.operator is Operator.COLUMN}
+        if used & measures and item.scalar.operator is not Operator.COLUMN:
+            raise _unsupported("Numbers are shown as they are estimated, each with its margin; no arithmetic on them.")
+
+
+def _read(flow: Flow) -> Read | None:
+    """Return the table under filters and projections; None where there is more than that."""
+    while isinstance(flow, Keep | Show):
+        flow = flow.source
+    return flow if isinstance(flow, Read) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Estimated:
+    """The cells of a question's groups, and for each aggregate a number and a margin per cell."""
+
+    cells: tuple[tuple[Cell, ...], ...]
+    numbers: Mapping[str, Floats]
+    margins: Mapping[str, Floats]
+    modelled: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Probed:
+    """Points in the cells of some columns: in which cell each lies, whether it counts, its group, its numbers."""
+
+    place: Codes
+    group: Codes
+    """The number of its group, -1 where the point is filtered out or has no key."""
+    values: Mapping[str, Floats]
+    """Per aggregate: what one such row adds to the count or sum; NaN where it adds nothing."""
+
+
+def _estimated(group: Group, known: Known) -> _Estimated:
+    used = _used(group, known)
+    axes = used or (0,)
+    if known.combined.knows(axes):
+        return _measured(group, known, axes)
+    return _from_model(group, known)
+
+
+def _used(group: Group, known: Known) -> Axes:
+    """Return the columns that the question looks at."""
+    read = _read(group.rows)
+    parts: list[Scalar] = [key.scalar for key in group.keys]
+    parts += [part for asked in group.asked for part in (asked.argument, asked.where) if part is not None]
+    flow = group.rows
+    while isinstance(flow, Keep | Show):
+        parts += [flow.condition] if isinstance(flow, Keep) else [item.scalar for item in flow.items]
+        flow = flow.source
+    names = {
+        part.constant[1]
+        for scalar in parts
+        for part in walk(scalar)
+        if part.operator is Operator.COLUMN and isinstance(part.constant, tuple) and part.constant[0] == read.label  # type: ignore[union-attr]
+    }
+    return tuple(axis for axis, one in enumerate(known.columns) if field_of(one).name in names)
+
+
+def _run(group: Group, known: Known, axes: Axes, codes: Sequence[Codes], within: Sequence[Floats]) -> _Probed:
+    """Evaluate the question's rows, keys and aggregates on given points, in an engine that holds nothing else."""
+    read = _read(group.rows)
+    if read is None:
+        raise AssertionError("checked before")
+    rows = len(codes[0])
+    needed = {field_of(known.columns[axis]).name: axis for axis in axes}
+    columns = [(name, facts) for name, _, facts in read.columns if name in needed]
+    row_facts = replace(OWNER.facts, kind=Kind.INTEGER, type=Type.INTEGER, low=0, high=rows)
+    given = Given(read.label, (*columns, (_ROW, row_facts)), None)
+    values: dict[str, Any] = {
+        name: kept(known.columns[axis], codes[at], within[at])
+        for at, axis in enumerate(axes)
+        for name in [field_of(known.columns[axis]).name]
+    }
+    values[_ROW] = np.arange(rows, dtype=np.int64)
+    flow, row = _over(group.rows, given, column(read.label, _ROW, row_facts))
+    items = [Item("row", row), *(Item(f"k{at}", key.scalar) for at, key in enumerate(group.keys))]
+    for at, asked in enumerate(group.asked):
+        items += [] if asked.argument is None else [Item(f"a{at}", asked.argument)]
+        items += [] if asked.where is None else [Item(f"w{at}", asked.where)]
+    found = evaluate(Show(flow, "probed", tuple(items)), {read.label: values})
+    by_name = dict(zip((item.name for item in items), found, strict=True))
+    lying = np.array(by_name["row"], dtype=np.int64)
+    numbers = {cell: place for place, cell in enumerate(group.all_cells())}
+    keys = [by_name[f"k{at}"] for at in range(len(group.keys))]
+    placed = np.full(rows, -1, dtype=np.int64)
+    placed[lying] = [numbers.get(cell, -1) for cell in zip(*keys, strict=True)] if keys else 0
+    adds = {}
+    for at, asked in enumerate(group.asked):
+        each = np.full(rows, np.nan)
+        each[lying] = _added(asked, by_name.get(f"a{at}"), by_name.get(f"w{at}"), len(lying))
+        adds[asked.name] = each
+    return _Probed(np.arange(rows), placed, adds)
+
+
+def _over(flow: Flow, given: Given, row: Scalar) -> tuple[Flow, Scalar]:
+    """Return filters and projections over given rows instead of the table; each projection keeps the row's number."""
+    if isinstance(flow, Keep):
+        source, below = _over(flow.source, given, row)
+        return Keep(source, flow.condition), below
+    if isinstance(flow, Show):
+        source, below = _over(flow.source, given, row)
+        items = tuple(item for item in flow.items if item.scalar.facts.kind is not Kind.UNIT)
+        return Show(source, flow.label, (*items, Item(_ROW, below))), column(flow.label, _ROW, row.facts)
+    return given, row
+
+
+def _added(asked: Asked, argument: list[Any] | None, where: list[Any] | None, rows: int) -> Floats:
+    """Return what each row adds: 1 to a count, its value to a sum; NaN where it does not count."""
+    if argument is None:
+        added = np.ones(rows)
+    elif asked.aggregation is Aggregation.COUNT:
+        added = np.array([np.nan if value is None else 1.0 for value in argument])
+    else:
+        step = asked.argument.facts.step if asked.argument is not None else Fraction(1)
+        added = np.array([np.nan if value is None else float(value) for value in argument]) * float(step)
+    return added if where is None else np.where([value is True for value in where], added, np.nan)
+
+
+def _measured(group: Group, known: Known, axes: Axes) -> _Estimated:
+    """Estimate from the measured marginal of these columns: weighted sums of its cells, each with its exact noise."""
+    shape = [known.sizes[axis] for axis in axes]
+    codes, within, place, share = points([known.columns[axis] for axis in axes])
+    probed = _run(group, known, axes, codes, within)
+    table = known.combined.table(axes)
+    cells = group.all_cells()
+    numbers: dict[str, Floats] = {asked.name: np.zeros(len(cells)) for asked in group.asked}
+    margins: dict[str, Floats] = {asked.name: np.zeros(len(cells)) for asked in group.asked}
+    for asked in group.asked:
+        for number in range(len(cells)):
+            mine = (probed.group == number) & ~np.isnan(probed.values[asked.name])
+            cover = _Cover.of(mine, np.nan_to_num(probed.values[asked.name]), place, share, prod(shape))
+            found = _bar(
+                asked, cover, table.ravel(), lambda weights: known.combined.deviation_of(axes, weights.reshape(shape))
+            )
+            numbers[asked.name][number], margins[asked.name][number] = found
+    return _Estimated(cells, numbers, margins, False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cover:
+    """How a question reads a table: per cell what part of its rows counts, what they add, and how wrong that can be.
+
+    Where the rows of a cell lie inside it is unknown, so each may be as far off as the farthest point of its cell.
+    """
+
+    share: Floats
+    some: Floats
+    every: Floats
+    """Whether some point of a cell counts, and whether every point does."""
+    total: Floats
+    low: Floats
+    high: Floats
+    """What the points of a cell that count add at least and at most; 0 where none counts."""
+
+    @classmethod
+    def of(cls, mine: Any, values: Floats, place: Codes, share: Floats, cells: int) -> "_Cover":
+        """Put points together: `mine` are those that count."""
+        some, every = np.zeros(cells), np.ones(cells)
+        np.maximum.at(some, place, mine.astype(float))
+        np.minimum.at(every, place, mine.astype(float))
+        low, high = np.full(cells, np.inf), np.full(cells, -np.inf)
+        np.minimum.at(low, place[mine], values[mine])
+        np.maximum.at(high, place[mine], values[mine])
+        return cls(
+            np.bincount(place, share * mine, cells).astype(np.float64),
+            some,
+            every,
+            np.bincount(place, share * mine * values, cells).astype(np.float64),
+            np.where(some > 0, low, 0.0),
+            np.where(some > 0, high, 0.0),
+        )
+
+    @property
+    def count_error(self) -> Floats:
+        return np.maximum(self.some - self.share, self.share - self.every)
+
+    @property
+    def total_error(self) -> Floats:
+        return self.around(0.0)
+
+    def around(self, middle: float) -> Floats:
+        """Return how far what a row of each cell adds, less `middle` if it counts, may be from what is expected."""
+        expected, low, high = self.total - middle * self.share, self.low - middle, self.high - middle
+        partly = self.every < 1  # such a row may also add nothing
+        low, high = np.where(partly, np.minimum(low, 0.0), low), np.where(partly, np.maximum(high, 0.0), high)
+        return np.where(self.some > 0, np.maximum(high - expected, expected - low), 0.0)
+
+    @property
+    def least(self) -> float:
+        return float(self.low[self.some > 0].min()) if self.some.any() else 0.0
+
+    @property
+    def greatest(self) -> float:
+        return float(self.high[self.some > 0].max()) if self.some.any() else 0.0
+
+
+def _bar(asked: Asked, cover: _Cover, table: Floats, deviation: Callable[[Floats], float]) -> tuple[float, float]:
+    """Return an aggregate of one group and its margin: noise, and what is unknown inside the cells."""
+
+    def _margin(weights: Floats, errors: Floats) -> float:
+        inside = max(float(errors @ table), 0.0) + NORMAL_95 * deviation(errors) if errors.any() else 0.0
+        return NORMAL_95 * deviation(weights) + inside
+
+    count, summed = float(cover.share @ table), float(cover.total @ table)
+    if asked.aggregation is Aggregation.COUNT:
+        return count, _margin(cover.share, cover.count_error)
+    if asked.aggregation is Aggregation.SUM:
+        return summed, _margin(cover.total, cover.total_error)
+    least, greatest = cover.least, cover.greatest
+    mean = min(max(summed / count, least), greatest) if count > 0 else (least + greatest) / 2
+    surely = count - _margin(cover.share, cover.count_error)
+    if surely <= 0:  # there may be no row at all: every value between the ends is possible
+        return mean, greatest - least
+    centred = _margin(cover.total - mean * cover.share, cover.around(mean))
+    return mean, min(centred / surely, greatest - least)  # proofs/marginals.md §5
+
+
+def _from_model(group: Group, known: Known) -> _Estimated:
+    """Estimate from the fitted model's weighted rows; the margin is the spread over redraws of the noise."""
+    fitted, axes = known.fitted(), tuple(range(len(known.columns)))
+    rows = len(fitted.weights)
+    probes = [_run(group, known, axes, fitted.rows, [np.full(rows, at) for _ in axes]) for at in (0.5, 0.0, 1 - 2**-53)]
+    cells = group.all_cells()
+    worlds = [(max(known.combined.total, 0.0), fitted.weights), *known.redrawn()]
+    numbers: dict[str, Floats] = {}
+    margins: dict[str, Floats] = {}
+    for asked in group.asked:
+        middle, *ends = [
+            _weighted(asked, probe, worlds if not at else worlds[:1], len(cells)) for at, probe in enumerate(probes)
+        ]
+        spread = NORMAL_95 * middle[1:].std(axis=0, ddof=1)
+        inside = np.max([np.abs(end[0] - middle[0]) for end in ends], axis=0)
+        numbers[asked.name], margins[asked.name] = middle[0], spread + inside
+    return _Estimated(cells, numbers, margins, True)
+
+
+def _weighted(asked: Asked, probe: _Probed, worlds: Sequence[tuple[float, Floats]], cells: int) -> Floats:
+    """Return an aggregate of every group in every world."""
+    values = probe.values[asked.name]
+    mine = (probe.group >= 0) & ~np.isnan(values)
+    group, added = probe.group[mine], values[mine]
+    found = []
+    for total, weights in worlds:
+        count = total * np.bincount(group, weights[mine], cells)
+        summed = total * np.bincount(group, weights[mine] * added, cells)
+        if asked.aggregation is Aggregation.AVG:
+            middle = (added.min() + added.max()) / 2 if added.size else 0.0
+            summed = np.where(count > 0, summed / np.where(count > 0, count, 1.0), middle)
+        found.append(count if asked.aggregation is Aggregation.COUNT else summed)
+    return np.array(found)
+
+
+def _order(outcome: Show, group: Group, estimated: _Estimated) -> list[int]:
+    """Return which groups are shown, in which order: HAVING, ORDER BY and LIMIT over the estimates."""
+    columns = dict(_given(outcome, group.label))
+    number = replace(OWNER.facts, kind=Kind.INTEGER, type=Type.INTEGER, low=0, high=len(estimated.cells))
+    values: dict[str, Any] = {_ROW: np.arange(len(estimated.cells), dtype=np.int64)}
+    for name, facts in columns.items():
+        if name in estimated.numbers:
+            scaled = estimated.numbers[name] / float(facts.step)
+            values[name] = scaled if facts.kind is Kind.REAL else [round(float(number)) for number in scaled]
+        else:
+            at = [key.name for key in group.keys].index(name)
+            values[name] = [cell[at] for cell in estimated.cells]
+    flow = _numbered(outcome.source, group.label, number)
+    shown = Show(flow, outcome.label, (Item("row", column(group.label, _ROW, number)),))
+    (order,) = evaluate(shown, {group.label: values})
+    return [int(place) for place in order]  # type: ignore[call-overload]
+
+
+def _given(flow: Flow, label: str) -> tuple[tuple[str, Any], ...]:
+    while not isinstance(flow, Given):
+        flow = flow.source  # type: ignore[union-attr]
+    if flow.label != label:
+        raise AssertionError("one group, one table of estimates")
+    return flow.columns
+
+
+def _numbered(flow: Flow, label: str, facts: Any) -> Flow:
+    """Return what is done with the estimates, over estimates that also carry the number of their group."""
+    if isinstance(flow, Given):
+        return replace(flow, columns=(*flow.columns, (_ROW, facts)))
+    if isinstance(flow, Fold | Show | Read):
+        raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
+    return replace(flow, source=_numbered(flow.source, label, facts))  # type: ignore[union-attr, arg-type]
+
+
+def _multiple(scalar: Scalar, group: Group, name: str) -> float:
+    (asked,) = (asked for asked in group.asked if asked.name == name)
+    step = noisy_facts(asked, scalar.facts.type).step
+    return float(scalar.facts.step / step) if scalar.facts.kind is Kind.INTEGER else 1.0
+
+
+def _column(scalar: Scalar, group: Group, estimated: _Estimated) -> tuple[list[Any], list[float | None]]:
+    """Return one column of the answer for every group: an estimate with its margin, or something computed from keys."""
+    name = str(scalar.constant[1]) if isinstance(scalar.constant, tuple) else ""
+    if scalar.operator is Operator.COLUMN and name in estimated.numbers:
+        times = _multiple(scalar, group, name)  # 100 * COUNT(*) is the same column in other steps
+        return (times * estimated.numbers[name]).tolist(), (abs(times) * estimated.margins[name]).tolist()
+    names = tuple((key.name, replace(key.scalar.facts, nullable=False)) for key in group.keys)
+    given = Given(group.label, names, None)
+    values = {key.name: [cell[at] for cell in estimated.cells] for at, key in enumerate(group.keys)}
+    values = values or {"none": [0] * len(estimated.cells)}
+    (found,) = evaluate(Show(given, "keys", (Item("key", scalar),)), {group.label: values})
+    return [decode(value, scalar.facts) for value in found], [None] * len(estimated.cells)  # type: ignore[arg-type]

@@ -1,0 +1,165 @@
+"""From a private table to a public one: declare, charge once, measure marginals, and never touch the data again.
+
+This file can be called: `from sfumato.synthesis import synthesize` gives it, and it does what its function does.
+"""
+
+import sys
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+from zlib import compress, decompress
+
+import numpy as np
+
+from sfumato.accounting.event import Neighbours
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.database import Database
+from sfumato.errors import BadParameter, UnknownName, shown
+from sfumato.exact import integer, positive, typed_rational
+from sfumato.measuring import Declaration, Measurer, Totals, look_at, measure
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.policy.policy import fold
+from sfumato.randomness.source import Source, read_exactly, system_source
+from sfumato.synthesis.counting import SEED, NoisyMarginals, count, present_codes, with_noise
+from sfumato.synthesis.declared import cell_key, column_of, shown_columns
+from sfumato.synthesis.design import Design, make_design, sensitivity_squared
+from sfumato.synthesis.domain import Column, read_domain
+from sfumato.synthesis.synthetic import MOST_ROWS, Synthetic
+
+MOST_BINS = 1000
+
+
+def synthesize(
+    db: Database,
+    table: str,
+    *,
+    columns: Sequence[str],
+    epsilon: object,
+    delta: object,
+    rows: int | None = None,
+    seconds: float = 60,
+    bins: int = 16,
+) -> Synthetic:
+    """Return a synthetic table of some columns of a private one, charged once; the same again is free and equal.
+
+    Domains come from the policy: declared values, booleans, bounded numbers and dates, the latter cut into `bins` equal
+    cells unless they have fewer values. The order of the columns, `rows` and `seconds` do not make it another question.
+    Proof: proofs/marginals.md
+    """
+    wanted, limit = read_wishes(rows, seconds)
+    cells = integer(bins, "bins", 1)
+    if cells > MOST_BINS:
+        raise BadParameter(f"bins is above {MOST_BINS}.", "So many cells hold noise alone.", "Give fewer bins.")
+    names, sql = shown_columns(db, table, columns)
+    asked = look_at(db, sql)
+    held = tuple(column_of(db, table, key, cells) for key in asked.rows.columns)
+    sizes = [column.size for column in held]
+    design, price, allowed = make_design(sizes, epsilon, delta, asked.rows.most, asked.rows.neighbours)
+    keys = [cell_key(key, column) for key, column in zip(asked.rows.columns, held, strict=True)]
+    statements = [Totals(tuple(keys[axis] for axis in axes), (None,)) for axes in design.marginals]
+    for statement in statements:
+        asked.check(statement)
+    moved = sensitivity_squared(asked.rows.most, asked.rows.neighbours)
+
+    def _release(measurer: Measurer) -> object:
+        tables = [
+            measurer.noisy(measurer.totals(statement)[:, 0], Gaussian(moved, variance, asked.rows.neighbours))
+            for statement, variance in zip(statements, design.sigma_squared, strict=True)
+        ]
+        return {"counts": _packed(tables), "seed": read_exactly(measurer.source, SEED).hex()}
+
+    loss = PrivacyLoss(price, allowed)
+    found = measure(db, asked, Declaration("synthesize", {"sizes": sizes}, design.event, loss), _release)
+    return Synthetic(
+        _unpacked(found.released, held, design),
+        design.event,
+        loss,
+        rows=wanted,
+        seconds=limit,
+        names=tuple(names),
+        receipt=found.receipt,
+        table=fold(table),
+    )
+
+
+def _packed(tables: Sequence[Any]) -> str:
+    flat = np.concatenate([np.asarray(table).ravel() for table in tables]).astype("<i8")
+    return b64encode(compress(flat.tobytes(), 6)).decode("ascii")
+
+
+def _unpacked(stored: Any, columns: tuple[Column, ...], design: Design) -> NoisyMarginals:
+    """Read what was released: the same numbers give the same table, whoever asks again."""
+    flat = np.frombuffer(decompress(b64decode(stored["counts"])), dtype="<i8").astype(np.int64)
+    shapes = [tuple(columns[axis].size for axis in axes) for axes in design.marginals]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    tables = tuple(part.reshape(shape) for part, shape in zip(np.split(flat, ends), shapes, strict=True))
+    return NoisyMarginals(columns, design.marginals, design.sigma_squared, tables, bytes.fromhex(stored["seed"]))
+
+
+def synthesize_table(
+    data: Any,
+    domain: Mapping[str, object],
+    *,
+    epsilon: object,
+    delta: object,
+    groups: object = None,
+    rows: int | None = None,
+    seconds: float = 60,
+) -> Synthetic:
+    """Return a synthetic table of columns that are given as sequences, by name. There is no ledger here.
+
+    `domain` says in public what each column can hold: a list of values, or a `Range`. `groups` names the person of each
+    row, of whom one row counts; without it each row is a person. Nothing about the data can be seen but through noise.
+    Proof: proofs/marginals.md
+    """
+    return _synthesize_table(data, domain, epsilon, delta, groups, rows, seconds, system_source())
+
+
+def _synthesize_table(
+    data: Any,
+    domain: Mapping[str, object],
+    epsilon: object,
+    delta: object,
+    groups: object,
+    rows: int | None,
+    seconds: float,
+    source: Source,
+) -> Synthetic:
+    columns = read_domain(domain)
+    for column in columns:
+        if column.name not in data:
+            raise UnknownName(
+                f"The data has no column {shown(column.name)}.", "The domain names it.", "Give a column for each name."
+            )
+    wanted, limit = read_wishes(rows, seconds)
+    neighbours = Neighbours.ADD_REMOVE
+    sizes = [column.size for column in columns]
+    design, price, allowed = make_design(sizes, epsilon, delta, 1, neighbours)
+    # from here on data is read, and nothing may be refused
+    codes = present_codes(data, columns, groups, source)
+    moved = sensitivity_squared(1, neighbours)
+    tables = tuple(
+        with_noise(count(codes, axes, sizes), moved, variance, neighbours, source)
+        for axes, variance in zip(design.marginals, design.sigma_squared, strict=True)
+    )
+    measured = NoisyMarginals(columns, design.marginals, design.sigma_squared, tables, read_exactly(source, SEED))
+    return Synthetic(measured, design.event, PrivacyLoss(price, allowed), rows=wanted, seconds=limit)
+
+
+def read_wishes(rows: object, seconds: object) -> tuple[int | None, float]:
+    """Read how many rows are wanted, and how long a fit may take."""
+    wanted = None if rows is None else integer(rows, "rows", 0)
+    if wanted is not None and wanted > MOST_ROWS:
+        raise BadParameter(f"rows is above {MOST_ROWS:,}.", "No memory holds so many.", "Ask for fewer.")
+    return wanted, float(positive(typed_rational(seconds, "seconds"), "seconds"))
+
+
+class _Callable(ModuleType):
+    """A file whose function has its name: whoever imports one of the two can call it."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Synthetic:
+        return synthesize(*arguments, **named)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,187 @@
+"""Synthetic: what was measured once, for questions that go on. It holds noisy numbers only, and needs no database."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import RLock
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.accounting.event import Event
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.errors import BadParameter, QueryTooLarge, UnknownName, shown
+from sfumato.exact import integer
+from sfumato.release.receipt import Receipt
+from sfumato.synthesis.combining import JointEstimate, combine
+from sfumato.synthesis.counting import NoisyMarginals
+from sfumato.synthesis.design import MOST_CELLS, Axes, cells_of
+from sfumato.synthesis.domain import Codes, Column, Floats
+from sfumato.synthesis.model import Fitted, draw_pool, fit, targets, uniforms
+from sfumato.synthesis.questions import Answer, Known, answer
+from sfumato.synthesis.redrawing import redraw
+from sfumato.synthesis.rows import counted, shuffled, systematic
+
+MOST_ROWS = 10**8
+"""So many rows can be drawn at once."""
+APPROXIMATE = "margins are approximate: which columns were measured together was itself chosen with noise"
+NORMAL_95 = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marginal:
+    """Estimated counts of some columns, one axis for each, and how far off they may be."""
+
+    names: tuple[str, ...]
+    counts: Floats
+    """Unbiased: a cell may be below 0, and none was rounded."""
+    margin: float
+    """The true count of a cell lies within ± this at 95 %; all cells have the same."""
+
+
+class Synthetic:
+    """A public stand-in for a private table: rows, marginals with margins, and SQL with stated error."""
+
+    def __init__(
+        self,
+        measured: NoisyMarginals,
+        event: Event,
+        loss: PrivacyLoss,
+        *,
+        rows: int | None,
+        seconds: float,
+        names: tuple[str, ...] | None = None,
+        receipt: Receipt | None = None,
+        table: str | None = None,
+        adaptive: bool = False,
+    ) -> None:
+        self.event = event
+        self.loss = loss
+        self.receipt = receipt
+        self.adaptive = adaptive
+        """Whether which pairs were measured was itself chosen with noise; then margins are approximate."""
+        self.columns = names or measured.names
+        """The names of the columns, in the order asked for; they are measured in an order of their own."""
+        self._measured, self._rows, self._seconds, self._table = measured, rows, seconds, table
+        self._lock = RLock()
+
+    @property
+    def marginals(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of every marginal that was measured."""
+        return tuple(tuple(self._measured.names[axis] for axis in axes) for axes in self._measured.marginals)
+
+    @property
+    def steps(self) -> int:
+        """How many steps the fit of the model took."""
+        return self._fitted.steps
+
+    def marginal(self, names: str | Sequence[str]) -> Marginal:
+        """Return the unbiased estimate of the counts of some columns that were measured together, with its margin."""
+        axes = self._axes(names)
+        ordered = tuple(sorted(axes))
+        if not self._joint.knows(ordered):
+            raise UnknownName(
+                "These columns were not measured together.",
+                "An estimate with a margin comes from a measured marginal that holds all of them; see `marginals`.",
+                "Use `model` for what the fitted model says of them, or `sql`, which also says how sure that is.",
+            )
+        counts = np.transpose(self._joint.table(ordered), [ordered.index(axis) for axis in axes])
+        asked = tuple(self._measured.names[axis] for axis in axes)
+        return Marginal(asked, counts, NORMAL_95 * self._joint.deviation(ordered))
+
+    def model(self, names: str | Sequence[str]) -> Floats:
+        """Return the counts of the fitted model on any columns, one axis for each, in the order asked."""
+        axes = self._axes(names)
+        sizes = [self._measured.sizes[axis] for axis in axes]
+        if cells_of(axes, self._measured.sizes) > MOST_CELLS:
+            raise QueryTooLarge(
+                f"These columns have more than {MOST_CELLS:,} cells together.",
+                "A table of so many counts says nothing about any of them.",
+                "Ask for fewer columns.",
+            )
+        fitted = self._fitted
+        return max(self._joint.total, 0.0) * counted([fitted.rows[axis] for axis in axes], sizes, fitted.weights)
+
+    def table(self) -> pa.Table:
+        """Return synthetic rows: as many as were asked for, or as the noisy count says. Always the same ones."""
+        return self.sample(self._count)
+
+    def sample(self, rows: int) -> pa.Table:
+        """Return any number of rows that follow the model. It is free, and the same number gives the same rows."""
+        count = integer(rows, "rows", 0)
+        if count > MOST_ROWS:
+            raise BadParameter(f"rows is above {MOST_ROWS:,}.", "No memory holds so many.", "Draw fewer.")
+        chosen, seed = self._chosen(count), self._measured.seed
+        drawn = {
+            column.name: column.drawn(codes, uniforms(seed, f"within {count} {column.name}", count))
+            for column, codes in zip(self._measured.columns, chosen, strict=True)
+        }
+        return pa.table({name: drawn[name] for name in self.columns})
+
+    def sql(self, text: str) -> Answer:
+        """Answer a SELECT of COUNT, SUM or AVG, with a margin for every number. It is free, for ever."""
+        notes = (APPROXIMATE,) if self.adaptive else ()
+        measured = self._measured
+        known = Known(self._table, measured.columns, self._joint, lambda: self._fitted, lambda: self._redrawn, notes)
+        return answer(text, known)
+
+    @property
+    def total(self) -> float:
+        """The estimated number of rows of the private table."""
+        return self._joint.total
+
+    def cells_of_rows(self) -> tuple[tuple[Column, ...], list[Codes]]:
+        """Return the columns, and in which cell of each the rows of `table()` lie."""
+        return self._measured.columns, self._chosen(self._count)
+
+    @property
+    def _count(self) -> int:
+        return max(round(self.total), 0) if self._rows is None else self._rows
+
+    def _chosen(self, count: int) -> list[Codes]:
+        """Return the cells of so many rows, in an order that means nothing."""
+        seed, fitted = self._measured.seed, self._fitted
+        places = systematic(fitted, count, float(uniforms(seed, f"first {count}", 1)[0]))
+        places = places[shuffled(count, uniforms(seed, f"order {count}", count))]
+        return [column[places] for column in fitted.rows]
+
+    def _axes(self, names: str | Sequence[str]) -> Axes:
+        asked = [names] if isinstance(names, str) else list(names)
+        known = {name.lower(): place for place, name in enumerate(self._measured.names)}
+        for name in asked:
+            if not isinstance(name, str) or name.lower() not in known:
+                raise UnknownName(
+                    f"There is no column {shown(name)} here.",
+                    "Only the columns that were measured can be asked for.",
+                    f"There are: {', '.join(self.columns)}.",
+                )
+        axes = tuple(known[name.lower()] for name in asked)
+        if not axes or len(set(axes)) < len(axes):
+            raise BadParameter("Name each column once.", "A table has one axis for each.", "Name one or more columns.")
+        return axes
+
+    @cached_property
+    def _joint(self) -> JointEstimate:
+        measured = self._measured
+        return combine(measured.sizes, measured.marginals, measured.sigma_squared, measured.tables)
+
+    @cached_property
+    def _fitted(self) -> Fitted:
+        """Fit the model when somebody first needs it; what comes out follows from the stored numbers."""
+        with self._lock:
+            if "_fitted" in self.__dict__:
+                fitted: Fitted = self.__dict__["_fitted"]
+                return fitted
+            goals, sizes = targets(self._joint), self._measured.sizes
+            rows, drawn = draw_pool(goals, sizes, self._measured.seed)
+            weights, _, steps = fit(rows, goals, sizes, start=np.log(drawn), seconds=self._seconds)
+            return Fitted(rows, weights, steps)
+
+    @cached_property
+    def _redrawn(self) -> list[tuple[float, Floats]]:
+        """Return the model as it might have come out with other noise, for the margins of what it says."""
+        fitted = self._fitted
+        return redraw(self._joint, fitted, self._measured.seed, self._seconds)
+
+    def __repr__(self) -> str:
+        return f"Synthetic({', '.join(self.columns)}; {len(self.marginals)} marginals; {self.loss})"

@@ -1,0 +1,86 @@
+"""What the data loses under its policy, in words and tables for its owner's terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from sfumato.engines.inspection import Inspected, InspectedColumn, InspectedTable
+from sfumato.policy.policy import Policy
+from sfumato.release.harmless import visible
+from sfumato.release.table import text_table
+
+_NOTHING = "–"
+
+
+def inspection_text(inspected: Inspected, policy: Policy) -> str:
+    """Return the exact report: rows and people, lost values, what would read them, and a delta that is too large."""
+    parts = [_section("What becomes of the rows", _rows(inspected.tables))]
+    lossy = [column for column in inspected.columns if not column.whole]
+    if any(not column.marked for column in lossy):
+        parts.append(_section("What becomes of values", _values([one for one in lossy if not one.marked])))
+    else:
+        parts.append("Every value is of its type, within its bounds and among its keys.")
+    remedies = [_remedy(one) for one in lossy if one.remedy]
+    if remedies:
+        parts.append("What would read more of them\n" + "\n".join(remedies))
+    parts += list(_warnings(inspected, policy))
+    return "\n\n".join(parts)
+
+
+def _remedy(one: InspectedColumn) -> str:
+    where, lost = f"{one.table}.{one.column}", f"{one.unreadable:,} of {one.present:,}"
+    if one.marked:
+        marked = f"{one.marked:,} rows have a mark for a missing value there; {one.remedy}"
+        return visible(f"  - {where}: {marked}. Otherwise all who have the same mark are one person.")
+    return visible(f"  - {where}: {lost} values are not of type {one.type}; {one.remedy}.")
+
+
+def _rows(tables: Sequence[InspectedTable]) -> str:
+    names = ["table", "rows", "people", "rows of nobody", "people with too many", "rows cut", "rows that repeat a key"]
+    columns = [
+        [visible(one.table) for one in tables],
+        [f"{one.rows:,}" for one in tables],
+        [f"{one.people:,}" for one in tables],
+        [_share(one.nobody, one.rows) for one in tables],
+        [_share(one.crowded, one.people) for one in tables],
+        [_share(one.removed, one.rows) for one in tables],
+        [_share(one.repeated, one.rows) for one in tables],
+    ]
+    return _without_nothing(names, columns, 3)
+
+
+def _values(found: Sequence[InspectedColumn]) -> str:
+    names = ["column", "values", "not of its type", "below its bounds", "above", "no declared key", "too long"]
+    columns = [
+        [visible(f"{one.table}.{one.column}") for one in found],
+        [f"{one.present:,}" for one in found],
+        [_share(one.unreadable, one.present) for one in found],
+        [_share(one.below, one.present) for one in found],
+        [_share(one.above, one.present) for one in found],
+        [_share(one.undeclared, one.present) for one in found],
+        [_share(one.cut, one.present) for one in found],
+    ]
+    return _without_nothing(names, columns, 2)
+
+
+def _without_nothing(names: list[str], columns: list[list[str]], first: int) -> str:
+    """Return a table without the columns that say nothing, of those from the first on."""
+    kept = [at for at in range(len(names)) if at < first or any(cell != _NOTHING for cell in columns[at])]
+    return text_table([names[at] for at in kept], [columns[at] for at in kept], [at > 0 for at in kept])
+
+
+def _share(count: int, whole: int) -> str:
+    if not count:
+        return _NOTHING
+    return f"{count:,} ({count / whole:.1%})" if whole else f"{count:,}"
+
+
+def _warnings(inspected: Inspected, policy: Policy) -> Iterator[str]:
+    people = inspected.people
+    if people and policy.budget.delta * people > 1:
+        yield (
+            f"budget.delta = {float(policy.budget.delta):g} is above one in the number of people, which is {people:,}: "
+            f"it allows that somebody is given away entirely. Write far less than {1 / people:.1g}."
+        )
+
+
+def _section(title: str, table: str) -> str:
+    return title + "\n" + "\n".join(f"  {line}" for line in table.splitlines())

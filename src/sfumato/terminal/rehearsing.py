@@ -1,0 +1,157 @@
+"""Which typical questions will be useful, and at what price: tried on the data, for its owner's eyes alone."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain, islice, zip_longest
+from statistics import median
+
+from sfumato.accounting.loss import round_up
+from sfumato.database import Database
+from sfumato.engines.after_noise import evaluate
+from sfumato.engines.sql.names import quoted
+from sfumato.errors import Refusal
+from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, fold
+from sfumato.release.harmless import visible
+from sfumato.release.publish import publish
+from sfumato.release.release import Release, make_release
+
+MOST_QUESTIONS = 12
+USEFUL = Fraction(1, 10)
+"""An answer whose error bar is at most a tenth of its value."""
+ROUGH = Fraction(1, 2)
+_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
+_MOST_KEYS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """One question: how wide its error bar is beside its value, and the price at which it would be a tenth."""
+
+    sql: str
+    share: Fraction | None
+    """The error bar as a share of the value, in the middle one of the cells; None where there is nothing to show."""
+    price: Fraction | None
+
+    def words(self, budget: Fraction) -> tuple[str, str, str]:
+        """Return how exact it is, whether that is useful, and the price of a tenth."""
+        if self.share is None or self.price is None:
+            return "–", "no: too few people for any answer", "–"
+        shown = f"± {float(self.share):.1%}" if self.share < 10 else "over 1000%"
+        judged = "yes" if self.share <= USEFUL else "roughly" if self.share <= ROUGH else "no"
+        price = f"ε = {round_up(self.price, 3)}" if self.price <= budget else "beyond the budget"
+        return shown, judged, price
+
+
+def rehearse(database: Database, sql: str, epsilon: object) -> Release:
+    """Return an answer that is not charged and must not leave: the owner, who may read the data, sees how exact it is.
+
+    `sfumato check` judges typical questions by it. No way in for analysts calls it, and their handles are refused.
+    """
+    database._require_owner("rehearse an answer")
+    asked = database._prepare(sql, epsilon, None, None)
+    if asked.plan.event is None:
+        return database._free(asked)
+    noisy = publish(asked.plan, asked.engine.run(asked.job), database._source)
+    return make_release(asked.plan, noisy, database._receipt(asked, "rehearsal"), evaluate)
+
+
+def rehearsed(database: Database, epsilon: Fraction) -> list[Rehearsed]:
+    """Try typical questions at this price. Nothing is charged, and nothing of the answers is kept."""
+    found = []
+    for sql in islice(typical_questions(database.policy), 4 * MOST_QUESTIONS):
+        try:
+            found.append(_judged(sql, rehearse(database, sql, str(epsilon)), epsilon))
+        except Refusal:  # what cannot be asked is no example
+            continue
+        if len(found) == MOST_QUESTIONS:
+            break
+    return found
+
+
+def _judged(sql: str, release: Release, epsilon: Fraction) -> Rehearsed:
+    shares = []
+    for row, ends in zip(release.rows(), release.intervals(), strict=True):
+        value, interval = row["x"], ends["x"]
+        if isinstance(value, int | float) and interval is not None and None not in interval:
+            low, high = interval
+            shares.append(Fraction(high - low) / 2 / Fraction(abs(value)) if value else Fraction(10**6))
+    if not shares:
+        return Rehearsed(sql, None, None)
+    share = Fraction(median(shares))
+    return Rehearsed(sql, share, epsilon * share / USEFUL)
+
+
+def typical_questions(policy: Policy) -> Iterator[str]:
+    """Give questions that people ask, of each private table in turn: counts, averages, groups, sums, months, joins."""
+    private = [table for table in policy.tables if not table.public]
+    joins = [join for one in private for other in private if (join := _joined(one, other))]
+    turns = zip_longest(*(_of_table(table) for table in private), joins)
+    return (sql for sql in chain.from_iterable(turns) if sql is not None)
+
+
+def _of_table(table: Table) -> Iterator[str]:
+    columns = [column for column in table.columns if table.unit != UnitColumn(column.name)]
+    keys = [quoted(column.name) for column in columns if _is_key(column)][:3]
+    summed = sorted((column for column in columns if _is_summed(column)), key=_is_key)  # first what nobody groups by
+    numbers = [quoted(column.name) for column in summed][:3]
+    dates = [quoted(column.name) for column in columns if column.bounds and column.type in _TIMES][:1]
+    several = isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1
+    source = quoted(table.name)
+    yield _select("COUNT(*)", source)
+    yield from (_select(f"AVG({number})", source) for number in numbers[:1])
+    yield from (_select("COUNT(*)", source, key) for key in keys[:1])
+    yield from (_select(f"SUM({number})", source) for number in numbers[:1])
+    yield from (_select(f"AVG({number})", source, key) for key in keys[:1] for number in numbers[:1] if key != number)
+    yield from (_select("COUNT(*)", source, f"date_trunc('month', {day})") for day in dates)
+    if several and isinstance(table.unit, UnitColumn):
+        yield _select(f"COUNT(DISTINCT {quoted(table.unit.column)})", source)
+    for column in summed[:1]:
+        yield f"{_select('COUNT(*)', source)} WHERE {quoted(column.name)} > {_middle(column)}"
+    yield from (_select(f"AVG({number})", source) for number in numbers[1:])
+    yield from (_select("COUNT(*)", source, key) for key in keys[1:])
+    yield from (_select(f"SUM({number})", source) for number in numbers[1:])
+
+
+def _select(number: str, source: str, key: str = "") -> str:
+    if key:
+        return f"SELECT {key} AS k, {number} AS x FROM {source} GROUP BY {key}"  # noqa: S608  (asked, not run)
+    return f"SELECT {number} AS x FROM {source}"  # noqa: S608
+
+
+def _middle(column: Column) -> int:
+    """Return a whole number in the middle of the bounds."""
+    grid = column.grid
+    return 0 if grid is None else int((grid.low + grid.high) / 2)
+
+
+def _is_summed(column: Column) -> bool:
+    return column.bounds is not None and column.type in _SUMMED and not column.unique
+
+
+def _is_key(column: Column) -> bool:
+    if column.values is not None or column.type is ColumnType.BOOLEAN:
+        return True
+    grid = column.grid
+    return grid is not None and column.type is ColumnType.INTEGER and grid.greatest - grid.least < _MOST_KEYS
+
+
+def _joined(one: Table, other: Table) -> str | None:
+    """Return the count over two tables of the same people: by the path of one, or by the names that both have."""
+    match other.unit:
+        case UnitPath(target, _, here, there) if fold(target) == fold(one.name):
+            return _join(one, there, other, here)
+        case UnitColumn(column) if isinstance(one.unit, UnitColumn) and (one.rows_per_unit or 1) == 1:
+            return None if one.name == other.name else _join(one, one.unit.column, other, column)
+    return None
+
+
+def _join(one: Table, there: str, other: Table, here: str) -> str:
+    left, right = quoted(one.name), quoted(other.name)
+    return _select("COUNT(*)", f"{left} JOIN {right} ON {left}.{quoted(there)} = {right}.{quoted(here)}")
+
+
+def shown_sql(sql: str) -> str:
+    """Return a question as people would write it."""
+    return visible(sql.replace('"', "").replace(" AS x", "").replace(" AS k", "").removeprefix("SELECT "))

@@ -1,0 +1,77 @@
+"""Opening a dataset to others: `grant`, `revoke` and `serve`."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from sfumato.errors import BadParameter
+from sfumato.verbs.opening import opened
+from sfumato.verbs.options import File, policy_file
+
+_owner = click.option("--owner", is_flag=True, help="The owner's own, for the console's view of the whole dataset.")
+
+
+@click.command()
+@policy_file
+@click.argument("name", required=False)
+@_owner
+def grant(policy: Path, name: str | None, owner: bool) -> None:
+    """Draw a token and a password for an analyst.
+
+    They are shown once, and kept only as digests. Those before them count no longer, also while a server runs.
+    """
+    from sfumato.policy.reading import read_policy
+    from sfumato.server.grants import Grants
+
+    account = _account(name, owner)
+    given = Grants(read_policy(policy), policy).grant(account)
+    click.echo(f"token: {given.token}")
+    if account:
+        click.echo(f"password: {given.password}")
+    click.echo("Shown once: keep them now. The token is for HTTP and the browser, the password for psql.", err=True)
+
+
+@click.command()
+@policy_file
+@click.argument("name", required=False)
+@_owner
+def revoke(policy: Path, name: str | None, owner: bool) -> None:
+    """Take token and password back, at once."""
+    from sfumato.policy.reading import read_policy
+    from sfumato.server.grants import Grants
+
+    account = _account(name, owner)
+    revoked = Grants(read_policy(policy), policy).revoke(account)
+    who = account or "the owner"
+    click.echo(f"Revoked what {who} had." if revoked else f"Nothing was granted to {who}.")
+
+
+@click.command()
+@policy_file
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address; any but a local one needs TLS.")
+@click.option("--http-port", type=int, default=0, help="For HTTP and the console; 0 takes any free one.")
+@click.option("--pg-port", type=int, default=0, help="For PostgreSQL's protocol; 0 takes any free one.")
+@click.option("--tls-cert", type=File, metavar="FILE", help="The certificate chain, in PEM.")
+@click.option("--tls-key", type=File, metavar="FILE", help="Its private key, in PEM.")
+def serve(policy: Path, host: str, http_port: int, pg_port: int, tls_cert: Path | None, tls_key: Path | None) -> None:
+    """Put a policy in front of people and tools.
+
+    The console's address, one for psql and a Python line are printed; analysts come in by what `sfumato grant` gave
+    them. SIGTERM or Ctrl-C lets running questions settle and ends it.
+    """
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise BadParameter(
+            "The server is not installed.", "It comes as an extra.", "Run: pip install 'sfumato[server]'."
+        )
+    from sfumato.server import serving
+
+    place = serving.Place(host, http_port, pg_port, tls_cert, tls_key)
+    with serving.listening(place) as listener, opened(policy) as database:
+        serving.serve(policy, database, listener, click.echo)
+
+
+def _account(name: str | None, owner: bool) -> str:
+    if owner != (name is None):
+        raise BadParameter("Who is meant?", "Access is one analyst's, or the owner's.", "Give a NAME, or --owner.")
+    return name or ""

@@ -1,0 +1,328 @@
+"""A schema of several tables: what its names propose is said, what its owner says is kept, and nothing is ignored."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from sfumato.drafting.command import Stopped, Terminal, draft_policy
+from sfumato.drafting.draft import Draft, Wishes, make_draft
+from sfumato.drafting.effects import check_effects
+from sfumato.drafting.interview import interview
+from sfumato.drafting.naming import links, own_key, personal
+from sfumato.drafting.options import column_wishes, rows_per_unit
+from sfumato.drafting.schema import Seen, SeenColumn, SeenTable, see
+from sfumato.drafting.writing import check_draft, notices, policy_text
+from sfumato.engines.sql.column import Kind
+from sfumato.errors import BadParameter, Refusal, UnknownName
+from sfumato.policy.policy import ColumnType, UnitPath
+from sfumato.policy.reading import read_policy
+
+_KINDS = {
+    "i": (ColumnType.INTEGER, Kind.INTEGER),
+    "d": (ColumnType.DECIMAL, Kind.FLOATING),
+    "t": (ColumnType.TEXT, Kind.TEXT),
+    "?": (ColumnType.TEXT, Kind.RAW),
+}
+
+
+def _seen(scheme: str = "parquet", **tables: str) -> Seen:
+    """Return a source without rows: name=letter, the letter for its type."""
+    made = []
+    for name, columns in tables.items():
+        pairs = [column.partition(":") for column in columns.split()]
+        made.append(SeenTable(name, tuple(SeenColumn(one, *_KINDS[kind or "i"]) for one, _, kind in pairs)))
+    return Seen(scheme, Path("data"), tuple(made))
+
+
+SHOP = _seen(
+    customer="c_custkey c_name:t c_nationkey c_comment:t",
+    orders="o_orderkey o_custkey o_totalprice:d o_clerk:t",
+    lineitem="l_orderkey l_partkey l_linenumber l_price:d",
+    part="p_partkey p_name:t",
+    nation="n_nationkey n_name:t",
+    supplier="s_suppkey s_nationkey",
+)
+CLINIC = _seen(patients="id born name:t", visits="id patient_id cost:d dept:t", notes="id visit_id body:t")
+PUBLIC = ("part", "nation", "supplier")
+
+
+def _units(draft: Draft) -> dict[str, str | None]:
+    return {table.name: table.unit for table in draft.tables}
+
+
+def test_one_unit_and_the_names_of_foreign_keys_propose_the_others() -> None:
+    draft = make_draft(SHOP, Wishes(units=("customer.c_custkey",)))
+    assert _units(draft) == {
+        "customer": "c_custkey",
+        "orders": "o_custkey",
+        "lineitem": "orders.o_custkey via l_orderkey = o_orderkey",
+        "part": None,
+        "nation": None,
+        "supplier": None,  # it shares the nation with customers, and is nobody's
+    }
+    assert [table.name for table in draft.tables if table.proposed] == ["orders", "lineitem"]
+    clinic = make_draft(CLINIC, Wishes(units=("patients.id",)))
+    assert _units(clinic) == {
+        "patients": "id",
+        "visits": "patient_id",
+        "notes": "visits.patient_id via visit_id = id",
+    }
+
+
+def test_units_are_said_of_each_table_and_paths_are_written_as_a_policy_reads_them(tmp_path: Path) -> None:
+    said = ("customer.c_custkey", "orders=o_custkey", "lineitem=orders.o_custkey via l_orderkey = o_orderkey")
+    rows = rows_per_unit(["orders=20", "lineitem=80"])
+    draft = make_draft(SHOP, Wishes(units=said, rows_per_unit=rows, public=PUBLIC, epsilon="1", delta="0"))
+    assert not any(table.proposed for table in draft.tables)
+    (tmp_path / "shop.toml").write_text(policy_text(draft, "shop", "data"), encoding="utf-8")
+    policy = read_policy(tmp_path / "shop.toml")
+    found = {table.name: table for table in policy.tables}
+    assert found["lineitem"].unit == UnitPath("orders", "o_custkey", "l_orderkey", "o_orderkey")
+    assert [found[name].rows_per_unit for name in ("customer", "orders", "lineitem")] == [1, 20, 80]
+
+
+def test_what_is_proposed_left_out_or_assumed_is_said_in_the_file_and_at_the_terminal() -> None:
+    wishes = Wishes(units=("customer.c_custkey",), bounds={"l_price": ("0", "1")}, rows_per_unit={"": 9})
+    draft = make_draft(SHOP, wishes)
+    text, said = policy_text(draft, "shop", "data"), "\n".join(notices(draft))
+    assert 'unit = "o_custkey"    # whoever has the same value is one person; PROPOSED by names alone' in text
+    assert "in lineitem the person is orders.o_custkey via l_orderkey = o_orderkey" in said
+    assert "orders.o_orderkey is a key (unique = true)" in said
+    assert 'o_orderkey = { type = "integer", unique = true }    # unique is PROPOSED by its name' in text
+    assert '# c_name = { type = "text" }    # LEFT OUT: it looks like a name' in text
+    assert "Left out of customer, because of what they look like: c_name (a name), c_comment (free text)" in said
+    assert "Nobody said the step of lineitem.l_price: it is 0.001." in said
+    assert "bounds = [0, 1], step = 0.001 }" in text
+    assert "Not in the policy, because nobody said whom they protect: part, nation, supplier." in said
+
+
+def test_a_column_that_looks_like_a_name_is_kept_when_its_owner_says_so() -> None:
+    wishes = Wishes(units=("customer.c_custkey",), types={"c_name": "text"}, values={"c_comment": ("a", "b")})
+    [customer, *_] = make_draft(SHOP, wishes).tables
+    assert [column.name for column in customer.columns if column.personal is not None] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["name", "LastName", "c_address", "e_mail", "phone_number", "doctors_notes", "free_text", "ZIP"]
+)
+def test_names_addresses_and_free_text_are_known_by_their_names(name: str) -> None:
+    assert personal(name) is not None
+
+
+@pytest.mark.parametrize("name", ["dept", "cost", "renamed", "unnamed", "ship", "context", "city", "state"])
+def test_other_columns_stay(name: str) -> None:
+    assert personal(name) is None
+
+
+def test_a_key_of_another_table_is_no_key_of_this_one() -> None:
+    tables = {table.name: table for table in (*SHOP.tables, *CLINIC.tables)}
+    assert {name: own_key(table.names) for name, table in tables.items()} == {
+        "customer": "c_custkey",
+        "orders": "o_orderkey",
+        "lineitem": None,  # its first column is the key of orders: one row each would lose the others
+        "part": "p_partkey",
+        "nation": "n_nationkey",
+        "supplier": "s_suppkey",
+        "patients": "id",
+        "visits": "id",
+        "notes": "id",
+    }
+    assert not links(tables["visits"].names, "id", tables["patients"].names, "id")
+
+
+def test_a_primary_key_of_the_source_is_a_key_whatever_its_name(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("CREATE TABLE stays (begun DATE, chart INTEGER PRIMARY KEY, who INTEGER)")
+        connection.execute("CREATE TABLE beds (bed INTEGER, night DATE, PRIMARY KEY (bed, night))")
+    keys = {table.name: own_key(table.names) for table in see(tmp_path / "a.duckdb").tables}
+    assert keys == {"stays": "chart", "beds": None}
+
+
+def test_a_name_that_every_table_has_names_nobody_by_itself() -> None:
+    with pytest.raises(BadParameter, match=r"several tables: patients, visits, notes.*--unit patients.id"):
+        make_draft(CLINIC, Wishes(units=("id",)))
+
+
+def test_where_names_propose_several_people_nobody_is_chosen() -> None:
+    seen = _seen(patients="id born", transfers="id patient_id patientid bed")
+    draft = make_draft(seen, Wishes(units=("patients.id",)))
+    assert (draft.tables[1].unit, draft.tables[1].choices) == (None, ("patient_id", "patientid"))
+    assert "these could be meant: patient_id; patientid" in policy_text(draft, "x", "data").replace("\n# ", " ")
+
+
+def test_keys_are_those_of_a_public_table() -> None:
+    seen = _seen(flights="tailnum carrier:t", airlines="carrier:t name:t")
+    wishes = Wishes(units=("tailnum",), values={"flights.carrier": ("airlines.carrier",)}, rows_per_unit={"": 2})
+    draft = make_draft(seen, replace(wishes, public=("airlines",), epsilon="1", delta="0"))
+    assert 'carrier = { type = "text", values = "airlines.carrier" }' in policy_text(draft, "x", "data")
+    check_draft(draft, "x", "data")
+    with pytest.raises(BadParameter, match="add --public airlines"):
+        make_draft(seen, wishes)
+
+
+def test_csv_gives_one_person_one_type_in_all_tables() -> None:
+    seen = _seen("csv", patients="id:? born:?", visits="id:? patient_id:?", notes="visit_id:? body:?")
+    draft = make_draft(seen, Wishes(units=("patients.id",), types={"visits.id": "integer", "patients.id": "integer"}))
+    types = {
+        f"{table.name}.{column.name}": column.type
+        for table in draft.tables
+        for column in table.columns
+        if "id" in column.name
+    }
+    assert set(types.values()) == {ColumnType.INTEGER}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bounds": ["part.p_partkey=0:9"]}, "part is public"),
+        ({"bounds": ["c_custkey=0:9"]}, "names the person"),
+        ({"bounds": ["o_clerk=0:9"]}, "of type text, and bounds would have no effect"),
+        ({"steps": ["o_orderkey=0.01"]}, "only decimals have a step"),
+        ({"types": ["p_name=text"]}, "part is public"),
+        ({"values": ["n_name=a,b"]}, "nation is public"),
+    ],
+)
+def test_an_option_of_a_column_that_has_no_effect_is_refused(options: dict[str, list[str]], words: str) -> None:
+    said = column_wishes(*(options.get(name, []) for name in ("types", "bounds", "steps", "values")))
+    said = replace(said, units=("customer.c_custkey",), public=PUBLIC)
+    with pytest.raises(BadParameter, match=words):
+        check_effects(make_draft(SHOP, said), said)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (Wishes(units=("customer.c_custkey",), rows_per_unit={"part": 2}, public=PUBLIC), "protects nobody"),
+        (Wishes(units=("rows",), rows_per_unit={"": 2}, public=PUBLIC), "each row is a person"),
+        (Wishes(units=("customer=rows",), rows_per_unit={"customer": 2}), "each row is a person"),
+        (Wishes(units=("part.p_partkey",), public=PUBLIC), "also named by --public"),
+        (Wishes(units=("p_partkey",), public=PUBLIC), "is public"),
+        (Wishes(units=("orders.o_custkey", "orders=rows")), "said twice"),
+        (Wishes(unique=("p_partkey",), public=PUBLIC), "part is public"),
+    ],
+)
+def test_an_option_of_a_table_that_has_no_effect_is_refused(said: Wishes, words: str) -> None:
+    with pytest.raises(BadParameter, match=words):
+        check_effects(make_draft(SHOP, said), said)
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ("order.o_custkey", "Did you mean"),
+        ("orders.o_cust", "Did you mean o_custkey"),
+        ("order=o_custkey", "Did you mean orders"),
+        ("orders.o_custkey via l_orderkey = o_orderkey", "Write the table first"),
+    ],
+)
+def test_a_unit_that_names_nothing_is_refused(unit: str, words: str) -> None:
+    with pytest.raises((UnknownName, BadParameter), match=words):
+        make_draft(SHOP, Wishes(units=(unit,)))
+
+
+def test_how_many_rows_count_is_the_owners_word_against_a_proposed_key() -> None:
+    [customer, *_] = make_draft(SHOP, Wishes(units=("c_custkey",), rows_per_unit={"customer": 3})).tables
+    assert (customer.one_row, customer.rows_per_unit) == (False, 3)
+    [customer, *_] = make_draft(SHOP, Wishes(units=("c_custkey",), rows_per_unit={"": 3})).tables
+    assert (customer.one_row, customer.rows_per_unit) == (True, None)
+
+
+def test_a_default_step_fits_the_bounds() -> None:
+    for ends in (("0", "5000"), ("-0.5", "0.5"), ("0", "1e-3"), ("0.125", "9")):
+        draft = make_draft(SHOP, Wishes(units=("orders.o_custkey",), bounds={"o_totalprice": ends}))
+        step = draft.tables[1].columns[2].step
+        assert step is not None
+        assert all((Fraction(end) / Fraction(step)).denominator == 1 for end in ends)
+
+
+# --- at a terminal ---
+
+
+def _interview(seen: Seen, wishes: Wishes, answers: Sequence[str]) -> tuple[Draft, list[str], list[str]]:
+    left, asked, said = list(answers), list[str](), list[str]()
+
+    def ask(question: str) -> str:
+        asked.append(question)
+        return left.pop(0)
+
+    draft = interview(make_draft(seen, wishes), seen, ask, said.append)
+    assert left == []
+    return draft, asked, said
+
+
+def test_an_interview_asks_who_is_protected_first_and_offers_what_names_propose() -> None:
+    budget = Wishes(epsilon="1", delta="0")
+    who = ["customers.id", "id", "patients.id", "", "visits.nobody via visit_id = id", ""]
+    draft, asked, said = _interview(CLINIC, budget, [*who, *[""] * 5])
+    assert asked[0].startswith("Column (")
+    assert asked[3:6] == [
+        "Unit of visits (Enter: patient_id)",
+        "Unit of notes (Enter: visits.patient_id via visit_id = id)",
+        "Unit of notes (Enter: visits.patient_id via visit_id = id)",
+    ]
+    assert _units(draft)["notes"] == "visits.patient_id via visit_id = id"
+    assert not any(table.proposed for table in draft.tables)  # whoever presses Enter has said it
+    assert any("leads to nobody" in line for line in said)
+    assert any("Left out, because they look like names, addresses or free text: name" in line for line in said)
+
+
+def test_a_table_that_others_lead_to_is_asked_about_before_them() -> None:
+    draft, asked, _ = _interview(SHOP, Wishes(epsilon="1", delta="0"), ["c_custkey", "public", *[""] * 5])
+    assert [question.split()[2] for question in asked[1:6]] == ["orders", "lineitem", "part", "nation", "supplier"]
+    assert _units(draft)["lineitem"] is None  # nobody is named in a public table
+
+
+def test_a_wrong_answer_is_asked_again_at_once() -> None:
+    wishes = Wishes(units=("patients.id", "visits.patient_id", "notes=rows"))
+    wrong = ["9:1", "x", "1900:2030"]
+    rows = ["0", "5"]
+    cost = ["0:0.5", "0.3", "0.1"]  # a step that does not divide the bounds
+    keys = ["er,er", "er,icu"]
+    draft, _, said = _interview(CLINIC, wishes, [*wrong, *rows, *cost, *keys, "", "", "-1", "1", "2", "1e-6"])
+    check_draft(draft, "x", "data")
+    refused = [line for line in said if line.startswith("  ") and "Left out" not in line and "tables of" not in line]
+    assert len(refused) == 7
+    assert (draft.epsilon, draft.delta) == ("1", "1e-6")
+
+
+def test_whoever_leaves_keeps_what_they_answered(tmp_path: Path) -> None:
+    data = tmp_path / "visits.csv"
+    data.write_text("patient_id,age\n1,30\n", encoding="utf-8")
+    answers, said = ["patient_id", "20"], list[str]()
+
+    def ask(_question: str) -> str:
+        if not answers:
+            raise Stopped
+        return answers.pop(0)
+
+    output = tmp_path / "visits.toml"
+    draft_policy(data, Wishes(), None, False, output, Terminal(ask, said.append, said.append))
+    assert "rows_per_unit = 20" in output.read_text(encoding="utf-8")
+    assert any("Stopped" in line for line in said)
+    with pytest.raises(Stopped):
+        draft_policy(data, Wishes(), None, False, tmp_path / "b.toml", Terminal(ask, said.append, said.append))
+    assert not (tmp_path / "b.toml").exists()
+
+
+def test_looking_where_everything_is_known_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / "visits.csv"
+    data.write_text("patient_id,age\n1,30\n", encoding="utf-8")
+    said = replace(column_wishes([], ["age=0:120"], [], []), units=("patient_id",), rows_per_unit={"": 1})
+    with pytest.raises(Refusal, match="--look has no effect"):
+        draft_policy(data, said, None, True, tmp_path / "a.toml", Terminal(None, print, print))
+
+
+def test_the_types_of_a_public_csv_are_read_from_it_and_written_down(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "visits.csv").write_text("patient_id,dept\n1,7\n", encoding="utf-8")
+    (tmp_path / "data" / "depts.csv").write_text("dept,opened,beds\n7,2020-01-01,2.5\n", encoding="utf-8")
+    said = Wishes(units=("patient_id",), rows_per_unit={"": 1}, public=("depts",), epsilon="1", delta="0")
+    draft_policy(tmp_path / "data", said, None, False, tmp_path / "a.toml", Terminal(None, print, print))
+    table = read_policy(tmp_path / "a.toml").table("depts")
+    assert table is not None
+    assert [column.type for column in table.columns] == [ColumnType.INTEGER, ColumnType.DATE, ColumnType.DECIMAL]

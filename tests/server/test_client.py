@@ -1,0 +1,123 @@
+"""The client: the same answers, prices and refusals as a database that is opened here."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.server.clinic import BY_DEPT, COUNT, make_clinic
+from tests.server.running import Running
+
+import sfumato
+from sfumato.errors import BadParameter, BadSql, BudgetExhausted, LedgerUnavailable, NotFound, NotGranted, UnknownName
+from sfumato.server.client import RemoteDatabase
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with Running(make_clinic(tmp_path_factory.mktemp("client"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def local(server: Running) -> Iterator[sfumato.Database]:
+    with sfumato.open(server.policy, analyst="research") as database:
+        yield database
+
+
+@pytest.fixture
+def remote(server: Running) -> Iterator[RemoteDatabase]:
+    with sfumato.connect(server.url, token=server.token()) as database:
+        yield database
+
+
+def test_an_answer_is_the_one_that_a_local_database_has(remote: RemoteDatabase, local: sfumato.Database) -> None:
+    far, near = remote.ask(BY_DEPT, epsilon="0.5"), local.ask(BY_DEPT, epsilon="0.5")
+    assert far.rows() == near.rows()
+    assert far.columns == near.columns
+    for level in ("0.95", "0.5", "0.99"):
+        assert far.intervals(level) == near.intervals(level)
+    assert (far.loss, far.event, far.receipt, far.notes) == (near.loss, near.event, near.receipt, near.notes)
+    assert far.to_arrow(with_intervals=True).equals(near.to_arrow(with_intervals=True))
+    assert far.to_arrow().schema.metadata == near.to_arrow().schema.metadata
+    assert far.clamped().rows() == near.clamped().rows()
+    assert far.plot().to_dict() == near.plot().to_dict()
+    assert repr(far) == repr(near)
+    assert len(far.to_pandas()) == len(far.to_polars()) == 3
+
+
+def test_margins_averages_and_public_rows_travel_too(remote: RemoteDatabase, local: sfumato.Database) -> None:
+    averages = "SELECT dept, AVG(cost) AS mean, COUNT(*) > 100 AS many FROM visits GROUP BY dept"
+    far, near = remote.ask(averages, epsilon=1), local.ask(averages, epsilon=1)
+    assert (far.rows(), far.intervals()) == (near.rows(), near.intervals())
+    far, near = remote.ask(COUNT, within={"n": 40}), local.ask(COUNT, within={"n": 40})
+    assert (far.rows(), far.intervals()) == (near.rows(), near.intervals())
+    public = "SELECT dept, floor, DATE '2020-02-03' AS day, floor / 2.0 AS half FROM wards ORDER BY floor"
+    far, near = remote.ask(public), local.ask(public)
+    assert far.rows() == near.rows()
+    assert far.intervals() == near.intervals()
+    assert far.event is near.event is None
+
+
+def test_prices_budgets_and_history_are_the_same(remote: RemoteDatabase, local: sfumato.Database) -> None:
+    assert str(remote.explain(BY_DEPT, epsilon="0.1")) == str(local.explain(BY_DEPT, epsilon="0.1"))
+    release = remote.ask(COUNT, epsilon="0.2")
+    assert remote.budget() == local.budget()
+    charged = remote.history()[-1]
+    assert (charged.sql, charged.event, charged.loss, charged.receipt) == (
+        COUNT,
+        release.event,
+        release.loss,
+        release.receipt.id,
+    )
+    assert [one.time for one in remote.history()] == [one.time for one in local.history()]
+    assert remote.reopen(release.receipt.id).rows() == release.rows()
+    assert [table["name"] for table in remote.tables()["tables"]] == ["visits", "wards"]
+
+
+def test_refusals_are_the_same_classes_with_the_same_words(remote: RemoteDatabase, local: sfumato.Database) -> None:
+    for sql, price, kind in (
+        ("SELECT", {"epsilon": 1}, BadSql),
+        ("SELECT COUNT(*) FROM nowhere", {"epsilon": 1}, UnknownName),
+        (COUNT, {"epsilon": 1000}, BudgetExhausted),
+        (COUNT, {}, BadParameter),
+        (COUNT, {"epsilon": 0}, BadParameter),
+        (COUNT, {"epsilon": float("nan")}, BadParameter),
+        (COUNT, {"within": 3}, BadParameter),
+    ):
+        with pytest.raises(kind) as far:
+            remote.ask(sql, **price)
+        with pytest.raises(kind) as near:
+            local.ask(sql, **price)
+        assert " ".join(str(far.value).split()) == " ".join(str(near.value).split())
+    with pytest.raises(NotFound):
+        remote.reopen("0" * 32)
+
+
+def test_a_wrong_token_a_foreign_address_and_a_closed_connection_are_refused(server: Running) -> None:
+    with sfumato.connect(server.url, token="wrong" * 4) as database, pytest.raises(NotGranted):
+        database.budget()
+    for url in ("ftp://127.0.0.1/", "http://127.0.0.1/ask", "http://example.org/", "127.0.0.1", "http://"):
+        with pytest.raises(BadParameter):
+            sfumato.connect(url, token="t" * 20)
+    for token in ("", "two words", "line\nbreak", "é"):
+        with pytest.raises(BadParameter):
+            sfumato.connect(server.url, token=token)
+    with pytest.raises(LedgerUnavailable, match="cannot be reached"):
+        sfumato.connect("http://127.0.0.1:1/", token="t" * 20).budget()
+    database.close()
+    with pytest.raises(BadParameter, match="closed"):
+        database.budget()
+    assert server.token() not in repr(database)
+
+
+def test_a_connection_that_the_server_closed_is_opened_again(remote: RemoteDatabase) -> None:
+    remote.budget()
+    remote._connections.one.sock.close()
+    assert remote.budget().total.epsilon == 50
+
+
+def test_it_works_without_a_policy_at_hand(server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with sfumato.connect(server.url.rstrip("/"), token=server.token()) as database:
+        assert database.ask(COUNT, epsilon="0.2").columns == ("n",)
+    assert list(tmp_path.iterdir()) == []

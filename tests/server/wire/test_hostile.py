@@ -1,0 +1,209 @@
+"""Hostile clients: too large, too many, too slow, cut off; the next one is served, and nothing is charged."""
+
+import socket
+import struct
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.server.wire.fuzzing import fuzz, resident
+from tests.server.wire.served import (
+    COUNT,
+    PRICE,
+    SYNC,
+    Bare,
+    Said,
+    Served,
+    bind,
+    errors,
+    execute,
+    kinds,
+    message,
+    parse,
+    served,
+    text,
+)
+
+from sfumato.errors import REFUSALS
+from sfumato.server.wire import frames, serving
+from sfumato.server.wire.sqlstates import SQLSTATES
+
+PIECE = b" " * (1 << 20)
+
+
+def test_every_refusal_has_a_state() -> None:
+    assert {refusal.code for refusal in REFUSALS} == set(SQLSTATES)
+    assert all(len(state) == 5 and state.isalnum() and state.upper() == state for state in SQLSTATES.values())
+
+
+def test_a_text_of_64_mebibytes_is_refused_and_read_past(server: Served) -> None:
+    spent = server.spent()
+    with server.client(pairs=PRICE) as client:
+        client.query("SELECT 1")
+        before = resident()
+        size = 64 * len(PIECE)
+        client.send(b"Q" + struct.pack(">I", size + len(COUNT) + 5))
+        for _ in range(64):
+            client.send(PIECE)
+        found = client.send(text(COUNT)).until(b"Z")
+        assert errors(found)[0]["C"] == "54000"
+        client.send(b"P" + struct.pack(">I", size + 4))
+        for _ in range(64):
+            client.send(PIECE)
+        found = client.send(bind(), execute(), SYNC).until(b"Z")
+        assert (kinds(found), errors(found)[0]["C"]) == ("EZ", "54000")
+        assert client.state("SELECT '" + "x" * 100_000 + "' FROM staff") == "54001"
+        assert client.rows("SELECT 1") == [("1",)]
+        assert resident() - before < 50e6
+    assert server.spent() == spent
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        parse("SELECT 1"),
+        parse("SELECT 1") + bind() + execute(),
+        parse("SELECT COUNT(*) FROM visits WHERE age < 99") + bind() + execute(),
+        message(b"D", b"S\x00"),
+        message(b"H"),
+        parse("SELECT * FROM nowhere"),
+        message(b"C", b"S\x00"),
+    ],
+    ids=["parse", "execute", "charge", "describe", "flush", "wrong", "close"],
+)
+def test_ten_thousand_messages_without_sync_are_an_error_and_charge_nothing(server: Served, step: bytes) -> None:
+    spent, before = server.spent(), resident()
+    with server.client(pairs=PRICE) as client:
+        count = sum(step.count(kind) for kind in (b"P\x00\x00", b"B\x00\x00", b"E\x00\x00")) or 1
+        client.socket.settimeout(30)
+        client.send(step * (10_000 // count + 1))
+        found = client.until(b"E")
+        assert errors(found)[0]["C"] in ("54000", "42P01", "26000")
+        assert client.send(SYNC).until(b"Z")[-1][0] == b"Z"
+        assert client.rows("SELECT 1") == [("1",)]
+    assert server.spent() == spent
+    assert resident() - before < 50e6
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"Q\x00\x00\x00\x00",
+        b"Q\x00\x00\x00\x03",
+        b"Q\xff\xff\xff\xff",
+        b"Q\x80\x00\x00\x00",
+        b"\x00\x00\x00\x00\x04",
+        message(b"p", b"again"),
+        message(b"!", b""),
+        message(b"K", b"12345678"),
+    ],
+    ids=range(8),
+)
+def test_what_is_not_the_protocol_ends_the_connection(server: Served, data: bytes) -> None:
+    with server.client() as client:
+        client.send(data, b"x" * 100)
+        with pytest.raises((Said, ConnectionError)) as ended:
+            client.until(b"Z")
+        if isinstance(ended.value, Said):
+            assert ended.value.said["S"] == "FATAL"
+            assert ended.value.state == "08P01"
+    with server.client() as client:
+        assert client.rows("SELECT 1") == [("1",)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        message(b"Q", b"SELECT 1"),
+        message(b"Q", text("SELECT 1") + b"more"),
+        message(b"Q", b"\xff\xfe\x00"),
+        message(b"Q", text("SELECT \x02")),
+        message(b"P", b"\x00\x00"),
+        message(b"P", b"\x00SELECT 1\x00\xff\xff") + SYNC,
+        message(b"P", b"\x00SELECT 1\x00\x7f\xff" + b"\x00" * 20) + SYNC,
+        message(b"B", b"\x00\x00\x7f\xff") + SYNC,
+        message(b"B", b"\x00\x00\x00\x00\x00\x01\x7f\xff\xff\xff") + SYNC,
+        parse("SELECT $1") + bind((b"x",), formats=(7,)) + SYNC,
+        parse("SELECT $1") + bind((b"x",), formats=(0, 0, 0)) + SYNC,
+        parse("SELECT $1::int") + bind((b"x",), formats=(1,)) + SYNC,
+        parse("SELECT $9999") + SYNC,
+        parse("SELECT $0") + SYNC,
+        parse("SELECT 1", types=(4_000_000_000,)) + bind((b"1",)) + SYNC,
+        parse("SELECT id FROM staff WHERE id = $1", types=(1184,)) + SYNC,
+        message(b"D", b"X\x00") + SYNC,
+        message(b"D", b"") + SYNC,
+        message(b"E", b"\x00") + SYNC,
+        message(b"C", b"Z\x00") + SYNC,
+    ],
+    ids=range(20),
+)
+def test_a_frame_whose_content_is_wrong_is_an_error_and_the_session_goes_on(server: Served, body: bytes) -> None:
+    with server.client() as client:
+        found = client.send(body, SYNC).until(b"Z")
+        assert errors(found)
+        assert len(errors(found)[0]["C"]) == 5
+        client.until(b"Z") if kinds(found).count("Z") == 1 and body[:1] in b"Q" else None
+        with server.client() as other:
+            assert other.rows("SELECT 1") == [("1",)]
+
+
+def test_half_open_connections_leave_others_served(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MOST_STARTING", 30)
+    waiting = [socket.create_connection((server.host, server.port)) for _ in range(90)]
+    try:
+        for one in waiting[::2]:
+            one.sendall(b"\x00\x00")
+        begun = time.monotonic()
+        with server.client() as client:
+            assert client.rows("SELECT 1") == [("1",)]
+        assert time.monotonic() - begun < 5
+    finally:
+        for one in waiting:
+            one.close()
+
+
+def test_who_takes_too_long_to_say_who_they_are_is_let_go(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "SECONDS_TO_START", 0.3)
+    monkeypatch.setattr(frames, "SECONDS_PER_FRAME", 0.3)
+    with Bare(server, timeout=5) as client:
+        client.send(b"\x00\x00\x00")
+        assert client.socket.recv(10) == b""
+    with server.client() as client:
+        client.send(b"Q\x00\x00")
+        assert client.socket.recv(10) == b""
+
+
+def test_one_account_has_so_many_sessions_and_no_more(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MOST_SESSIONS_OF_ONE", 2)
+    with server.client(), server.client() as client:
+        with pytest.raises(Said) as refused:
+            server.client()
+        assert refused.value.state == "53300"
+        assert client.rows("SELECT 1") == [("1",)]
+
+
+def test_prepared_statements_and_portals_have_a_number(server: Served) -> None:
+    with server.client() as client:
+        found = client.send(*(parse("SELECT 1", f"s{i}") for i in range(1100)), SYNC).until(b"Z")
+        assert errors(found)[0]["C"] == "54000"
+        found = client.send(parse("SELECT 1"), *(bind(portal=f"p{i}") for i in range(200)), SYNC).until(b"Z")
+        assert errors(found)[0]["C"] == "54000"
+
+
+def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        for _ in range(2):
+            with server.client(pairs=PRICE) as client:
+                client.send(message(b"Q", text("SELECT COUNT(*) FROM visits")))
+        with psycopg.connect(server.dsn) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        assert server.spent() <= 1
+
+
+def test_bent_frames_by_the_thousand(server: Served) -> None:
+    fuzz(server, 300, most=20)
+    before = resident()
+    count = fuzz(server, 2000)
+    assert count.answers > 1000
+    assert resident() - before < 50e6
