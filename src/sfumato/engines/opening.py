@@ -12,6 +12,7 @@ BACKENDS = {
     "parquet": "sfumato.engines.duckdb.opening",
     "csv": "sfumato.engines.duckdb.opening",
     "duckdb": "sfumato.engines.duckdb.opening",
+    "postgresql": "sfumato.engines.postgres.opening",
 }
 """The file whose BACKEND opens sources of a scheme."""
 
@@ -46,7 +47,9 @@ def backend_of(policy: Policy) -> Backend:
     scheme = policy.source.scheme
     if scheme not in BACKENDS:
         raise BadSource(
-            f"source starts with {scheme}:.", "This engine reads files.", "Write parquet:, csv: or duckdb: with a path."
+            f"source starts with {scheme}:.",
+            "No engine reads that.",
+            "Write parquet:, csv: or duckdb: with a path, or a postgresql URL.",
         )
     backend = import_module(BACKENDS[scheme]).BACKEND
     if not isinstance(backend, Backend):
