@@ -6,18 +6,21 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
+import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
 from tests.ledger.postgres import binaries, server
 
+from sfumato.engines.duckdb.beside import write_beside
 from sfumato.engines.engine import Engine, Limits
 from sfumato.engines.opening import open_engine
-from sfumato.engines.postgres.build import Build
+from sfumato.engines.postgres.build import Build, public_rows
 from sfumato.engines.postgres.connection import SCHEMA, connect
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import read_schema
@@ -73,6 +76,8 @@ def _type(type: pa.DataType) -> str:
         return f"numeric({type.precision},{type.scale})"
     if pa.types.is_timestamp(type):
         return "timestamptz" if type.tz else "timestamp"
+    if pa.types.is_list(type):
+        return "text[]"
     if pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_null(type):
         return 'text COLLATE "C"'
     named = {"int8": "smallint", "uint8": "smallint", "int16": "smallint", "uint16": "integer", "int32": "integer"}
@@ -95,6 +100,16 @@ def _python(value: Any) -> Any:
     if isinstance(value, UUID):
         return value.int
     return value.replace(_NOWHERE, "\0") if isinstance(value, str) else value
+
+
+def _public(build: Build) -> dict[str, Rows]:
+    """Return the public tables of a copy, which lie beside the ledger."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "copy"
+        write_beside(file, [], public_rows(build.connection, build.policy, build.sources), Limits(threads=1))
+        with duckdb.connect(str(file)) as connection:
+            names = [table.name for table in build.policy.tables if table.public]
+            return {name: Counter(connection.execute(f"FROM {quoted(name)}").fetchall()) for name in names}
 
 
 class PostgresUnderLaw:
@@ -126,5 +141,6 @@ class PostgresUnderLaw:
                 name: connection.execute(f"SELECT {columns} FROM {build.kept(name)}").fetchall()  # noqa: S608
                 for name, columns in listed.items()
             }
+            public = _public(build)
             connection.rollback()
-        return {name: Counter(tuple(map(_python, row)) for row in rows) for name, rows in found.items()}
+        return public | {name: Counter(tuple(map(_python, row)) for row in rows) for name, rows in found.items()}

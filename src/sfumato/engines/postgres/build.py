@@ -1,5 +1,6 @@
 """One build of a bounded copy in PostgreSQL: in one transaction, over one snapshot of the source."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,10 @@ _PUBLIC = {
     Kind.TEXT: "VARCHAR",
 }
 """What the columns of public tables become beside the ledger; those of another kind do not exist for a query."""
+
+
+_PRECISE = re.compile(r"numeric\((\d+),(-?\d+)\)")
+_DIGITS = 38
 
 
 def relation(identity: str, name: str) -> str:
@@ -113,10 +118,18 @@ def _public(connection: Any, table: Table, source: SourceTable) -> tuple[dict[st
     query = f"SELECT {listed or '0'} FROM {source.part.relation}"  # noqa: S608
     schema = pa.schema([(name, pa.string()) for name in names or ["c0"]])
     read = {
-        name: f"TRY_CAST({at} AS {_PUBLIC[stored.kind]})" for at, (name, stored) in zip(names, columns, strict=True)
+        name: f"TRY_CAST({at} AS {_public_type(stored)})" for at, (name, stored) in zip(names, columns, strict=True)
     }
     batches = _batches(connection, query, schema, f"public{source.oid}")
     return read, pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _public_type(stored: Stored) -> str:
+    """Return the type beside the ledger: a numeric of few enough digits stays exact."""
+    precise = _PRECISE.fullmatch(stored.type)
+    if precise and 0 <= int(precise[2]) <= int(precise[1]) <= _DIGITS:
+        return f"DECIMAL({precise[1]},{precise[2]})"
+    return _PUBLIC[stored.kind]
 
 
 def _as_text(stored: Stored) -> str:

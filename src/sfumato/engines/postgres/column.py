@@ -28,8 +28,8 @@ _FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
 
 
 def stored(sql: str, type: str, is_enum: bool = False) -> Stored:
-    """Return a value of the source."""
-    return Stored(sql, type, Kind.TEXT if is_enum else _KINDS.get(type, Kind.OTHER))
+    """Return a value of the source; the type may have its precision in brackets."""
+    return Stored(sql, type, Kind.TEXT if is_enum else _KINDS.get(type.partition("(")[0], Kind.OTHER))
 
 
 def check_range(table: str, column: Column, stored: Stored) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any
+from weakref import WeakSet, finalize
 
 from sfumato.engines.postgres.connection import close, connect, execute
 from sfumato.engines.postgres.registration import is_whole
@@ -26,15 +27,15 @@ class Reader:
         self._identity = identity
         self._lock = Lock()
         self._idle: list[Any] = []
-        self._process = os.getpid()
         self._closed = False
+        finalize(self, _close_all, self._idle)
+        _READERS.add(self)
 
-    def ready(self) -> None:
-        """Forget the parent's connections in a process that was forked."""
-        if os.getpid() != self._process:
-            self._lock = Lock()
-            _INHERITED.extend(self._idle)
-            self._idle, self._process = [], os.getpid()
+    def after_fork(self) -> None:
+        """Forget the parent's lock, which a thread that does not exist here may have held, and its connections."""
+        self._lock = Lock()
+        _INHERITED.extend(self._idle)
+        self._idle.clear()
 
     @contextmanager
     def asking(self) -> Iterator[Callable[[str], Rows]]:
@@ -60,13 +61,10 @@ class Reader:
         self._give_back(connection)
 
     def close(self) -> None:
-        """Close every connection; in a child, none that is the parent's."""
-        self._closed = True
-        if os.getpid() == self._process:
-            with self._lock:
-                idle, self._idle = self._idle, []
-            for connection in idle:
-                close(connection)
+        """Close every connection."""
+        with self._lock:
+            self._closed = True
+            _close_all(self._idle)
 
     def _begun(self) -> Any:
         """Return a connection in a transaction. One that was kept may have been cut: then there is another."""
@@ -82,7 +80,6 @@ class Reader:
         return connection
 
     def _connection(self) -> Any:
-        self.ready()
         with self._lock:
             if self._idle:
                 return self._idle.pop()
@@ -103,3 +100,19 @@ class Reader:
                 self._idle.append(connection)
                 return
         close(connection)
+
+
+def _close_all(connections: list[Any]) -> None:
+    while connections:
+        close(connections.pop())
+
+
+_READERS: WeakSet[Reader] = WeakSet()
+
+
+def _after_fork() -> None:
+    for reader in list(_READERS):
+        reader.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

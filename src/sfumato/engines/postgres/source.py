@@ -17,7 +17,8 @@ _TABLES = (
     "WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
 )
 _COLUMNS = (
-    "SELECT a.attname, pg_catalog.format_type(a.atttypid, NULL), t.typtype = 'e' FROM pg_catalog.pg_attribute AS a "
+    "SELECT a.attname, pg_catalog.format_type(a.atttypid, CASE WHEN t.typname = 'numeric' THEN a.atttypmod END), "
+    "t.typtype = 'e' FROM pg_catalog.pg_attribute AS a "
     "JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped "
     "ORDER BY a.attnum"
 )
