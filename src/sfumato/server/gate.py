@@ -55,7 +55,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GateLimits:
     """How much is done at once."""
 
     questions: int = 16
@@ -99,7 +99,7 @@ class Gate:
         grants: Grants,
         audit: Audit,
         watch: PolicyWatch | None = None,
-        limits: Limits | None = None,
+        limits: GateLimits | None = None,
     ) -> None:
         self.policy: Policy = database.policy
         self.grants = grants
@@ -107,7 +107,7 @@ class Gate:
         self._owner = database
         database.timing = self.timing
         self._watch = watch
-        self._limits = limits or Limits()
+        self._limits = limits or GateLimits()
         self._quantum = None if self.policy.padding is None else float(self.policy.padding)
         self._questions = ThreadPoolExecutor(self._limits.questions, "question")
         self._others = ThreadPoolExecutor(self._limits.others, "other")

@@ -37,7 +37,7 @@ _KEPT_TABLES = 200
 """How many computed rows are kept for the next question; those in use are kept besides."""
 
 
-class Run(Protocol):
+class RunStatement(Protocol):
     """Runs one statement; a clock may stop it."""
 
     def __call__(self, statement: str, clock: Clock | None = None) -> Rows:
@@ -79,7 +79,7 @@ class PublicTables:
     What is kept lies in tables of the schema `shelf`, where this connection alone sees them.
     """
 
-    def __init__(self, tables: Tables, run: Run, dialect: Dialect, shelf: str) -> None:
+    def __init__(self, tables: Tables, run: RunStatement, dialect: Dialect, shelf: str) -> None:
         self._tables = tables
         self._run = run
         self._dialect = dialect

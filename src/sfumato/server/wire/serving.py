@@ -17,7 +17,7 @@ from sfumato.server.wire.authentication import Exchange, begin, failed, mechanis
 from sfumato.server.wire.catalogue.catalogue import Catalogue
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
-from sfumato.server.wire.session import Session
+from sfumato.server.wire.session import WireSession
 from sfumato.server.wire.settings import SERVER_VERSION, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, violation
 from sfumato.server.wire.startup import LARGEST, CancelRequest, GssRequest, SslRequest, StartUp, read_packet
@@ -43,7 +43,7 @@ class Wire:
     tls: ssl.SSLContext | None
     binding: bytes | None
     starting: "dict[asyncio.Task[None], None]" = field(default_factory=dict)
-    sessions: dict[tuple[int, int], Session] = field(default_factory=dict)
+    sessions: dict[tuple[int, int], WireSession] = field(default_factory=dict)
     accounts: dict[str, int] = field(default_factory=dict)
     catalogues: dict[str, Catalogue] = field(default_factory=dict)
 
@@ -220,7 +220,9 @@ class _Connection:
         key = self._key()
         host, port = self._writer.get_extra_info("sockname")[:2]
         facts = SessionFacts(caller.grant.account, wire.policy.name, key[0], host, port, self._encrypted, settings)
-        session = Session(self._reader, self._writer, wire.gate, caller, self._catalogue(caller.grant), settings, facts)
+        session = WireSession(
+            self._reader, self._writer, wire.gate, caller, self._catalogue(caller.grant), settings, facts
+        )
         wire.sessions[key] = session
         wire.accounts[account] = wire.accounts.get(account, 0) + 1
         try:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sfumato.errors import NotGranted, Refusal
 from sfumato.server.gate import Caller, Gate
-from sfumato.server.wire.answers import Answer, Answering, Prepared, one_statement, question_of
+from sfumato.server.wire.answers import Answer, Answering, ReadyStatement, one_statement, question_of
 from sfumato.server.wire.catalogue.catalogue import Catalogue
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.frames import (
@@ -24,27 +24,27 @@ from sfumato.server.wire.frames import (
     row_description,
 )
 from sfumato.server.wire.portals import Portal, formats_of
-from sfumato.server.wire.prepared import Kept
+from sfumato.server.wire.prepared import PreparedStatements
 from sfumato.server.wire.settings import Settings
 from sfumato.server.wire.sqlstates import Reported, WireError, reported, stale, too_large, unsupported, violation
 from sfumato.server.wire.statements import (
     Begin,
     Deallocate,
+    EmptyStatement,
     End,
     ExecutePrepared,
     Explain,
-    Nothing,
     Prepare,
-    Question,
     ResetAll,
     Savepoint,
+    SelectStatement,
     SetTo,
-    Show,
+    ShowSetting,
     Statement,
     read_statement,
     split,
 )
-from sfumato.server.wire.transactions import Block
+from sfumato.server.wire.transactions import TransactionBlock
 from sfumato.server.wire.values import read_value
 
 MOST_PENDING = 5000
@@ -60,7 +60,7 @@ _BUFFER = 1 << 16
 T = TypeVar("T")
 
 
-class Session:
+class WireSession:
     """One client that was let in."""
 
     def __init__(
@@ -81,8 +81,8 @@ class Session:
         self._told = settings.reported()
         self._answering = Answering(gate, caller, catalogue, settings, facts)
         self._out = bytearray()
-        self._block = Block(settings)
-        self._statements = Kept()
+        self._block = TransactionBlock(settings)
+        self._statements = PreparedStatements()
         self._portals: dict[str, Portal] = {}
         self._pending: list[tuple[bytes, bytes]] = []
         self._since_sync = 0
@@ -190,7 +190,7 @@ class Session:
         await self._ready()
 
     async def _statement(self, offset: int, sql: str) -> None:
-        statement: Statement = Nothing("")
+        statement: Statement = EmptyStatement("")
         try:
             statement = read_statement(sql)
             self._block.check(statement)
@@ -213,7 +213,7 @@ class Session:
             await self._drain()
         self._send(command_complete(f"{answer.tag} {len(answer.rows)}" if answer.count else answer.tag))
 
-    async def _executed(self, statement: ExecutePrepared) -> tuple[Prepared, list[object]]:
+    async def _executed(self, statement: ExecutePrepared) -> tuple[ReadyStatement, list[object]]:
         prepared = self._statements.known(statement.name)
         values = self._answering.constants(statement.values)
         if len(values) != len(prepared.parameters):
@@ -308,7 +308,7 @@ class Session:
         statement = portal.prepared.statement
         self._block.check(statement)
         if portal.prepared.columns is None:
-            if statement == Nothing(""):
+            if statement == EmptyStatement(""):
                 self._send(frame(b"I"))
             else:
                 await self._command(statement)
@@ -369,7 +369,7 @@ class Session:
             case Deallocate(name):
                 self._statements.remove(name)
                 self._send(command_complete("DEALLOCATE ALL" if name is None else "DEALLOCATE"))
-            case Nothing(tag):
+            case EmptyStatement(tag):
                 self._send(command_complete(tag))
             case _:
                 raise AssertionError("a statement with rows is no command")
@@ -377,7 +377,7 @@ class Session:
     async def _prepared(self, name: str, types: tuple[str, ...], sql: str) -> None:
         self._statements.check_new(name)
         statement = read_statement(sql)
-        if not isinstance(statement, Question | Explain | Show):
+        if not isinstance(statement, SelectStatement | Explain | ShowSetting):
             raise unsupported("Only questions can be prepared.", "PREPARE name AS SELECT …")
         declared = [self._answering.oid_of(type) for type in types]
         self._statements.keep(name, await self._wait(self._answering.prepare(statement, declared)), len(sql))
@@ -406,7 +406,7 @@ class Session:
             "Asking the same again costs nothing then.",
         )
 
-    async def _fresh(self, prepared: Prepared) -> Prepared:
+    async def _fresh(self, prepared: ReadyStatement) -> ReadyStatement:
         """Return a statement as the settings of now have it."""
         if not self._answering.is_stale(prepared):
             return prepared
@@ -478,9 +478,9 @@ def _result(task: "asyncio.Future[T]") -> T:
 
 
 _EXTENDED = {
-    b"P": Session._parse,
-    b"B": Session._bind,
-    b"D": Session._describe,
-    b"E": Session._execute,
-    b"C": Session._close,
+    b"P": WireSession._parse,
+    b"B": WireSession._bind,
+    b"D": WireSession._describe,
+    b"E": WireSession._execute,
+    b"C": WireSession._close,
 }

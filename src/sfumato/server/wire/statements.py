@@ -8,7 +8,7 @@ from sfumato.server.wire.sqlstates import WireError, unsupported
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SelectStatement:
     """A SELECT, VALUES or WITH: answered by the catalogue or by the dataset."""
 
     sql: str
@@ -42,7 +42,7 @@ class ResetAll:
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class ShowSetting:
     """The value of a setting; `ALL` for every one."""
 
     name: str
@@ -96,25 +96,25 @@ class Deallocate:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class EmptyStatement:
     """What needs nothing to be done: there is nothing to unlisten or close, or no statement at all."""
 
     tag: str
 
 
 Statement = (
-    Question
+    SelectStatement
     | Explain
     | SetTo
     | ResetAll
-    | Show
+    | ShowSetting
     | Begin
     | End
     | Savepoint
     | Prepare
     | ExecutePrepared
     | Deallocate
-    | Nothing
+    | EmptyStatement
 )
 
 _SKIPPED = re.compile(
@@ -265,7 +265,7 @@ def read_statement(sql: str) -> Statement:
     word = _WORD.match(text)
     verb = word[0].upper() if word else ""
     if verb in _QUESTIONS or text.startswith("("):
-        return Question(sql)
+        return SelectStatement(sql)
     reader = _READERS.get(verb)
     found = reader(text) if reader is not None else None
     if found is not None:
@@ -305,7 +305,7 @@ def _setting_name(text: str) -> str:
 
 def _set(text: str) -> Statement | None:
     if _ISOLATION.fullmatch(text):
-        return Nothing("SET")
+        return EmptyStatement("SET")
     if re.fullmatch(r"SET\s+(?:SESSION\s+AUTHORIZATION|ROLE)\b.*", text, re.IGNORECASE | re.DOTALL):
         raise unsupported("The role of a session cannot be changed.", "Connect as another analyst.")
     match = _SET.fullmatch(text)
@@ -338,13 +338,13 @@ def _reset(text: str) -> Statement | None:
 
 def _show(text: str) -> Statement | None:
     match = _SHOW.fullmatch(text)
-    return None if match is None else Show(_setting_name(match["name"]))
+    return None if match is None else ShowSetting(_setting_name(match["name"]))
 
 
 def _discard(text: str) -> Statement | None:
     what = text.split()[1:]
     if [word.upper() for word in what] in (["PLANS"], ["SEQUENCES"], ["TEMP"], ["TEMPORARY"]):
-        return Nothing(f"DISCARD {what[0].upper()}")
+        return EmptyStatement(f"DISCARD {what[0].upper()}")
     return ResetAll("DISCARD ALL", everything=True) if [word.upper() for word in what] == ["ALL"] else None
 
 
@@ -384,7 +384,7 @@ def _explain(text: str) -> Statement | None:
     word = _WORD.match(sql)
     if word is not None and word[0].upper() in ("ANALYZE", "ANALYSE"):
         raise unsupported("EXPLAIN ANALYZE would run the question.", "Use EXPLAIN, which is free, or ask.")
-    if not isinstance(read_statement(sql), Question):
+    if not isinstance(read_statement(sql), SelectStatement):
         raise unsupported("Only a question has a price.", "EXPLAIN SELECT …")
     return Explain(sql, match.end())
 
@@ -410,11 +410,11 @@ def _deallocate(text: str) -> Statement | None:
 
 
 def _unlisten(text: str) -> Statement | None:
-    return Nothing("UNLISTEN") if text.split()[1:] == ["*"] else None
+    return EmptyStatement("UNLISTEN") if text.split()[1:] == ["*"] else None
 
 
 def _close(text: str) -> Statement | None:
-    return Nothing("CLOSE CURSOR ALL") if [word.upper() for word in text.split()[1:]] == ["ALL"] else None
+    return EmptyStatement("CLOSE CURSOR ALL") if [word.upper() for word in text.split()[1:]] == ["ALL"] else None
 
 
 _READERS = {

@@ -5,7 +5,7 @@ from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.statements import End, Savepoint, Statement
 
 
-class Block:
+class TransactionBlock:
     """Whether a session is in a transaction, and whether that has failed."""
 
     def __init__(self, settings: Settings) -> None:
