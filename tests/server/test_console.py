@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pyarrow as pa
@@ -292,9 +293,9 @@ def release(server: Running) -> Release:
 def test_a_chart_is_drawn_from_the_specification_of_plot(release: Release) -> None:
     specification = release.plot("n").to_dict()
     drawn = themed(specification, THEMES["dark"])
-    assert {key: drawn[key] for key in specification if key != "config"} == {
-        key: specification[key] for key in specification if key != "config"
-    }
+    assert drawn["data"] == specification["data"]
+    assert "encoding" in json.dumps(specification)
+    assert _without_looks(drawn) == _without_looks(specification)
     picture = chart(release, "n", "light")
     assert picture is not None
     assert picture.startswith(b"<svg")
@@ -302,6 +303,18 @@ def test_a_chart_is_drawn_from_the_specification_of_plot(release: Release) -> No
     assert chart(release, "dept", "light") is None
     assert chart(release, "n", "pink") is None
     assert plain_chart(release, "n", THEMES["light"]).count(b"<rect") == 3
+
+
+def _without_looks(part: Any) -> Any:
+    """Return a specification without colours and widths."""
+    if isinstance(part, list):
+        return [_without_looks(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    looks = ("width", "config")
+    return {
+        key: _without_looks(one) for key, one in part.items() if key not in looks and not key.lower().endswith("color")
+    }
 
 
 def test_the_price_while_typing_is_free_and_for_pages_of_ours(server: Running) -> None:
