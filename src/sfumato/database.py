@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,6 +47,7 @@ from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
+from sfumato.release.pages import database_page
 from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, as_shown, exact_release, make_release
@@ -121,8 +123,9 @@ class Database:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
         `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
-        names this attempt, so that it can be taken up again after a crash without a second charge. `progress` is told
-        the phases of a long answer. `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict.
+        names this attempt, so that it can be taken up again after a crash without a second charge.
+        `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is told the phases
+        of a long answer.
         """
         tell = progress or _silent
         tell("plan", "")
@@ -140,7 +143,7 @@ class Database:
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
             release = make_release(asked.plan, noisy, receipt, evaluate)
-            charge.settle(_stored(receipt, noisy, asked.wish))  # kept: asking again is free
+            charge.settle(_stored(receipt, noisy, asked))  # kept: asking again is free
         return release
 
     def explain(
@@ -175,9 +178,11 @@ class Database:
                 "Answers are kept for the account that paid for them.",
                 "Look for its id in the history.",
             )
-        wish = json.loads(found.release).get("wish") or {"epsilon": str(found.loss.epsilon)}
+        kept = json.loads(found.release)
+        wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
         asked = self._prepare(found.sql, wish.get("epsilon"), wish.get("within"), wish.get("delta"))
-        if asked.plan.event != found.event:
+        same = kept["question"] == _name_of(asked) if "question" in kept else found.policy == self._policy_hash
+        if not same or asked.plan.event != found.event:
             raise PolicyChanged(
                 "This answer cannot be shown again.",
                 "The policy or a public table that it was made with has changed since.",
@@ -246,6 +251,10 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database({self.policy.name!r}{f', analyst={self.account!r}' if self.account else ''})"
+
+    def _repr_html_(self) -> str:
+        """Show a notebook what can be asked: the tables with their columns, and what is left."""
+        return database_page(self.policy, self.account, None if self._closed else self.budget())
 
     def _prepare(self, sql: str, epsilon: object, within: object, delta: object, parameters: object = None) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""
@@ -405,12 +414,18 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
     return open_accounts(read)
 
 
-def _stored(receipt: Receipt, noisy: Noisy, wish: Wish) -> str:
+def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
     """Return what is kept of an answer; with its wish, the same plan can be made again."""
+    wish = asked.wish
     within = {name: str(margin) for name, margin in wish.within}
     epsilon = None if wish.epsilon is None else str(wish.epsilon)
-    asked = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
-    return json.dumps({"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": asked})
+    wished = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
+    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wished}
+    return json.dumps({**content, "question": _name_of(asked)})
+
+
+def _name_of(asked: Prepared) -> str:
+    return sha256(asked.question.encode()).hexdigest()
 
 
 def _silent(_phase: str, _table: str) -> None:

@@ -28,7 +28,7 @@ def radius_stage(outline: Outline, share: Fraction) -> Stage:
 def measure_centre(sums: Sums, outline: Outline, noise: StageNoise, stage: int) -> tuple[tuple[int, ...], float]:
     """Return the noisy mean, rounded to the units of the columns and inside their box, and the noisy number of rows."""
     width = len(outline.low)
-    exact = sums.boxed()[:, : 1 + width].sum(axis=0)
+    exact = sums.boxed(squares=False).sum(axis=0)
     exact[0] *= WEIGHT
     noisy = noise.add(stage, exact)
     count = max(1.0, noisy[0] / WEIGHT)

@@ -107,7 +107,7 @@ class MLPClassifier(Classifier):
     def _learn(self, sums: Rows, outline: Outline, noise: StageNoise) -> State:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
-        rows = shrink(sums.values, ball) * (_SCALE * VALUE) // UNIT
+        rows = np.floor(shrink(sums.values, ball) * (_SCALE * VALUE / UNIT))
         people, coins = _numbered(sums), Bernoulli(Rational(self._rate()))
         sizes = [outline.width, *self._hidden(), len(outline.classes)]
         shapes = [(below + 1, above) for below, above in pairwise(sizes)]

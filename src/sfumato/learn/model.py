@@ -300,7 +300,7 @@ def _rows_behind(reading: Measurer, columns: list[Key], target: Key | None) -> R
     """Return the rows of the question as integers: read inside the charge, for a model that iterates."""
     plain = [Key(key.name, key.scalar, None) if key.scalar.facts.kind is Kind.INTEGER else key for key in columns]
     table = reading.columns(Columns((*plain, *(() if target is None else (target,)))))
-    values = np.zeros((len(table.people), len(columns)), dtype=np.int64)
+    values = np.zeros((len(table.people), len(columns)), order="F")
     for at, (key, steps) in enumerate(zip(columns, table.columns, strict=False)):
         facts = key.scalar.facts
         low, high = (facts.low, facts.high) if facts.kind is Kind.INTEGER else (0, 1)

@@ -49,7 +49,7 @@ class NaiveBayes(Classifier):
         return (Stage(share("1"), in_box(outline, _weight(outline), squares=True)),)
 
     def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
-        exact = sums.boxed()
+        exact = sums.boxed(squares=True)
         exact[:, 0] *= _weight(outline)
         noisy = noise.add(0, exact)
         counts = np.maximum(noisy[:, 0] / _weight(outline), 1.0)

@@ -44,7 +44,7 @@ class StandardScaler(Model):
         return (Stage(share("1"), in_box(outline, _weight(outline), squares=True)),)
 
     def _learn(self, sums: Sums, outline: Outline, noise: StageNoise) -> State:
-        exact = sums.boxed()[0]
+        exact = sums.boxed(squares=True)[0]
         exact[0] *= _weight(outline)
         noisy = noise.add(0, exact)
         mean, variance = moments(

@@ -38,7 +38,7 @@ class Rehearsed:
         """Return how exact it is, whether that is useful, and the price of a tenth."""
         if self.share is None or self.price is None:
             return "–", "no: too few people for any answer", "–"
-        shown = f"± {float(self.share):.1%}" if self.share < 10 else "more than ten times the value"
+        shown = f"± {float(self.share):.1%}" if self.share < 10 else "over 1000%"
         judged = "yes" if self.share <= USEFUL else "roughly" if self.share <= ROUGH else "no"
         price = f"ε = {round_up(self.price, 3)}" if self.price <= budget else "beyond the budget"
         return shown, judged, price

@@ -53,6 +53,8 @@ class Prepared:
     outline: Outline | None = field(default=None, repr=False)
     plan: CataloguePlan | None = field(default=None, repr=False)
     intervals: Fraction | None = None
+    offset: int = 0
+    """Where the statement begins in the text that was sent."""
 
 
 class Answering:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 from typing import TypeVar
 
 from sfumato.errors import NotGranted, Refusal
@@ -247,7 +248,7 @@ class Session:
             prepared = await self._wait(self._answering.prepare(statement, declared))
         except (Refusal, WireError) as error:
             raise self._located(error, statement, offset) from None
-        self._statements.keep(name, prepared, len(text))
+        self._statements.keep(name, replace(prepared, offset=offset), len(text))
         self._send(frame(b"1"))
 
     async def _bind(self, body: Body) -> None:
@@ -316,7 +317,7 @@ class Session:
             try:
                 portal.answer = await self._wait(self._answering.run(portal.prepared, portal.values))
             except (Refusal, WireError) as error:
-                raise self._located(error, statement, 0) from None
+                raise self._located(error, statement, portal.prepared.offset) from None
         await self._rows(portal, portal.answer, most)
 
     async def _rows(self, portal: Portal, answer: Answer, most: int) -> None:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Row, Run, Scope
 from sfumato.server.wire.catalogue.expressions import Expressions
-from sfumato.server.wire.catalogue.functions import limited
+from sfumato.server.wire.catalogue.functions import joined_texts
 from sfumato.server.wire.catalogue.trees import refused
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
@@ -74,7 +74,7 @@ class _Aggregate:
             case "string_agg":
                 separator = self.arguments[1].run(run, (rows[0], *frames)) if len(self.arguments) > 1 else ""
                 texts = [one if isinstance(one, str) else (text_of(one, 0) or b"").decode() for one in there]
-                return limited(str(separator or "").join(texts))
+                return joined_texts(str(separator or ""), texts)
         return all(there)
 
 

@@ -8,9 +8,9 @@ from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.sqlstates import WireError
 
-MOST_STEPS = 3_000_000
+MOST_STEPS = 1_500_000
 MOST_CELLS = 4_000_000
-LONGEST_TEXT = 1 << 20
+LONGEST_TEXT = 1 << 16
 
 Row = tuple[Any, ...]
 

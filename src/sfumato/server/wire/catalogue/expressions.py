@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import Any, Protocol
 
 from sqlglot import exp
@@ -17,6 +18,7 @@ from sfumato.server.wire.catalogue.operators import (
     Binary,
     conjunction,
     disjunction,
+    effort,
     every,
     joined,
     like,
@@ -307,7 +309,9 @@ class Expressions:
         negated = bool(node.args.get("negate"))
 
         def run(run: Run, frames: Frames) -> Any:
-            found = match(value.run(run, frames), pattern.run(run, frames), ignore, *more)
+            text, wanted = value.run(run, frames), pattern.run(run, frames)
+            run.spend(effort(text, wanted))
+            found = match(text, wanted, ignore, *more)
             return found if found is None or not negated else not found
 
         return Compiled(oids.BOOL, run, value.uses | pattern.uses)
@@ -392,12 +396,15 @@ class Expressions:
 
     def _extract(self, node: exp.Expr, scope: Scope) -> Compiled:
         inner, part = self.read(node.expression, scope), node.this.name.lower()
+        if part not in ("epoch", "year", "month", "day", "hour", "minute", "second"):
+            raise refused(node)
 
         def run(run: Run, frames: Frames) -> Any:
             value = inner.run(run, frames)
-            if value is None:
+            if not isinstance(value, date):
                 return None
-            return int(value.timestamp()) if part == "epoch" else getattr(value, part, None)
+            moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+            return int(moment.replace(tzinfo=UTC).timestamp()) if part == "epoch" else getattr(moment, part)
 
         return Compiled(oids.NUMERIC, run, inner.uses)
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,6 +16,8 @@ from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
 VERSION = f"PostgreSQL {SERVER_VERSION}: a differentially private database that speaks PostgreSQL's protocol"
+MOST_ITEMS = 100_000
+"""So many items a list may have."""
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*", re.ASCII)
 
 
@@ -37,9 +39,26 @@ def functions(shadow: Shadow) -> dict[str, Form]:
 
 def limited(text: str) -> str:
     """Return a text that was made, or refuse one that has grown too long."""
-    if len(text) > LONGEST_TEXT:
-        raise WireError("54000", "A text has grown too long.")
+    _check_length(len(text))
     return text
+
+
+def joined_texts(separator: str, texts: Sequence[str]) -> str:
+    """Return texts with a separator between them; what would be too long is never made."""
+    _check_length(sum(map(len, texts)) + len(separator) * len(texts))
+    return separator.join(texts)
+
+
+def _check_length(length: int) -> None:
+    if length > LONGEST_TEXT:
+        raise WireError("54000", "A text has grown too long.")
+
+
+def _replaced(_: Run, text: str, old: str, new: str) -> str:
+    if not old:
+        return text
+    _check_length(len(text) + text.count(old) * len(new))
+    return text.replace(old, new)
 
 
 def quote_ident(name: str) -> str:
@@ -107,7 +126,7 @@ _SESSION = {
 def _concat_ws(_: Run, separator: str | None, *parts: Any) -> str | None:
     if separator is None:
         return None
-    return limited(separator.join(_as_text(part) for part in parts if part is not None))
+    return joined_texts(separator, [_as_text(part) for part in parts if part is not None])
 
 
 def _as_text(value: Any) -> str:
@@ -134,7 +153,7 @@ _TEXTS = {
     "length": Form(oids.INT4, lambda _, text: len(text)),
     "char_length": Form(oids.INT4, lambda _, text: len(text)),
     "octet_length": Form(oids.INT4, lambda _, text: len(text.encode())),
-    "replace": Form(oids.TEXT, lambda _, text, old, new: limited(text.replace(old, new)) if old else text),
+    "replace": Form(oids.TEXT, _replaced),
     "concat": Form(oids.TEXT, lambda run, *parts: _concat_ws(run, "", *parts), strict=False),
     "concat_ws": Form(oids.TEXT, _concat_ws, strict=False),
     "btrim": Form(oids.TEXT, lambda _, text, chars=" ": text.strip(chars)),
@@ -163,7 +182,7 @@ def _array_to_string(_: Run, values: Any, separator: str, null: str | None = Non
     if values is None or separator is None:
         return None
     texts = [null if one is None else _as_text(one) for one in values]
-    return limited(separator.join(text for text in texts if text is not None))
+    return joined_texts(separator, [text for text in texts if text is not None])
 
 
 def _upper(_: Run, values: list[Any], dimension: int = 1) -> int | None:
@@ -191,8 +210,8 @@ _ARRAYS = {
     "array_ndims": Form(oids.INT4, lambda _, values: 1 if values else None),
     "cardinality": Form(oids.INT4, lambda _, values: len(values)),
     "array_position": Form(oids.INT4, lambda _, values, one: values.index(one) + 1 if one in values else None),
-    "array_append": Form(0, lambda _, values, one: [*(values or []), one], strict=False),
-    "array_cat": Form(0, lambda _, one, other: [*(one or []), *(other or [])], strict=False),
+    "array_append": Form(0, lambda _, values, one: [*(values or [])[:MOST_ITEMS], one], strict=False),
+    "array_cat": Form(0, lambda _, one, other: [*(one or []), *(other or [])][:MOST_ITEMS], strict=False),
     "array_remove": Form(0, lambda _, values, one: [value for value in values if value != one]),
 }
 

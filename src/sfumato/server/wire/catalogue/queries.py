@@ -12,6 +12,7 @@ from sfumato.server.wire.catalogue.expressions import Expressions
 from sfumato.server.wire.catalogue.functions import Form
 from sfumato.server.wire.catalogue.naming import output_name
 from sfumato.server.wire.catalogue.rows import (
+    LISTS,
     Item,
     Key,
     chosen,
@@ -32,34 +33,6 @@ from sfumato.server.wire.sqlstates import WireError
 _MOST_ROUNDS = 1000
 """So often a recursive query may go on."""
 _SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
-
-_KEYWORDS = (
-    "analyse",
-    "analyze",
-    "asc",
-    "deferrable",
-    "desc",
-    "do",
-    "freeze",
-    "ilike",
-    "initially",
-    "isnull",
-    "limit",
-    "notnull",
-    "offset",
-    "placing",
-    "returning",
-    "variadic",
-    "verbose",
-)
-_PAIR = ("option_name", "option_value")
-_LISTS: dict[str, tuple[tuple[str, ...], list[Row]]] = {
-    "pg_get_keywords": (("word", "catcode", "catdesc"), [(word, "R", "reserved") for word in _KEYWORDS]),
-    "pg_options_to_table": (_PAIR, []),
-    "pg_listening_channels": (("pg_listening_channels",), []),
-    "pg_get_publication_tables": (("relid",), []),
-}
-"""Functions that give rows which never differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,8 +400,8 @@ class Queries:
     def _function(self, node: exp.Expr, scope: Scope, alias: str, names: list[str], ordinal: bool) -> Source:
         call = node.expression if isinstance(node, exp.Dot) else node
         name = "unnest" if isinstance(call, exp.Unnest) else str(call.this).lower()
-        if name in _LISTS:
-            columns, listed = _LISTS[name]
+        if name in LISTS:
+            columns, listed = LISTS[name]
             return _named(
                 Source(tuple(Field(alias, one, oids.TEXT) for one in columns), lambda *_: list(listed)), alias, names
             )

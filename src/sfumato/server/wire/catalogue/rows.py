@@ -11,6 +11,28 @@ from sfumato.server.wire.catalogue.trees import identifier
 from sfumato.server.wire.sqlstates import WireError
 
 _MOST_SERIES = 100_000
+_KEYWORDS: tuple[str, ...] = (
+    "analyse",
+    "analyze",
+    "asc",
+    "deferrable",
+    "desc",
+    "do",
+    "freeze",
+    "ilike",
+    "initially",
+    "isnull",
+    "limit",
+)
+_KEYWORDS += ("notnull", "offset", "placing", "returning", "variadic", "verbose")
+_PAIR = ("option_name", "option_value")
+LISTS: dict[str, tuple[tuple[str, ...], list[Row]]] = {
+    "pg_get_keywords": (("word", "catcode", "catdesc"), [(word, "R", "reserved") for word in _KEYWORDS]),
+    "pg_options_to_table": (_PAIR, []),
+    "pg_listening_channels": (("pg_listening_channels",), []),
+    "pg_get_publication_tables": (("relid",), []),
+}
+"""Functions that give rows which never differ."""
 
 
 @dataclass(frozen=True, slots=True)
