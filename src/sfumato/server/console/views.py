@@ -380,7 +380,7 @@ def _chart(receipt: str, column: str) -> Html:
         tag("source", srcset=dark, media="(prefers-color-scheme: dark)"),
         tag("img", src=light, alt=f"Bars of {column} with error bars at 95 %. The table below has the same numbers."),
     )
-    return tag("figure", picture, tag("figcaption", f"{column}, with its 95 % intervals"))
+    return tag("figure", picture)
 
 
 def _quoted(text: str) -> str:
