@@ -9,7 +9,7 @@ from tests.query.clinic import CLINIC, Clinic, ClinicTable
 
 from sfumato.errors import BadParameter, BadSql, Refusal, UnsupportedSql
 from sfumato.query.canonical import canonical
-from sfumato.query.declared import DeclaredBounds, DeclaredValues
+from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
 from sfumato.query.outline import outline
 from sfumato.query.parameters import bind, spelled_out
 from sfumato.query.parse import parse
@@ -140,7 +140,7 @@ def test_columns_that_carry_noise_are_known_before_any_price() -> None:
 
 
 def test_what_a_column_can_hold_is_for_the_real_value_not_for_a_sample() -> None:
-    values = {"dept": DeclaredValues(("er", "icu")), "age": DeclaredBounds(18, 90)}
+    values: dict[str, Admitted] = {"dept": DeclaredValues(("er", "icu")), "age": DeclaredBounds(18, 90)}
     clinic = Clinic({"visits": ClinicTable({"dept": "text", "age": "integer"}, values=values)})
     sql = "SELECT COUNT(*) FROM visits WHERE dept = $1 AND age = $2"
     assert outline(sql, clinic, {}).parameters == {"1": Type.TEXT, "2": Type.INTEGER}

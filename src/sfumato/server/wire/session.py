@@ -348,7 +348,7 @@ class Session:
     async def _command(self, statement: Statement) -> None:
         match statement:
             case SetTo(name, value, local, tag):
-                self._block.set(name, value, local)
+                self._settings.set(name, value, local)
                 self._send(command_complete(tag))
             case ResetAll(tag, everything):
                 self._settings.reset_all()
@@ -391,17 +391,18 @@ class Session:
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._cancelled.wait())
         try:
-            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+            late = self._settings.timeout
+            await asyncio.wait((task, stop), timeout=late, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return _result(task)
-            task.cancel()
+            why = "user request" if stop.done() else "statement timeout"
         finally:
             stop.cancel()
             if not task.done():
                 task.cancel()
         raise WireError(
             "57014",
-            "canceling statement due to user request",
+            f"canceling statement due to {why}",
             "What had begun goes on: it is charged, and its answer is kept.",
             "Asking the same again costs nothing then.",
         )
@@ -453,6 +454,7 @@ class Session:
                 await self._writer.drain()
 
     async def _ready(self) -> None:
+        self._block.rest()
         now = self._settings.reported()
         for name, value in now.items():
             if self._told.get(name) != value:
