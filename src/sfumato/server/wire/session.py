@@ -51,8 +51,6 @@ MOST_PENDING = 5000
 """So many messages may come before a Sync."""
 MOST_PENDING_BYTES = 1 << 20
 MOST_PORTALS = 100
-MOST_PIECES = 500
-"""So many statements may stand in one text."""
 SECONDS_TO_WRITE = 60.0
 """A client that reads nothing for so long is let go."""
 _BUFFER = 1 << 16
@@ -174,8 +172,6 @@ class Session:
             text = body.text()
             body.end()
             pieces = split(text)
-            if len(pieces) > MOST_PIECES:
-                raise too_large("There are too many statements in one text.", f"Send at most {MOST_PIECES}.")
             self._check_grant()
             if not pieces:
                 self._send(frame(b"I"))
