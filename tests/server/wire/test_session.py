@@ -320,6 +320,16 @@ def test_the_right_cancel_ends_the_waiting_and_refunds_nothing(server: Served, m
     assert server.spent() - before == pytest.approx(1)
 
 
+def test_a_statement_timeout_ends_the_waiting(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+    with server.client(pairs=(*PRICE, ("statement_timeout", "200ms"))) as client:
+        said = errors(client.query("SELECT COUNT(*) AS n FROM visits WHERE age < 52"))[0]
+        assert (said["C"], said["M"]) == ("57014", "canceling statement due to statement timeout")
+        held.let_go.set()
+        assert held.ended.wait(10)
+        assert client.state("SET statement_timeout = 'soon'") == "22023"
+
+
 def test_keys_of_cancellation_are_random_and_never_zero(server: Served) -> None:
     keys = set()
     for _ in range(4):

@@ -128,7 +128,10 @@ class Answering:
 
     async def _question(self, statement: SelectStatement, sql: str, declared: Sequence[int]) -> ReadyStatement:
         types = {str(number): oid for number, oid in enumerate(declared, 1) if oid not in (0, oids.UNKNOWN)}
-        plan = self._catalogue.plan(sql, types)
+        if self._catalogue.is_quick(sql, types):
+            plan = self._catalogue.plan(sql, types)
+        else:
+            plan = await self._gate.work(self._caller, lambda: self._catalogue.plan(sql, types))
         if plan is not None:
             return ReadyStatement(statement, _described(plan.parameters, declared), plan.columns, None, plan)
         known = {name: _type_of(oid, name) for name, oid in types.items()}

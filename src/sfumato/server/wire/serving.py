@@ -28,8 +28,6 @@ MOST_STARTING = 200
 """So many may be about to say so; of more, those that have taken longest are let go."""
 MOST_SESSIONS = 400
 MOST_SESSIONS_OF_ONE = 128
-_MOST_REQUESTS = 1000
-"""So often TLS may be asked for in vain."""
 _CHANNEL = "postgresql"
 
 
@@ -122,7 +120,7 @@ class _Connection:
             self._writer.transport.abort()
 
     async def _first(self) -> StartUp | None:
-        for _ in range(_MOST_REQUESTS):
+        while True:
             (length,) = struct.unpack(">I", await self._reader.readexactly(4))
             if length < 8 or length > LARGEST:
                 raise violation("The first packet is no start-up of protocol 3.0.")
@@ -139,7 +137,6 @@ class _Connection:
                 case StartUp():
                     self._check(packet)
                     return packet
-        return None
 
     def _check(self, packet: StartUp) -> None:
         if self._wire.tls is not None and not self._encrypted:

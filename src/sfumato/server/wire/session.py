@@ -51,8 +51,6 @@ MOST_PENDING = 5000
 """So many messages may come before a Sync."""
 MOST_PENDING_BYTES = 1 << 20
 MOST_PORTALS = 100
-MOST_PIECES = 500
-"""So many statements may stand in one text."""
 SECONDS_TO_WRITE = 60.0
 """A client that reads nothing for so long is let go."""
 _BUFFER = 1 << 16
@@ -174,8 +172,6 @@ class WireSession:
             text = body.text()
             body.end()
             pieces = split(text)
-            if len(pieces) > MOST_PIECES:
-                raise too_large("There are too many statements in one text.", f"Send at most {MOST_PIECES}.")
             self._check_grant()
             if not pieces:
                 self._send(frame(b"I"))
@@ -348,7 +344,7 @@ class WireSession:
     async def _command(self, statement: Statement) -> None:
         match statement:
             case SetTo(name, value, local, tag):
-                self._block.set(name, value, local)
+                self._settings.set(name, value, local)
                 self._send(command_complete(tag))
             case ResetAll(tag, everything):
                 self._settings.reset_all()
@@ -391,17 +387,18 @@ class WireSession:
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._cancelled.wait())
         try:
-            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+            late = self._settings.timeout
+            await asyncio.wait((task, stop), timeout=late, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return _result(task)
-            task.cancel()
+            why = "user request" if stop.done() else "statement timeout"
         finally:
             stop.cancel()
             if not task.done():
                 task.cancel()
         raise WireError(
             "57014",
-            "canceling statement due to user request",
+            f"canceling statement due to {why}",
             "What had begun goes on: it is charged, and its answer is kept.",
             "Asking the same again costs nothing then.",
         )
@@ -453,6 +450,7 @@ class WireSession:
                 await self._writer.drain()
 
     async def _ready(self) -> None:
+        self._block.rest()
         now = self._settings.reported()
         for name, value in now.items():
             if self._told.get(name) != value:

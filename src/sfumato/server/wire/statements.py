@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
-from sfumato.server.wire.sqlstates import WireError, unsupported
+from sfumato.server.wire.sqlstates import WireError, too_large, unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,9 @@ Statement = (
     | EmptyStatement
 )
 
+LONGEST_TEXT = 250_000
+MOST_PIECES = 500
+"""So many statements may stand in one text."""
 _SKIPPED = re.compile(
     r"'(?:[^']|'')*(?:'|$)|\"[^\"]*(?:\"|$)|--[^\n]*|/\*|\$(?P<tag>[A-Za-z_][A-Za-z0-9_]*)?\$|(?P<end>;)", re.ASCII
 )
@@ -215,8 +219,12 @@ def split(text: str) -> list[tuple[int, str]]:
     >>> split("SELECT ';' -- ;\n; ; SHOW x;")
     [(0, "SELECT ';' -- ;\n"), (20, 'SHOW x')]
     """
+    if len(text) > LONGEST_TEXT:
+        raise too_large(f"The text has {len(text)} characters.", f"Send at most {LONGEST_TEXT} at once.")
     found, start = [], 0
-    for end in (*_ends(text), len(text)):
+    for count, end in enumerate(chain(_ends(text), (len(text),))):
+        if count > MOST_PIECES:
+            raise too_large("There are too many statements in one text.", f"Send at most {MOST_PIECES}.")
         piece = text[start:end]
         blank = _BLANK.match(piece)
         begin = blank.end() if blank else 0

@@ -38,6 +38,7 @@ from sfumato.server.wire.catalogue.sources import (
 from sfumato.server.wire.catalogue.trees import identifier, refused
 from sfumato.server.wire.sqlstates import WireError
 
+_MOST_COLUMNS = 1664
 _MOST_ROUNDS = 1000
 """So often a recursive query may go on."""
 _SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
@@ -211,6 +212,8 @@ class Queries:
                 items.append(CatalogueItem(output_name(part), made, is_set=True))
             else:
                 items.append(CatalogueItem(output_name(part), self._output(part, scope)))
+        if len(items) > _MOST_COLUMNS:
+            raise WireError("54011", f"target lists can have at most {_MOST_COLUMNS} entries")
         return items
 
     def _output(self, part: exp.Expr, scope: Sight) -> Compiled:
