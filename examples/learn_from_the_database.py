@@ -20,7 +20,7 @@ with tempfile.TemporaryDirectory() as folder:
     data.mkdir()
     table = pa.table({"patient_id": np.arange(count), "age": age, "bmi": bmi, "cost": cost})
     parquet.write_table(table, data / "visits.parquet")
-    policy = {
+    policy: dict[str, object] = {
         "name": "clinic",
         "source": f"parquet:{data}",
         "ledger": f"sqlite:{folder}/clinic.ledger",
