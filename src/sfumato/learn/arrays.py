@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadParameter
-from sfumato.learn.outline import MOST_COLUMNS, Floats, Outline, inverse
+from sfumato.learn.outline import MOST_COLUMNS, Floats, TableOutline, inverse
 from sfumato.learn.rows import UNIT, Integers, Rows, blocks
 from sfumato.randomness.source import Source, read_exactly
 
@@ -88,7 +88,7 @@ def rows_of(
     X: object,  # noqa: N803
     y: object,
     groups: object,
-    outline: Outline,
+    outline: TableOutline,
     source: Source,
 ) -> Rows:
     """Return the rows that count, as integers: at most `outline.most` of each person, none with anything missing."""
@@ -122,7 +122,7 @@ def _all_finite(table: Floats) -> bool:
         return bool(np.isfinite(table.sum()))
 
 
-def integers_of(table: Floats, outline: Outline) -> Floats:
+def integers_of(table: Floats, outline: TableOutline) -> Floats:
     """Return columns brought from their bounds to whole numbers in [-UNIT, UNIT]: each value by itself."""
     middle, scale = outline.middle, np.minimum(UNIT * inverse(outline.half), _STEEPEST)
     low, high = np.array(outline.low), np.array(outline.high)

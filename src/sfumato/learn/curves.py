@@ -18,7 +18,7 @@ from sfumato.release.export import optional
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class ScoreCurve:
     """Scores along an axis: for each place the median, the least and the greatest of several fits."""
 
     axis: str
@@ -46,7 +46,7 @@ def epsilon_curve(
     *,
     epsilons: Sequence[object],
     repeats: int = 5,
-) -> Curve:
+) -> ScoreCurve:
     """Return how well copies of a model score on every fifth row after a fit to the others, at each epsilon."""
     table, target = _read(X, y)
     train, test = _split(len(table))
@@ -54,10 +54,10 @@ def epsilon_curve(
         _point(model, float(str(epsilon)), {"epsilon": epsilon}, table, target, train, test, repeats)
         for epsilon in epsilons
     ]
-    return Curve("epsilon", tuple(points))
+    return ScoreCurve("epsilon", tuple(points))
 
 
-def learning_curve(model: Model, X: object, y: object, *, sizes: Sequence[int], repeats: int = 5) -> Curve:  # noqa: N803
+def learning_curve(model: Model, X: object, y: object, *, sizes: Sequence[int], repeats: int = 5) -> ScoreCurve:  # noqa: N803
     """Return how well copies of a model score on every fifth row after a fit to the first so many of the others."""
     table, target = _read(X, y)
     train, test = _split(len(table))
@@ -65,7 +65,7 @@ def learning_curve(model: Model, X: object, y: object, *, sizes: Sequence[int], 
     for size in sizes:
         first = train[: integer(size, "sizes", 1)]
         points.append(_point(model, float(len(first)), {}, table, target, first, test, repeats))
-    return Curve("rows", tuple(points))
+    return ScoreCurve("rows", tuple(points))
 
 
 def _read(X: object, y: object) -> tuple[Any, Any]:  # noqa: N803

@@ -20,7 +20,7 @@ _NARROWEST = 1e-290
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class TableOutline:
     """The public part of a table: from parameters or from the policy, never from the data."""
 
     low: tuple[float, ...]

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.learn.outline import Floats, Outline
+from sfumato.learn.outline import Floats, TableOutline
 
 UNIT = 1 << 16
 """One half of a column's range; and the length to which rows are shrunk."""
@@ -149,11 +149,11 @@ def exact_product(left: Floats, right: Floats) -> Integers:
     return total
 
 
-def radii_of(outline: Outline, *, around_measured: bool) -> tuple[int, ...]:
+def radii_of(outline: TableOutline, *, around_measured: bool) -> tuple[int, ...]:
     """Return the 25 public radii: the box's own (twice that around a measured centre), each 2^(-1/4) of the one before.
 
     >>> from sfumato.accounting.event import Neighbours
-    >>> outline = Outline((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
+    >>> outline = TableOutline((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
     >>> radii_of(outline, around_measured=False)[::4]
     (131072, 65536, 32768, 16384, 8192, 4096, 2048)
     """
