@@ -153,7 +153,7 @@ def radii_of(outline: TableOutline, *, around_measured: bool) -> tuple[int, ...]
     """Return the 25 public radii: the box's own (twice that around a measured centre), each 2^(-1/4) of the one before.
 
     >>> from sfumato.accounting.event import Neighbours
-    >>> outline = Outline((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
+    >>> outline = TableOutline((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
     >>> radii_of(outline, around_measured=False)[::4]
     (131072, 65536, 32768, 16384, 8192, 4096, 2048)
     """
