@@ -86,13 +86,13 @@ def spent(database: Database) -> Fraction:
 
 def test_the_same_question_is_free_and_equal_however_it_is_spelt(tmp_path: Path) -> None:
     with opened(tmp_path) as database:
-        first = measured(database, COLUMNS)
+        first = measured(database, FEW)
         cost = spent(database)
         assert cost > 0
         again = synthesize(
             database,
             "Visits",
-            columns=[name.upper() for name in COLUMNS[::-1]],
+            columns=[name.upper() for name in FEW[::-1]],
             epsilon=1.0,
             delta=Fraction(1, 10**6),
             bins=4,
@@ -101,25 +101,25 @@ def test_the_same_question_is_free_and_equal_however_it_is_spelt(tmp_path: Path)
         )
         assert spent(database) == cost
         assert again.receipt == first.receipt is not None
-        assert again.columns == tuple(COLUMNS[::-1])
-        assert (again.marginal(["age", "day"]).counts == first.marginal(["age", "day"]).counts).all()
+        assert again.columns == tuple(FEW[::-1])
+        assert (again.marginal(["age", "urgent"]).counts == first.marginal(["age", "urgent"]).counts).all()
         assert again.table().num_rows == 5
-        assert measured(database, COLUMNS).table().equals(first.table())
+        assert measured(database, FEW).table().equals(first.table())
         (entry,) = database.history()
         assert entry.sql.startswith("synthesize: ")
-        measured(database, COLUMNS, bins=5)
+        measured(database, ["urgent"])
         assert spent(database) > cost
         database.verify()
     with sfumato.open(policy(tmp_path, 10)) as database:
-        assert measured(database, COLUMNS).table().equals(first.table())  # and so it is in another process
+        assert measured(database, FEW).table().equals(first.table())  # and so it is in another process
 
 
 def test_a_refused_table_costs_nothing_and_a_made_one_answers_when_all_is_spent(tmp_path: Path) -> None:
     database = opened(tmp_path, epsilon=2)
-    synthetic = measured(database, ["age", "dept"])
+    synthetic = measured(database, FEW)
     before = spent(database)
     with pytest.raises(BudgetExhausted):
-        measured(database, ["age", "dept"], epsilon=5)
+        measured(database, ["urgent"], epsilon=5)
     assert spent(database) == before
     with pytest.raises(BudgetExhausted):
         database.ask("SELECT COUNT(*) FROM visits", epsilon=2)
@@ -127,7 +127,7 @@ def test_a_refused_table_costs_nothing_and_a_made_one_answers_when_all_is_spent(
     answer = synthetic.sql("SELECT dept, COUNT(*) AS n, AVG(age) FROM visits GROUP BY dept")
     assert [row[0] for row in answer.rows] == ["er", "icu"]
     assert all(margin is not None for row in answer.margins for margin in row[1:])
-    assert synthetic.table().schema.names == ["age", "dept"]
+    assert synthetic.table().schema.names == FEW
     with pytest.raises(Refusal):
         synthetic.sql("SELECT COUNT(*) FROM staff")
 
@@ -230,7 +230,7 @@ def test_no_data_is_measured_like_any_other(tmp_path: Path) -> None:
 def test_an_analyst_spends_their_own(tmp_path: Path) -> None:
     opened(tmp_path).close()
     with sfumato.open(policy(tmp_path, 10), analyst="ann") as database:
-        measured(database, ["age"], epsilon="0.5")
+        measured(database, ["urgent"], epsilon="0.5")
         assert 0 < spent(database) < 1
         with pytest.raises(BudgetExhausted):
-            measured(database, ["age", "dept"], epsilon="3")
+            measured(database, ["urgent"], epsilon="3")

@@ -24,7 +24,9 @@ from sfumato.synthesis.domain import Floats
 from sfumato.synthesis.model import spanning_tree, targets
 
 MOST_PAIRED = 16
-"""Tables of more columns are measured pair by pair, as chosen."""
+"""So many columns are always measured with all their pairs."""
+MOST_PAIR_CELLS = 20_000
+"""More columns too, while all pairs together have no more cells; beyond, choosing errs less (docs/synthesis.md)."""
 WIDEST_PAIR = 10**5
 """A pair of more cells is never chosen."""
 ONE_WAYS, CHOOSING, MEASURING = Fraction(2, 10), Fraction(2, 10), Fraction(6, 10)
@@ -54,7 +56,8 @@ class Selection:
 def all_pairs_fit(sizes: Sequence[int]) -> bool:
     """Whether every pair is measured at once: a question of sizes alone, never of the data."""
     pairs = [cells_of(axes, sizes) for axes in combinations(range(len(sizes)), 2)]
-    return len(sizes) <= MOST_PAIRED and max(pairs, default=0) <= MOST_CELLS and sum(pairs) + sum(sizes) <= MOST_IN_ALL
+    few = len(sizes) <= MOST_PAIRED or sum(pairs) <= MOST_PAIR_CELLS
+    return few and max(pairs, default=0) <= MOST_CELLS and sum(pairs) + sum(sizes) <= MOST_IN_ALL
 
 
 @lru_cache(maxsize=64)
