@@ -144,3 +144,10 @@ class PostgresUnderLaw:
             public = _public(build)
             connection.rollback()
         return public | {name: Counter(tuple(map(_python, row)) for row in rows) for name, rows in found.items()}
+
+
+def forget_connection() -> None:
+    """Close the connection of the laws: somebody is about to cut every one that is open."""
+    if _connection.cache_info().currsize:
+        _connection().close()
+        _connection.cache_clear()

@@ -280,7 +280,7 @@ def _failing_closed() -> Iterator[None]:
         return
     except OSError:
         pass  # the system's words hold paths
-    raise EngineFailed()
+    raise EngineFailed() from None
 
 
 class _Taken:

@@ -10,12 +10,13 @@ import pyarrow as pa
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.duckdb.beside import PublicRows
 from sfumato.engines.postgres.column import READING
-from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, failing_closed
+from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, is_of_the_server
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import SourceTable
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
+from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy, Table, fold
 
 _BATCH = 10_000
@@ -139,11 +140,17 @@ def _as_text(stored: Stored) -> str:
 
 
 def _batches(connection: Any, query: str, schema: pa.Schema, name: str) -> Iterator[pa.RecordBatch]:
-    with failing_closed(), connection.cursor(name=name) as cursor:
-        cursor.execute(query)
-        while rows := cursor.fetchmany(_BATCH):
-            columns = [
-                pa.array([None if row[at] is None else str(row[at]) for row in rows], pa.string())
-                for at in range(len(schema))
-            ]
-            yield pa.record_batch(columns, schema=schema)
+    try:
+        with connection.cursor(name=name) as cursor:
+            cursor.execute(query)
+            while rows := cursor.fetchmany(_BATCH):
+                yield pa.record_batch([_texts(rows, at) for at in range(len(schema))], schema=schema)
+        return
+    except Exception as error:
+        if not is_of_the_server(error):
+            raise
+    raise EngineFailed()
+
+
+def _texts(rows: list[tuple[Any, ...]], at: int) -> pa.Array:
+    return pa.array([None if row[at] is None else str(row[at]) for row in rows], pa.string())

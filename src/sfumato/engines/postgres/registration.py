@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from hmac import digest
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.postgres.build import Build, public_rows, relation
 from sfumato.engines.postgres.connection import SCHEMA, close, connect, execute
 from sfumato.engines.postgres.source import SourceTable, check_own_schema, read_schema
-from sfumato.engines.snapshots import identity_of
+from sfumato.engines.snapshots import identity_of, places_of
 from sfumato.engines.sql.copy import CopiedTable, bounded_table
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.engines.versions import keyed
@@ -98,7 +97,7 @@ class ServerCopying:
                 copied.append(bounded_table(build, table, progress))
         build.drop(["salt"])
         build.make(relation(identity, MARKER), "SELECT 1 AS here")
-        execute(connection, f"COMMENT ON TABLE {relation(identity, MARKER)} IS {literal(_dataset(salt))}")
+        execute(connection, f"COMMENT ON TABLE {relation(identity, MARKER)} IS {literal(self._dataset(salt))}")
         return copied
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
@@ -120,12 +119,16 @@ class ServerCopying:
                 "SELECT c.relname FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n "
                 "ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r' AND c.relname LIKE 'c\\_%%\\_m' "
                 "AND pg_catalog.obj_description(c.oid, 'pg_class') = %s",
-                [SCHEMA, _dataset(salt)],
+                [SCHEMA, self._dataset(salt)],
             ):
                 if name.split("_")[1] not in kept:
                     _drop(connection, name.split("_")[1])
         finally:
             close(connection)
+
+    def _dataset(self, salt: bytes) -> str:
+        """Return what tells our copies from those of other datasets that share the schema; it tells nobody anything."""
+        return keyed(salt, "dataset", str(places_of(self.policy).ledger.resolve()))[:32]
 
 
 def is_whole(connection: Any, identity: str) -> bool:
@@ -146,11 +149,6 @@ def _drop(connection: Any, identity: str) -> None:
     if names:
         listed = ", ".join(f"{SCHEMA}.{quoted(name)}" for (name,) in names)
         execute(connection, f"DROP TABLE IF EXISTS {listed}")
-
-
-def _dataset(salt: bytes) -> str:
-    """Return what tells our copies from those of other datasets that share the schema; nobody learns the salt of it."""
-    return digest(salt, b"dataset", "sha256").hex()[:32]
 
 
 def _stamp(connection: Any, sources: dict[str, SourceTable], salt: bytes) -> str:
