@@ -8,9 +8,9 @@ from typing import Any
 from sfumato.engines.duckdb.beside import write_beside
 from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.engine import Limits, Progress
-from sfumato.engines.postgres.build import Build, public_rows, relation
+from sfumato.engines.postgres.build import ServerBuild, public_rows, relation
 from sfumato.engines.postgres.connection import SCHEMA, close, connect, execute
-from sfumato.engines.postgres.source import SourceTable, check_own_schema, read_schema
+from sfumato.engines.postgres.source import ServerTable, check_own_schema, read_schema
 from sfumato.engines.snapshots import identity_of, places_of
 from sfumato.engines.sql.copy import CopiedTable, bounded_table
 from sfumato.engines.sql.names import literal, quoted
@@ -64,7 +64,7 @@ class ServerCopying:
             close(connection)
 
     def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _Built:
-        """Build the copy in one transaction, over one snapshot of all tables."""
+        """ServerBuild the copy in one transaction, over one snapshot of all tables."""
         connection, schema = connect(self.policy.source.target)
         try:
             check_own_schema(connection)
@@ -81,13 +81,13 @@ class ServerCopying:
         return _Built(stamp, folder / "copy", connection)
 
     def _tables(
-        self, connection: Any, identity: str, sources: dict[str, SourceTable], salt: bytes, progress: Progress
+        self, connection: Any, identity: str, sources: dict[str, ServerTable], salt: bytes, progress: Progress
     ) -> list[CopiedTable]:
         counts = {
             name: execute(connection, f"SELECT count(*) FROM {source.part.relation}")[0][0]  # noqa: S608
             for name, source in sources.items()
         }
-        build = Build(connection, identity, self.policy, sources, counts)
+        build = ServerBuild(connection, identity, self.policy, sources, counts)
         build.bring_salt(salt)
         copied = []
         for table in self.policy.tables:
@@ -151,7 +151,7 @@ def _drop(connection: Any, identity: str) -> None:
         execute(connection, f"DROP TABLE IF EXISTS {listed}")
 
 
-def _stamp(connection: Any, sources: dict[str, SourceTable], salt: bytes) -> str:
+def _stamp(connection: Any, sources: dict[str, ServerTable], salt: bytes) -> str:
     lines = [
         execute(
             connection,
