@@ -27,7 +27,8 @@ from tests.server.wire.served import (
 
 from sfumato.errors import REFUSALS
 from sfumato.server.wire import frames, serving
-from sfumato.server.wire.sqlstates import SQLSTATES
+from sfumato.server.wire.sqlstates import SQLSTATES, WireError
+from sfumato.server.wire.statements import read_statement
 
 PIECE = b" " * (1 << 20)
 
@@ -233,3 +234,55 @@ def test_bent_frames_by_the_thousand(server: Served) -> None:
     count = fuzz(server, 2000)
     assert count.answers > 1000
     assert resident() - before < 50e6
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "PREPARE x" + " " * 200_000 + "y",
+        "SET TRANSACTION" + " " * 200_000 + "!",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION" + "\n" * 200_000 + "!",
+        "EXPLAIN " * 25_000 + "SELECT 1",
+        "BEGIN" + " READ ONLY," * 18_000 + "!",
+        "PREPARE x (" + "(1)" * 60_000 + "y",
+    ],
+    ids=["prepare", "transaction", "characteristics", "explain", "begin", "types"],
+)
+def test_a_statement_that_almost_fits_is_refused_at_once_by_everybody(sql: str) -> None:
+    begun = time.process_time()
+    with pytest.raises(WireError):
+        read_statement(sql)
+    assert time.process_time() - begun < 1
+
+
+def test_savepoints_are_bounded_in_number_and_their_names_in_length(server: Served) -> None:
+    with server.client() as client:
+        client.query("BEGIN")
+        before = resident()
+        states = {client.state(f"SAVEPOINT {'s' * 200_000}{number}") for number in range(100)}
+        assert states == {""}
+        assert client.state(f"ROLLBACK TO {'s' * 63}") == ""
+        assert resident() - before < 10e6
+        found = client.query(";".join(f"SAVEPOINT s{number}" for number in range(450)))
+        found += client.query(";".join(f"SAVEPOINT s{number}" for number in range(450)))
+        found += client.query(";".join(f"SAVEPOINT s{number}" for number in range(450)))
+        assert [one["C"] for one in errors(found)] == ["54000"]
+
+
+def test_rows_that_nobody_takes_do_not_pile_up_in_portals(server: Served) -> None:
+    many = "SELECT g FROM generate_series(1, 60000) AS t(g)"
+    with server.client() as client:
+        client.send(parse("BEGIN"), bind(), execute(), SYNC).until(b"Z")
+        for number in range(2):
+            name = f"p{number}"
+            found = client.send(parse(many, name), bind((), name, name), execute(name, 1), SYNC).until(b"Z")
+            assert kinds(found) == "12DsZ"
+        found = client.send(parse(many, "p2"), bind((), "p2", "p2"), execute("p2", 1), SYNC).until(b"Z")
+        assert errors(found)[0]["C"] == "54000"
+    with server.client() as client:
+        client.send(parse("BEGIN"), bind(), execute(), SYNC).until(b"Z")
+        for number in range(3):  # what has left waits no longer, and is not shown again
+            name = f"p{number}"
+            found = client.send(parse(many, name), bind((), name, name), execute(name), execute(name), SYNC).until(b"Z")
+            assert kinds(found).replace("D", "") == "12CCZ"
+            assert kinds(found).count("D") == 60000

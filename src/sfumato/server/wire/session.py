@@ -51,6 +51,8 @@ MOST_PENDING = 5000
 """So many messages may come before a Sync."""
 MOST_PENDING_BYTES = 1 << 20
 MOST_PORTALS = 100
+MOST_HELD = 100_000
+"""So many rows may wait in portals before another one is run."""
 SECONDS_TO_WRITE = 60.0
 """A client that reads nothing for so long is let go."""
 _BUFFER = 1 << 16
@@ -310,6 +312,8 @@ class WireSession:
                 await self._command(statement)
             return
         if portal.answer is None:
+            if sum(len(one.answer.rows) for one in self._portals.values() if one.answer is not None) > MOST_HELD:
+                raise too_large("Too many rows wait in portals.", "Take them, or close some.")
             try:
                 portal.answer = await self._wait(self._answering.run(portal.prepared, portal.values))
             except (Refusal, WireError) as error:
@@ -326,6 +330,7 @@ class WireSession:
         if 0 < most == last - first and last < len(answer.rows):
             self._send(frame(b"s"))
         else:
+            portal.answer, portal.shown = replace(answer, rows=()), 0  # all have left, and there are no more
             self._send(command_complete(f"{answer.tag} {last - first}" if answer.count else answer.tag))
 
     async def _close(self, body: Body) -> None:

@@ -82,6 +82,8 @@ _FREE = {
 }
 _ALIASES = {"time zone": "timezone", "names": "client_encoding", "session characteristics": "transaction_isolation"}
 _LONGEST = 2000
+_MOST_SAVED = 1000
+"""So many savepoints may be set."""
 _ON = frozenset({"on", "true", "yes", "1", "t", "y"})
 _OFF = frozenset({"off", "false", "no", "0", "f", "n", ""})
 _TIME = re.compile(r"(\d{1,9})\s*(us|ms|s|min|h|d)?", re.ASCII)
@@ -165,7 +167,9 @@ class Settings:
 
     def save(self, name: str) -> None:
         """Set a savepoint."""
-        self._saved.append((name, self._values))
+        if len(self._saved) > _MOST_SAVED:
+            raise WireError("54000", "Too many savepoints are set.", "", "RELEASE some, or COMMIT.")
+        self._saved.append((_cut(name), self._values))
 
     def release(self, name: str) -> None:
         """Let go of a savepoint, and of those after it."""
@@ -218,10 +222,15 @@ class Settings:
         return {name: value for name, value in given.items() if value is not None}
 
     def _savepoint(self, name: str) -> int:
-        found = [at for at, (known, _) in enumerate(self._saved) if at and known == name]
+        found = [at for at, (known, _) in enumerate(self._saved) if at and known == _cut(name)]
         if not found:
             raise WireError("3B001", f'savepoint "{name[:63]}" does not exist')
         return found[-1]
+
+
+def _cut(name: str) -> str:
+    """Return what counts of a name, as in PostgreSQL."""
+    return name[:63]
 
 
 def checked(name: str, value: str) -> str:

@@ -136,7 +136,7 @@ _SET = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ISOLATION = re.compile(
-    r"SET\s+(?:(?:SESSION\s+CHARACTERISTICS\s+AS|LOCAL|SESSION)\s+)?TRANSACTION\s+[\w\s,]+", re.IGNORECASE
+    r"SET\s+(?:(?:SESSION\s+CHARACTERISTICS\s+AS|LOCAL|SESSION)\s+)?TRANSACTION\s[\w\s,]+", re.IGNORECASE
 )
 _VALUE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[^\s,;'\"]+", re.DOTALL)
 _SAVEPOINTS = re.compile(
@@ -161,7 +161,7 @@ _RESET = re.compile(rf"RESET\s+(?P<name>TIME\s+ZONE|SESSION\s+AUTHORIZATION|{_SE
 _EXPLAIN = re.compile(r"EXPLAIN(?:\s+VERBOSE\b|\s*\((?P<options>[^()]*)\))?\s*", re.IGNORECASE)
 _FREE_OPTIONS = re.compile(r"\s*(?:VERBOSE|COSTS|SUMMARY|SETTINGS|FORMAT\s+TEXT)(?:\s+\w+)?\s*", re.IGNORECASE)
 _PREPARE = re.compile(
-    rf"PREPARE\s+(?P<name>{_NAME})\s*(?:\((?P<types>[^()]*(?:\(\d[\d, ]*\)[^()]*)*)\))?\s*AS\s+(?P<sql>.+)",
+    rf"PREPARE\s+(?P<name>{_NAME})(?:\s*\((?P<types>[^()]*(?:\(\d[\d, ]*\)[^()]*)*)\))?\s*AS\s+(?P<sql>.+)",
     re.IGNORECASE | re.DOTALL,
 )
 _EXECUTE = re.compile(rf"EXECUTE\s+(?P<name>{_NAME})\s*(?:\((?P<values>.*)\))?", re.IGNORECASE | re.DOTALL)
@@ -272,7 +272,7 @@ def read_statement(sql: str) -> Statement:
     text = sql.strip()
     word = _WORD.match(text)
     verb = word[0].upper() if word else ""
-    if verb in _QUESTIONS or text.startswith("("):
+    if _is_question(text):
         return SelectStatement(sql)
     reader = _READERS.get(verb)
     found = reader(text) if reader is not None else None
@@ -289,6 +289,11 @@ def read_statement(sql: str) -> Statement:
         "Ask with SELECT.",
         position=1,
     )
+
+
+def _is_question(text: str) -> bool:
+    word = _WORD.match(text)
+    return text.startswith("(") or (word is not None and word[0].upper() in _QUESTIONS)
 
 
 def _shown(text: str) -> str:
@@ -392,7 +397,7 @@ def _explain(text: str) -> Statement | None:
     word = _WORD.match(sql)
     if word is not None and word[0].upper() in ("ANALYZE", "ANALYSE"):
         raise unsupported("EXPLAIN ANALYZE would run the question.", "Use EXPLAIN, which is free, or ask.")
-    if not isinstance(read_statement(sql), SelectStatement):
+    if not _is_question(sql):
         raise unsupported("Only a question has a price.", "EXPLAIN SELECT …")
     return Explain(sql, match.end())
 

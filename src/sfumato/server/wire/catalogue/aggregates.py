@@ -43,13 +43,13 @@ class _Aggregate:
 
     def value(self, rows: list[Row], run: Run, frames: Frames) -> Any:
         if self.where is not None:
-            rows = [row for row in rows if self.where.run(run, (row, *frames)) is True]
+            rows = [row for row in run.each(rows) if self.where.run(run, (row, *frames)) is True]
         for key, descending in reversed(self.order):
             rows = sorted(rows, key=lambda row: _sortable(key.run(run, (row, *frames))), reverse=descending)
         run.spend(len(rows))
         if not self.arguments:
             return len(rows)
-        values = [self.arguments[0].run(run, (row, *frames)) for row in rows]
+        values = [self.arguments[0].run(run, (row, *frames)) for row in run.each(rows)]
         if self.distinct:
             values = list(dict.fromkeys(tuple(one) if isinstance(one, list) else one for one in values))
         if self.name == "array_agg":
@@ -162,7 +162,7 @@ class Windows:
                 order.sort(key=lambda at: _sortable(key.run(run, (rows[at], *frames))), reverse=descending)
             counts: dict[Row, int] = {}
             numbers = [0] * len(rows)
-            for at in order:
+            for at in run.each(order):
                 group = tuple(part.run(run, (rows[at], *frames)) for part in window.partition)
                 counts[group] = numbers[at] = counts.get(group, 0) + 1
             run.spend(2 * len(rows))
@@ -193,14 +193,14 @@ class Gathered:
         """Return the groups, each with its first row and its aggregates, then the numbers of windows."""
         if self._grouped:
             groups: dict[Row, list[Row]] = {} if self._keys else {(): []}
-            for row in rows:
+            for row in run.each(rows):
                 key = tuple(_hashable(part.run(run, (row, *frames))) for part in self._keys)
                 groups.setdefault(key, []).append(row)
             run.spend(len(rows))
             empty = (None,) * self._width
             rows = [
                 (members[0] if members else empty)
-                + tuple(one.value(members, run, frames) for one in self.aggregates.found)
+                + tuple(run.made(one.value(members, run, frames)) for one in self.aggregates.found)
                 for members in groups.values()
             ]
         return self.windows.numbers(rows, run, frames)

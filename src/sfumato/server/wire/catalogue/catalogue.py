@@ -15,8 +15,7 @@ from sfumato.query.parse_tree import foreign_tree
 from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.casting import NAMED, type_number
 from sfumato.server.wire.catalogue.compiled import Learned, Run
-from sfumato.server.wire.catalogue.expressions import BARE
-from sfumato.server.wire.catalogue.functions import functions
+from sfumato.server.wire.catalogue.functions import BARE, functions
 from sfumato.server.wire.catalogue.queries import Plan, Queries
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.catalogue.shadow import Shadow, make_shadow, relations
@@ -42,7 +41,7 @@ class CataloguePlan:
     columns: tuple[Column, ...]
     parameters: Mapping[str, int]
     is_small: bool
-    """Whether it reads no relation, and so takes no time."""
+    """Whether it computes one row of a short text, and so takes no time."""
     plan: Plan = field(repr=False)
     shadow: Shadow = field(repr=False)
 
@@ -82,7 +81,7 @@ class Catalogue:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         tree = self._own(sql)
-        made = None if tree is None else self._planned(tree, types)
+        made = None if tree is None else self._planned(tree, types, len(sql) <= _SHORT)
         with self._lock:
             self._characters += 0 if key in self._kept else len(sql)
             self._kept[key] = made
@@ -104,19 +103,19 @@ class Catalogue:
             raise WireError("42601", "the values of EXECUTE cannot be read") from None
         if any(True for _ in tree.find_all(exp.Table)):
             raise WireError("0A000", "the values of EXECUTE are spelled out, and read no table")
-        return self._planned(tree, {})
+        return self._planned(tree, {}, True)
 
     def type_named(self, name: str) -> int:
         """Return the number of a type."""
         return type_number(name)
 
-    def _planned(self, tree: exp.Expr, types: Mapping[str, int]) -> CataloguePlan:
+    def _planned(self, tree: exp.Expr, types: Mapping[str, int], short: bool) -> CataloguePlan:
         learned = Learned(dict(types))
         queries = Queries(self._shadow, self._forms, learned)
         plan = queries.read(tree, None)
         parameters = {name: _described(learned.of(name)) for name in learned.types}
         columns = tuple(Column(name, _described(oid)) for name, oid in plan.columns)
-        return CataloguePlan(columns, parameters, not queries.touched, plan, self._shadow)
+        return CataloguePlan(columns, parameters, short and not queries.touched, plan, self._shadow)
 
     def _own(self, sql: str) -> exp.Expr | None:
         """Return the tree of a question that is answered here, or None."""

@@ -1,8 +1,9 @@
 """Expressions of catalogue queries, ready to run: a type and a function of the rows in sight."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from time import thread_time
+from typing import Any, TypeVar
 
 from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
@@ -11,19 +12,26 @@ from sfumato.server.wire.sqlstates import WireError
 MOST_STEPS = 1_500_000
 MOST_CELLS = 4_000_000
 LONGEST_TEXT = 1 << 16
+MOST_MADE = 8 << 20
+"""So many characters may all texts have that one execution makes; an item of a list counts as eight."""
+SECONDS = 5.0
+"""So long may one execution compute."""
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class Run:
     """One execution: its session, the values of its parameters, and how much it may still do."""
 
-    __slots__ = ("facts", "held", "steps", "values")
+    __slots__ = ("_end", "_left", "facts", "held", "steps", "values")
 
     def __init__(self, facts: SessionFacts, values: dict[str, Any]) -> None:
         self.facts = facts
         self.values = values
         self.steps = MOST_STEPS
+        self._left = MOST_MADE
+        self._end = thread_time() + SECONDS
         self.held: dict[int, list[Row]] = {}
         """The rows of WITH clauses, by the number that each has."""
 
@@ -31,16 +39,41 @@ class Run:
         """Count steps, and stop when there were too many."""
         self.steps -= steps
         if self.steps < 0:
-            raise WireError(
-                "54000", "This question about the catalogue takes too long.", "", "Ask for fewer tables at once."
-            )
+            raise _too_long()
+
+    def tick(self) -> None:
+        """Stop when it has computed too long: steps are not all as long."""
+        if thread_time() > self._end:
+            raise _too_long()
+
+    def each(self, rows: Sequence[T]) -> Iterator[T]:
+        """Give rows that something is computed for, while there is time."""
+        for row in rows:
+            self.tick()
+            yield row
+
+    def made(self, value: Any) -> Any:
+        """Return a value that was made, and stop before all of them fill the memory."""
+        if isinstance(value, str | list):
+            self._left -= len(value) * (8 if isinstance(value, list) else 1)
+            if self._left < 0:
+                raise _too_much()
+        return value
 
     def room(self, rows: list[Row], width: int) -> None:
         """Stop before the rows of a join fill the memory."""
         if len(rows) * max(width, 1) > MOST_CELLS:
-            raise WireError(
-                "54000", "This question about the catalogue needs too much memory.", "", "Ask for fewer tables at once."
-            )
+            raise _too_much()
+
+
+def _too_long() -> WireError:
+    return WireError("54000", "This question about the catalogue takes too long.", "", "Ask for fewer tables at once.")
+
+
+def _too_much() -> WireError:
+    return WireError(
+        "54000", "This question about the catalogue needs too much memory.", "", "Ask for fewer tables at once."
+    )
 
 
 Frames = tuple[Row, ...]
@@ -109,6 +142,14 @@ class Learned:
 def constant(value: Any, oid: int) -> Compiled:
     """Return an expression that is always the same."""
     return Compiled(oid, lambda _run, _frames: value)
+
+
+def counted(part: Compiled) -> Compiled:
+    """Return an expression whose texts and lists count against what an execution may make."""
+    if part.oid == oids.BOOL or part.literal is not None or part.parameter is not None:
+        return part
+    inner = part.run
+    return replace(part, run=lambda run, frames: run.made(inner(run, frames)))
 
 
 def joined_uses(parts: Sequence[Compiled]) -> frozenset[tuple[int, int]]:

@@ -9,9 +9,19 @@ from sqlglot import exp
 
 from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.casting import NAMED, TEXTS, is_array, type_number
-from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Learned, Run, Sight, constant, deeper, joined_uses
+from sfumato.server.wire.catalogue.compiled import (
+    Compiled,
+    Frames,
+    Learned,
+    Run,
+    Sight,
+    constant,
+    counted,
+    deeper,
+    joined_uses,
+)
 from sfumato.server.wire.catalogue.fitting import Fitting
-from sfumato.server.wire.catalogue.functions import Builtin
+from sfumato.server.wire.catalogue.functions import BARE, Builtin
 from sfumato.server.wire.catalogue.operators import (
     ARITHMETIC,
     COMPARISONS,
@@ -29,18 +39,9 @@ from sfumato.server.wire.catalogue.shadow import Shadow
 from sfumato.server.wire.catalogue.trees import identifier, number, refused, type_name
 from sfumato.server.wire.sqlstates import WireError
 
-BARE = {
-    "CurrentUser": "current_user",
-    "SessionUser": "session_user",
-    "CurrentSchema": "current_schema",
-    "CurrentCatalog": "current_catalog",
-    "CurrentRole": "current_role",
-    "CurrentDate": "current_date",
-    "CurrentTimestamp": "current_timestamp",
-    "Localtimestamp": "localtimestamp",
-    "CurrentDatabase": "current_database",
-}
 _SCHEMAS = ("pg_catalog", "information_schema")
+_STORED = frozenset({"Alias", "Boolean", "Column", "Literal", "Null", "Parameter", "Paren"})
+"""Expressions that make nothing new."""
 
 
 class Nested(Protocol):
@@ -80,7 +81,7 @@ class Expressions:
         reader = getattr(self, f"_{name.lower()}", None)
         if reader is not None:
             result: Compiled = reader(node, scope)
-            return result
+            return result if name in _STORED else counted(result)
         if name in COMPARISONS:
             return self._compared(COMPARISONS[name], node.this, node.expression, scope)
         if name in ARITHMETIC:
@@ -338,7 +339,10 @@ class Expressions:
 
         def run(run: Run, frames: Frames) -> Any:
             whole, part = first.run(run, frames), second.run(run, frames)
-            return None if whole is None or part is None else all(one in whole for one in part)
+            if whole is None or part is None:
+                return None
+            run.spend(len(whole) * len(part) // 16)
+            return all(one in whole for one in part)
 
         return Compiled(oids.BOOL, run, first.uses | second.uses)
 
@@ -460,6 +464,7 @@ class Expressions:
         strict, call = form.strict, form.run
 
         def run(run: Run, frames: Frames) -> Any:
+            run.tick()
             values = [part.run(run, frames) for part in parts]
             if strict and None in values:
                 return None

@@ -20,6 +20,19 @@ MOST_ITEMS = 100_000
 """So many items a list may have."""
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*", re.ASCII)
 
+BARE = {
+    "CurrentUser": "current_user",
+    "SessionUser": "session_user",
+    "CurrentSchema": "current_schema",
+    "CurrentCatalog": "current_catalog",
+    "CurrentRole": "current_role",
+    "CurrentDate": "current_date",
+    "CurrentTimestamp": "current_timestamp",
+    "Localtimestamp": "localtimestamp",
+    "CurrentDatabase": "current_database",
+}
+"""Functions that are called without brackets, as the parser calls them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Builtin:

@@ -70,7 +70,7 @@ class Queries:
         self.shadow = shadow
         self.expressions = Expressions(shadow, forms, learned, self.read)
         self.touched = False
-        """Whether a relation of the catalogue was read."""
+        """Whether there is more than one row to compute: from a relation, or from a function that gives rows."""
         self._shared: Mapping[str, _Shared] = {}
         self._numbers = 0
 
@@ -169,10 +169,10 @@ class Queries:
         def rows(run: Run, frames: Frames) -> list[Row]:
             found = joined_rows(joins, run, frames)
             for condition in last:
-                found = [row for row in found if condition.whole.run(run, (row, *frames)) is True]
+                found = [row for row in run.each(found) if condition.whole.run(run, (row, *frames)) is True]
             found = gathered.rows(found, run, frames)
             if kept is not None:
-                found = [row for row in found if kept.run(run, (row, *frames)) is True]
+                found = [row for row in run.each(found) if kept.run(run, (row, *frames)) is True]
             shown = projected(items, found, run, frames)
             if order:
                 shown = ordered(shown, order, run, frames)
@@ -231,6 +231,7 @@ class Queries:
             arguments, name = list(call.expressions), str(call.this).lower()
         else:
             return None
+        self.touched = True
         parts = [self.expressions.read(part, scope) for part in arguments]
         element = oids.ELEMENTS.get(parts[0].oid, oids.TEXT) if name == "unnest" else oids.INT4
         uses = frozenset(use for part in parts for use in part.uses)
@@ -351,6 +352,7 @@ class Queries:
         return RowSource(fields, lambda run, frames: joined_rows(inner, run, frames[1:]))
 
     def _add(self, joins: list[CatalogueJoin], node: exp.Expr, parent: Sight | None) -> None:
+        self.touched = True
         start = len(scope_of(joins, parent).fields)
         inner = node.args.get("joins") if isinstance(node, exp.Table | exp.Subquery) else None
         joins.append(CatalogueJoin(self._source(node, scope_of(joins, parent)), "INNER", start))
@@ -398,7 +400,6 @@ class Queries:
         relation = relations().get((schema or "pg_catalog", name))
         if relation is None:
             raise WireError("42P01", f'relation "{f"{schema}.{name}" if schema else name}" does not exist'[:120])
-        self.touched = True
         fields = tuple(Visible(alias or name, column, oid) for column, oid in relation.columns)
         shadow, key = self.shadow, (relation.schema, relation.name)
         if ("tableoid", oids.OID) not in relation.columns:

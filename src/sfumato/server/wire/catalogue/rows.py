@@ -99,7 +99,7 @@ def projected(items: list[CatalogueItem], rows: list[Row], run: Run, frames: Fra
     run.room(rows, len(items))
     shown: list[Shown] = []
     sets = [at for at, item in enumerate(items) if item.is_set]
-    for row in rows:
+    for row in run.each(rows):
         made = tuple(item.value.run(run, (row, *frames)) for item in items)
         if not sets:
             shown.append((made, row))
@@ -119,7 +119,8 @@ def ordered(shown: list[Shown], order: list[Key], run: Run, frames: Frames) -> l
         return shown
     run.spend(len(shown))
     keyed = [
-        (tuple(key.value.run(run, ((one[0] if key.shown else one[1]), *frames)) for key in order), one) for one in shown
+        (tuple(key.value.run(run, ((one[0] if key.shown else one[1]), *frames)) for key in order), one)
+        for one in run.each(shown)
     ]
 
     def compare(left: tuple[Row, Shown], right: tuple[Row, Shown]) -> int:
@@ -155,7 +156,7 @@ def unique(rows: list[Row]) -> list[Row]:
 def first_of_each(shown: list[Shown], on: list[Key] | None, run: Run, frames: Frames) -> list[Shown]:
     """Return the first row of each kind: DISTINCT, or DISTINCT ON."""
     found: dict[Row, Shown] = {}
-    for one in shown:
+    for one in run.each(shown):
         key = one[0] if on is None else tuple(part.value.run(run, (one[1], *frames)) for part in on)
         found.setdefault(row_key(key), one)
     return list(found.values())

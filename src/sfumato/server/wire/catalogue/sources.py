@@ -98,7 +98,7 @@ def _step(join: CatalogueJoin, rows: list[Row], run: Run, frames: Frames) -> lis
     index = _index(pairs, fixed, join.start, run, frames) if pairs and fixed is not None else None
     found: list[Row] = []
     met: set[int] = set()
-    for row in rows:
+    for row in run.each(rows):
         if index is not None:
             key = tuple(left.run(run, ((*row, *(None,) * width), *frames)) for left, _ in pairs)
             candidates = [] if None in key else index.get(key, [])
@@ -106,7 +106,7 @@ def _step(join: CatalogueJoin, rows: list[Row], run: Run, frames: Frames) -> lis
             candidates = list(enumerate(fixed if fixed is not None else source.rows(run, (row, *frames))))
         run.spend(len(candidates) + 1)
         before = len(found)
-        for at, right in candidates:
+        for at, right in run.each(candidates):
             whole = row + right
             if all(one.whole.run(run, (whole, *frames)) is True for one in join.on):
                 found.append(whole)
@@ -118,7 +118,9 @@ def _step(join: CatalogueJoin, rows: list[Row], run: Run, frames: Frames) -> lis
     if join.kind in ("RIGHT", "FULL") and fixed is not None:
         found += [(None,) * join.start + right for at, right in enumerate(fixed) if at not in met]
     if join.after:
-        found = [row for row in found if all(one.whole.run(run, (row, *frames)) is True for one in join.after)]
+        found = [
+            row for row in run.each(found) if all(one.whole.run(run, (row, *frames)) is True for one in join.after)
+        ]
     return found
 
 
@@ -127,7 +129,7 @@ _Index = dict[tuple[Any, ...], list[tuple[int, Row]]]
 
 def _index(pairs: Sequence[tuple[Compiled, Compiled]], rows: list[Row], start: int, run: Run, frames: Frames) -> _Index:
     index: _Index = {}
-    for at, row in enumerate(rows):
+    for at, row in enumerate(run.each(rows)):
         padded = ((None,) * start + row, *frames)
         key = tuple(right.run(run, padded) for _, right in pairs)
         if None not in key and not any(isinstance(part, list) for part in key):
