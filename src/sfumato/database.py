@@ -170,8 +170,13 @@ class Database:
         return {name: dict(tables[name].columns) for name in sorted(tables) if self.policy.table(name) is not None}
 
     def reopen(self, receipt: str) -> Release:
-        """Return an answer that this account was given before, by the id of its receipt. It is free."""
-        found = next((one for one in self.history() if one.receipt == receipt and one.release is not None), None)
+        """Return an answer that this account has paid for, by the id of its receipt. It is free.
+
+        With `answers = "shared"` in the policy other accounts have paid for it, too.
+        """
+        self._check_open()
+        entries = self._ledger.history(None if self.policy.answers is Sharing.SHARED else self.account)
+        found = next((one for one in entries if one.receipt == receipt and one.release is not None), None)
         if found is None or found.release is None:
             raise UnknownName(
                 "There is no answer with this receipt.",

@@ -11,12 +11,14 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from tests.server.browsing import CHROMIUM, DRIVER, browser, until
-from tests.server.clinic import BY_DEPT
+from tests.server.clinic import BY_DEPT, COUNT, make_clinic
 from tests.server.running import Reply, Running
 
 import sfumato
+from sfumato.errors import BadSql, EngineFailed, EntropyFailed, Refusal
 from sfumato.release.release import Release
 from sfumato.server.console.charts import THEMES, chart, plain_chart, themed
+from sfumato.server.console.views import refusal_view
 
 with_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Debian's chromium and chromium-driver")
 TOO_WIDE = """
@@ -326,3 +328,30 @@ def test_the_price_while_typing_is_free_and_for_pages_of_ours(server: Running) -
         == 401
     )
     assert server.spent() == before
+
+
+def test_an_answer_that_another_account_has_paid_for_opens_and_downloads(tmp_path: Path) -> None:
+    policy = make_clinic(tmp_path, top='answers = "shared"')
+    with Running(policy, names=("research", "press")) as server:
+        form = {"sql": COUNT, "by": "epsilon", "epsilon": "1"}
+        paid = send(server, "POST", "/ask-here", form)
+        assert paid.status == 303
+        receipt = paid.headers["location"].split("/")[-1].split("#")[0]
+        given = send(server, "POST", "/ask-here", form, name="press")
+        assert given.status == 200
+        assert f"/answers/{receipt}.csv" in given.body.decode()
+        files = [send(server, "GET", f"/answers/{receipt}.csv", name=name) for name in ("research", "press")]
+        assert [one.status for one in files] == [200, 200]
+        assert files[0].body == files[1].body
+        assert send(server, "GET", f"/answers/{receipt}", name="press").status == 404
+        with sfumato.connect(server.url, token=server.token("press")) as remote:
+            release = remote.ask(COUNT, epsilon="1")
+            assert release.intervals("0.9") != release.intervals()
+            assert (remote.history(), remote.budget().spent.epsilon) == ((), 0)
+
+
+@pytest.mark.parametrize("refusal", [EngineFailed(), EntropyFailed("No bits.", "Why.", "Next.")])
+def test_no_page_says_that_nothing_was_charged_when_something_may_have_been(refusal: Refusal) -> None:
+    assert "nothing was charged" not in refusal_view(refusal)
+    assert "stays charged" in refusal_view(refusal)
+    assert "nothing was charged" in refusal_view(BadSql("At 1:1, `x`: no.", "Why.", "Next."))

@@ -95,9 +95,11 @@ async def ask(request: Request) -> Response:
     except Refusal as refusal:
         desk = await _desk(request, caller, draft=draft, refusal=refusal)
         return _html(views.desk_page(desk), status_of(refusal))
-    if release.receipt.sequence is not None:
+    history = await gate.history(caller)
+    if any(one.receipt == release.receipt.id for one in history):
         return RedirectResponse(f"/answers/{release.receipt.id}#answer", 303)
-    return _html(views.desk_page(await _desk(request, caller, draft=draft, release=release)))
+    # about public tables, or paid for by another account
+    return _html(views.desk_page(await _desk(request, caller, draft=draft, release=release, history=history)))
 
 
 async def answer(request: Request) -> Response:
@@ -110,7 +112,11 @@ async def answer(request: Request) -> Response:
         return file_reply(content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
     receipt, _ = wanted(request)
     release, history = await asyncio.gather(reopened(gate, caller, receipt), gate.history(caller))
-    entry = next(one for one in history if one.receipt == receipt)
+    entry = next((one for one in history if one.receipt == receipt), None)
+    if entry is None:
+        raise NotFound(
+            "This answer is not in your history.", "Another account has paid for it.", "Ask its question: it is free."
+        )
     return _html(
         views.desk_page(await _desk(request, caller, draft=_draft_of(entry), release=release, history=history))
     )

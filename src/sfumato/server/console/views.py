@@ -18,6 +18,10 @@ from sfumato.server.statuses import position_of
 SHOWN = 500
 """So many rows are shown on the page; downloads have every one."""
 _HISTORY = 100
+_AFTER_THE_CHARGE = frozenset(
+    {"answer_lost", "engine_failed", "entropy_failed", "ledger_damaged", "ledger_unavailable", "still_answering"}
+)
+"""Refusals that may come when a question has been charged already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,11 +329,17 @@ def refusal_view(refusal: Refusal, sql: str = "") -> Html:
         tag("p", tag("strong", refusal.what), " ", refusal.why),
         marked,
         tag("p", refusal.remedy),
-        tag("p", tag("code", refusal.code), " · nothing was charged" if refusal.code != "still_answering" else ""),
+        tag("p", tag("code", refusal.code), f" · {_charged(refusal)}"),
         class_="refusal",
         role="alert",
         id="refusal",
     )
+
+
+def _charged(refusal: Refusal) -> str:
+    if refusal.code in _AFTER_THE_CHARGE:
+        return "if it was charged, it stays charged: the history says so"
+    return "nothing was charged"
 
 
 def refusal_page(dataset: str, refusal: Refusal) -> Html:
