@@ -11,7 +11,7 @@ from sfumato.release.harmless import to_json
 from sfumato.server.statuses import refusal_document
 
 SECONDS = 20.0
-"""So long may the head of a request take; whoever opens connections and says nothing loses them."""
+"""So long may the head of a request take, and so long may nothing of a reply be taken: who only waits is let go."""
 _REFUSED = BadRequest("This is no HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
 
 
@@ -21,6 +21,8 @@ class Protocol(H11Protocol):
     _looking: asyncio.TimerHandle | None = None
     _since: float | None = None
     """When the head of a request began that is not complete yet."""
+    _unread: tuple[int, float] = (0, 0.0)
+    """How much of a reply waits to be taken, and since when it is so much."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the head of a request."""
@@ -44,10 +46,13 @@ class Protocol(H11Protocol):
             self._since = None
 
     def _look(self) -> None:
-        """Close a connection whose request never became one; otherwise look again later."""
-        if self.transport.is_closing():
+        """Close a connection whose request never became one, or whose reply nobody takes; else look again later."""
+        now, waiting = self.loop.time(), self.transport.get_write_buffer_size()
+        if not waiting or waiting != self._unread[0]:
+            self._unread = (waiting, now)
+        if self.transport.is_closing() and not waiting:
             return
-        if self._since is not None and self.loop.time() - self._since >= SECONDS:
+        if (self._since is not None and now - self._since >= SECONDS) or now - self._unread[1] >= SECONDS:
             self.transport.abort()
         else:
             self._looking = self.loop.call_later(SECONDS / 2, self._look)

@@ -1,0 +1,54 @@
+"""One connection: who takes nothing of a reply is let go, and who takes it slowly is not."""
+
+import asyncio
+import socket
+import threading
+import time
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from sfumato.server import protocol
+
+BODY = bytes(16 << 20)
+
+
+async def large(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(BODY))]})
+    await send({"type": "http.response.body", "body": BODY, "more_body": False})
+
+
+def held(server: uvicorn.Server) -> int:
+    """Return how many bytes wait for somebody to take them."""
+    connections = list(server.server_state.connections)
+    return sum(one.transport.get_write_buffer_size() for one in connections)  # type: ignore[union-attr]
+
+
+def test_a_reply_that_nobody_takes_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "SECONDS", 0.6)
+    config = uvicorn.Config(large, http=protocol.Protocol, ws="none", lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+    thread.start()
+    try:
+        with (
+            socket.create_connection(listening.getsockname()) as idle,
+            socket.create_connection(listening.getsockname()) as slow,
+        ):
+            for one in (idle, slow):
+                one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            taken = 0
+            time.sleep(0.2)
+            assert held(server) > 1 << 20
+            while taken < len(BODY):
+                taken += len(slow.recv(1 << 20))
+                time.sleep(0.02)
+            end = time.monotonic() + 5
+            while held(server) and time.monotonic() < end:
+                time.sleep(0.05)
+            assert not held(server)
+    finally:
+        server.should_exit = True
+        thread.join(10)
