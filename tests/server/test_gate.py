@@ -1,8 +1,10 @@
 """The gate: threads and shares, padding, cancelling, stopping, and what is on record."""
 
 import asyncio
+import gc
 import json
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -12,7 +14,16 @@ from tests.server.clinic import BY_DEPT, COUNT, make_clinic
 
 import sfumato
 from sfumato.database import Database
-from sfumato.errors import Busy, NotGranted, PolicyChanged, Refusal, StillAnswering, Stopping, UnknownName
+from sfumato.errors import (
+    Busy,
+    NotGranted,
+    PolicyChanged,
+    QueryTooLarge,
+    Refusal,
+    StillAnswering,
+    Stopping,
+    UnknownName,
+)
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.gate import Caller, Gate, GateLimits
 from sfumato.server.grants import Grants
@@ -107,6 +118,7 @@ def test_a_cancelled_question_stays_charged_and_is_free_afterwards(
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
+        assert [(line["verb"], line["outcome"]) for line in house.log()] == [("ask", "cancelled")]
         held.let_go.set()
         release = await house.gate.ask(research, COUNT, epsilon="1")
         assert (await house.gate.budget(research)).spent.epsilon == 1
@@ -227,3 +239,20 @@ def test_replies_and_refusals_leave_at_multiples_of_the_padding(tmp_path: Path) 
 
     asyncio.run(course())
     house.database.close()
+
+
+def test_long_texts_under_many_keys_fill_no_memory(house: House) -> None:
+    research = house.caller("research")
+
+    async def course() -> None:
+        for number in range(20):
+            with pytest.raises(QueryTooLarge):
+                await house.gate.ask(research, "SELECT " + "x" * 1_000_000 + str(number), key=f"k{number}", epsilon="1")
+
+    tracemalloc.start()
+    try:
+        asyncio.run(course())
+        gc.collect()  # refusals hold what they were raised from until then
+        assert tracemalloc.get_traced_memory()[0] < 5_000_000
+    finally:
+        tracemalloc.stop()

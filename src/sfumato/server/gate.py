@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from math import ceil
 from typing import TypeVar
 
@@ -33,8 +34,8 @@ MOST_ROWS = 100_000
 _KEPT_ANSWERS, _KEPT_ROWS = 256, 1000
 """So many answers, of at most so many rows, are at hand without the ledger."""
 _LONGEST_KEY = 200
-_Question = tuple[str, str, str, str]
-"""Account, snapshot, text and price."""
+_Question = tuple[str, str, bytes]
+"""Account, snapshot, and a digest of text and price: who sends long ones fills no memory with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,8 @@ class Gate:
         Who is cancelled while waiting has not undone the charge.
         """
         database = self.database(caller)
-        question = (caller.account, database.version, sql, repr(sorted(price.items())))
+        said = repr((sql, sorted(price.items()))).encode("utf-8", "surrogatepass")
+        question = (caller.account, database.version, sha256(said).digest())
         known = self._answers.get(question) if self._names_only(caller.account, key, question) else None
         ask = partial(database.ask, sql, key=key, progress=None, **price)
         release = await self._served(caller, "ask", lambda: _bounded(ask()), True, known)
@@ -251,6 +253,9 @@ class Gate:
                 result = await self._in_thread(room, action, charged)
         except Refusal as refused:
             refusal = refused
+        except asyncio.CancelledError:
+            self.audit.write(caller.channel, caller.address, caller.account, verb, "cancelled")
+            raise
         receipt = result.receipt.id if isinstance(result, Release) else None
         outcome = "ok" if refusal is None else refusal.code
         self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
