@@ -22,7 +22,7 @@ async def large(_scope: Scope, _receive: Receive, send: Send) -> None:
 def held(server: uvicorn.Server) -> int:
     """Return how many bytes wait for somebody to take them."""
     connections = list(server.server_state.connections)
-    return sum(one.transport.get_write_buffer_size() for one in connections)  # type: ignore[union-attr]
+    return sum(one.transport.get_write_buffer_size() for one in connections)
 
 
 def test_a_reply_that_nobody_takes_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.server.wire.served import Bare, Said, Served, message, served, start_up, text
 
 from sfumato.server.scram import make_verifier
-from sfumato.server.wire.authentication import begin
+from sfumato.server.wire.authentication import PLAIN, begin
 from sfumato.server.wire.sqlstates import WireError
 
 WRONG = "x"
@@ -180,3 +180,14 @@ def test_over_tls_the_password_is_bound_to_the_certificate(tmp_path: Path) -> No
         with Bare(server) as client:
             client.send(SSL + b"x" * 8)
             assert client.read()[0] == b"E"
+
+
+def test_a_client_that_repeats_a_name_beyond_ascii_in_its_first_message_is_understood() -> None:
+    secret = "a" * 32
+    verifier, nonce = make_verifier(secret, b"s" * 16), "rOprNGfwEbeRWgbNEkqO"
+    for name in ("é".encode(), b"\xff", b"*"):
+        first = b"n,,n=" + name + b",r=" + nonce.encode()
+        exchange = begin("é", verifier, PLAIN, first, b"x" * 18, None)
+        assert exchange.challenge.startswith(f"r={nonce}")
+        assert exchange.bare.startswith("n=")
+        assert exchange.header == "n,,"

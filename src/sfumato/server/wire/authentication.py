@@ -71,7 +71,8 @@ def begin(
     """
     if mechanism not in mechanisms(binding):
         raise violation("This way of authentication is not offered.")
-    match = _FIRST.fullmatch(data.decode("ascii", "replace"))
+    text = data.decode("utf-8", "replace")  # names may be sent; it is the one of the start-up that counts
+    match = _FIRST.fullmatch(text)
     if match is None:
         raise violation("The first message of the authentication cannot be read.")
     flag = match["flag"]
@@ -79,6 +80,6 @@ def begin(
         raise violation("The channel binding does not fit what was offered.")
     nonce = match["nonce"] + b64encode(server_nonce).decode()
     challenge = f"r={nonce},s={b64encode(verifier.salt).decode()},i={verifier.iterations}"
-    header = data.decode("ascii")[: match.start("bare")]
+    header = text[: match.start("bare")]
     bound = (binding or b"") if flag[0] == "p" else b""
     return Exchange(user, verifier, header, match["bare"], challenge, nonce, bound)
