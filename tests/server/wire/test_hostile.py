@@ -29,6 +29,7 @@ from sfumato.errors import REFUSALS
 from sfumato.server.wire import frames, serving
 from sfumato.server.wire.sqlstates import SQLSTATES, WireError
 from sfumato.server.wire.statements import read_statement
+from sfumato.server.wire.values import array_items
 
 PIECE = b" " * (1 << 20)
 
@@ -286,3 +287,18 @@ def test_rows_that_nobody_takes_do_not_pile_up_in_portals(server: Served) -> Non
             found = client.send(parse(many, name), bind((), name, name), execute(name), execute(name), SYNC).until(b"Z")
             assert kinds(found).replace("D", "") == "12CCZ"
             assert kinds(found).count("D") == 60000
+
+
+def test_a_list_that_never_closes_its_quotation_marks_is_refused_at_once(server: Served) -> None:
+    hostile = b'{"' + b'\\"' * 400_000 + b"}"
+    with server.client() as client:
+        begun = time.monotonic()
+        known = parse("SELECT typname FROM pg_type WHERE typname = ANY ($1)", types=(1009,))
+        found = client.send(known, bind((hostile,)), execute(), SYNC).until(b"Z")
+        assert errors(found)[0]["C"] == "22P02"
+        assert time.monotonic() - begun < 5
+        found = client.send(known, bind((b'{int8, "te\\xt" ,NULL}',)), execute(), SYNC).until(b"Z")
+        assert kinds(found).count("D") == 2
+    for wrong in ("{a,,b}", "{{a},{b}}", '{"a"x}', "{a}}", "{a,}"):
+        with pytest.raises(ValueError, match="array"):
+            array_items(wrong)

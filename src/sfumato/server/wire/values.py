@@ -18,7 +18,8 @@ _MOST_DIGITS = 200
 _INTEGER = re.compile(r"[+-]?\d{1,25}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})([eE][+-]?\d{1,3})?", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:+-]+", re.ASCII)
-_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)|(?<=[,{])(?=[,}])', re.DOTALL)
+_ELEMENT = re.compile(r'\s*+(?:"((?:[^"\\]|\\.)*+)"\s*+|([^,{}"]++))[,}]', re.DOTALL)
+"""One item and what follows it; nothing is tried twice."""
 _ZONE = re.compile(r"(?<=\d) ?(?:[+-]\d\d(?::?\d\d)?|Z)$(?<!^....-..-..)", re.ASCII)
 """A time zone at the end, which a time without one ignores, as in PostgreSQL."""
 _TRUE = frozenset({"t", "true", "y", "yes", "on", "1"})
@@ -195,14 +196,17 @@ def array_items(text: str) -> list[str | None]:
     """
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError("an array is written in braces")
-    if text == "{}":
-        return []
     items: list[str | None] = []
-    for match in _ELEMENT.finditer(text[1:-1] if text[1:2] != "{" else text):
-        if match[1] is not None:
-            items.append(re.sub(r"\\(.)", r"\1", match[1]))
-        elif match[2] is not None:
-            items.append(None if match[2].strip().lower() == "null" else match[2].strip())
+    at = len(text) if not text[1:-1].strip() else 1
+    while at < len(text):
+        match = _ELEMENT.match(text, at)
+        if match is None:
+            raise ValueError("an array is a list of items of one dimension")
+        at = match.end()
+        word = match[2].strip() if match[2] is not None else re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL)
+        items.append(None if match[2] is not None and word.lower() == "null" else word)
+        if text[at - 1] == "}" and at < len(text):
+            raise ValueError("an array goes on after its end")
     return items
 
 
