@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from sfumato.errors import BadParameter, LedgerUnavailable, shown
+from sfumato.errors import BadParameter, LedgerUnavailable, Speaker, shown
 from sfumato.exact import typed_rational
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import Quote
@@ -18,7 +18,7 @@ from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 from sfumato.release.release import Release
 from sfumato.server.addresses import is_loopback
-from sfumato.server.statuses import refusal_of
+from sfumato.server.statuses import SPEAKER, refusal_of
 from sfumato.server.travelling import answer_of, budget_of, charge_of, quote_of
 
 _SECONDS = 150.0
@@ -118,7 +118,7 @@ class RemoteDatabase:
         if self._closed:
             raise BadParameter("This connection is closed.", "It was let go.", "Connect again with sfumato.connect.")
         content = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self._token}", **(more or {})}
+        headers = {"Authorization": f"Bearer {self._token}", SPEAKER: Speaker.PYTHON.value, **(more or {})}
         if content is not None:
             headers["Content-Type"] = "application/json"
         status, reply = self._exchanged(method, path, content, headers)

@@ -5,18 +5,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sfumato.errors import BadRequest, EngineFailed, MethodNotAllowed, NotFound, Refusal, WrongMediaType
+from sfumato.errors import BadRequest, EngineFailed, MethodNotAllowed, NotFound, Refusal, Speaker, WrongMediaType
 from sfumato.server.gate import Caller, Gate
 from sfumato.server.origins import Origins
 from sfumato.server.reading import LARGEST
 from sfumato.server.replies import refusal_reply
 from sfumato.server.requests import address_of, too_large
 from sfumato.server.routes import ROUTES
+from sfumato.server.statuses import SPEAKER
 
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -90,7 +92,8 @@ class Door:
         if sent.status:
             return  # what has begun to leave cannot be taken back
         scope.setdefault("outcome", refusal.code)
-        reply = refusal_reply(refusal)
+        by_python = Headers(scope=scope).get(SPEAKER) == Speaker.PYTHON
+        reply = refusal_reply(refusal, Speaker.PYTHON if by_python else Speaker.HTTP)
         begin: Message = {"type": "http.response.start", "status": reply.status_code, "headers": reply.raw_headers}
         await sent(begin)
         await sent({"type": "http.response.body", "body": bytes(reply.body), "more_body": True})

@@ -51,12 +51,16 @@ def position_of(refusal: Refusal) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def refusal_document(refusal: Refusal) -> dict[str, object]:
+SPEAKER = "Sfumato-Speaker"
+"""The header by which `sfumato.connect` says that remedies are for people who write Python."""
+
+
+def refusal_document(refusal: Refusal, speaker: Speaker = Speaker.HTTP) -> dict[str, object]:
     """Return a refusal as it is sent: code, message, remedy, and the place in the question if there is one."""
     document: dict[str, object] = {
         "code": refusal.code,
         "message": f"{refusal.what} {refusal.why}",
-        "remedy": refusal.advice(Speaker.HTTP),
+        "remedy": refusal.advice(speaker),
     }
     place = position_of(refusal)
     return document if place is None else document | {"position": {"line": place[0], "column": place[1]}}
