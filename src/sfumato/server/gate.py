@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from math import ceil
+from time import monotonic, sleep
 from typing import TypeVar
 
 from sfumato.analysis.catalog import Catalog
@@ -34,6 +35,8 @@ MOST_ROWS = 100_000
 _KEPT_ANSWERS, _KEPT_ROWS = 256, 1000
 """So many answers, of at most so many rows, are at hand without the ledger."""
 _LONGEST_KEY = 200
+_EXACTLY = 0.005
+"""For so many seconds before a padded reply leaves, a thread waits instead of the loop."""
 _Question = tuple[str, str, bytes]
 """Account, snapshot, and a digest of text and price: who sends long ones fills no memory with them."""
 
@@ -219,11 +222,16 @@ class Gate:
         return "none" if self.policy.padding is None else f"padded to multiples of {self.policy.padding} s"
 
     async def padded(self, arrived: float) -> None:
-        """Wait until a multiple of the policy's padding has passed since `arrived`, of the loop's clock."""
+        """Wait until a multiple of the policy's padding has passed since `arrived`, of the loop's clock.
+
+        The loop wakes up whole milliseconds after it began to wait, and so would say within which part of one an answer
+        was ready: a thread waits for the last few of them, to the microsecond.
+        """
         if self._quantum is not None:
-            now = asyncio.get_running_loop().time()
-            quanta = max(1, ceil((now - arrived) / self._quantum))
-            await asyncio.sleep(arrived + quanta * self._quantum - now)
+            now = monotonic()
+            end = arrived + max(1, ceil((now - arrived) / self._quantum)) * self._quantum
+            await asyncio.sleep(end - now - _EXACTLY)
+            await asyncio.to_thread(_wait_until, end)
 
     async def stop(self) -> bool:
         """Begin nothing new, let running questions settle, and say whether all have."""
@@ -328,6 +336,10 @@ class Gate:
             questions, others = max(1, self._limits.questions // 2), max(1, self._limits.others // 2)
             self._rooms[account] = _Room(asyncio.Semaphore(questions), asyncio.Semaphore(others), Pace())
         return self._rooms[account]
+
+
+def _wait_until(end: float) -> None:
+    sleep(max(0.0, end - monotonic()))
 
 
 def _shorten(kept: dict[K, V], most: int) -> None:
