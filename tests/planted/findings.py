@@ -183,8 +183,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "engines/snapshots.py",
-            "return policy.refresh is Refresh.ON_CHANGE and has_changed(policy, copying)",
-            "return has_changed(policy, copying)",
+            "return policy.refresh is Refresh.ON_CHANGE and source_changed(policy, copying)",
+            "return source_changed(policy, copying)",
         ),
     ),
     planned(
