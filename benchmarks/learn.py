@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn import datasets  # type: ignore[import-untyped]
-from sklearn.cluster import KMeans as PlainKMeans  # type: ignore[import-untyped]
-from sklearn.linear_model import LinearRegression as PlainRegression  # type: ignore[import-untyped]
-from sklearn.model_selection import train_test_split  # type: ignore[import-untyped]
+from sklearn import datasets
+from sklearn.cluster import KMeans as PlainKMeans
+from sklearn.linear_model import LinearRegression as PlainRegression
+from sklearn.model_selection import train_test_split
 
 from sfumato.learn.k_means import KMeans
 from sfumato.learn.linear_regression import LinearRegression

@@ -5,8 +5,8 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn import decomposition  # type: ignore[import-untyped]
-from sklearn.linear_model import LinearRegression as PlainLinear  # type: ignore[import-untyped]
+from sklearn import decomposition
+from sklearn.linear_model import LinearRegression as PlainLinear
 from sklearn.linear_model import LogisticRegression as PlainLogistic
 
 from sfumato.learn.linear_regression import LinearRegression

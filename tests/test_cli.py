@@ -448,4 +448,4 @@ def test_a_shell_completes_analysts_and_attacks(tmp_path: Path) -> None:
     assert _completed(["ask", policy, "SELECT 1", "--analyst"], "re") == ["research"]
     assert _completed(["budget", policy, "--analyst"], "x") == []
     assert _completed(["sql", str(tmp_path / "none.toml"), "--analyst"], "") == []
-    assert "reconstruction" in _completed(["attack"], "rec")
+    assert _completed(["attack"], "rec") == ["reconstruct"]

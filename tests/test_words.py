@@ -47,6 +47,14 @@ def _definitions(package: Path) -> list[tuple[type, str, Path]]:
     ]
 
 
+APART = ("engines/duckdb", "engines/postgres", "engines/spark")
+"""Engines have the same files with the same names, which mean the same in each."""
+
+
+def _country(path: Path) -> str:
+    return next((folder for folder in APART if path.is_relative_to(folder)), "")
+
+
 def _named(package: Path, kind: type) -> dict[str, set[Path]]:
     """Return where each public class or function is defined."""
     found: dict[str, set[Path]] = defaultdict(set)
@@ -57,12 +65,14 @@ def _named(package: Path, kind: type) -> dict[str, set[Path]]:
 
 
 def classes_with_two_meanings(package: Path) -> list[str]:
-    """Find public classes of one name anywhere in the house."""
-    return [
-        f"{name}: {', '.join(map(str, sorted(paths)))}"
-        for name, paths in _named(package, ast.ClassDef).items()
-        if len(paths) > 1 and name not in CLASSES
-    ]
+    """Find public classes of one name anywhere in the house, and inside each folder with words of its own."""
+    broken = []
+    for name, paths in _named(package, ast.ClassDef).items():
+        for country in ("", *APART):
+            here = sorted(path for path in paths if _country(path) == country)
+            if len(here) > 1 and name not in CLASSES:
+                broken.append(f"{name}: {', '.join(map(str, here))}")
+    return broken
 
 
 def functions_with_two_meanings(package: Path) -> list[str]:
@@ -96,12 +106,14 @@ def test_what_is_allowed_twice_occurs_twice() -> None:
         ({"query/a.py": "class Wave: ...\n", "ledger/b.py": "class Wave: ...\n"}, 1, 0),
         ({"query/a.py": "def wave(): ...\n", "query/b.py": "def wave(): ...\n"}, 0, 1),
         ({"query/a.py": "def wave(): ...\n", "ledger/b.py": "def wave(): ...\n"}, 0, 0),
+        ({"engines/spark/a.py": "class Wave: ...\n", "ledger/b.py": "class Wave: ...\n"}, 0, 0),
+        ({"engines/spark/a.py": "class Wave: ...\n", "engines/spark/b.py": "class Wave: ...\n"}, 1, 0),
         ({"query/a.py": "class _Wave: ...\n", "ledger/b.py": "class _Wave: ...\n"}, 0, 0),
     ],
 )
 def test_a_planted_homonym_is_found(tmp_path: Path, texts: dict[str, str], classes: int, functions: int) -> None:
     for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert len(classes_with_two_meanings(tmp_path)) == classes
     assert len(functions_with_two_meanings(tmp_path)) == functions

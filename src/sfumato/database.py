@@ -47,6 +47,7 @@ from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
+from sfumato.release.pages import database_page
 from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, as_shown, exact_release, make_release
@@ -122,8 +123,9 @@ class Database:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
         `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
-        names this attempt, so that it can be taken up again after a crash without a second charge. `progress` is told
-        the phases of a long answer. `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict.
+        names this attempt, so that it can be taken up again after a crash without a second charge.
+        `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is told the phases
+        of a long answer.
         """
         tell = progress or _silent
         tell("plan", "")
@@ -249,6 +251,10 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database({self.policy.name!r}{f', analyst={self.account!r}' if self.account else ''})"
+
+    def _repr_html_(self) -> str:
+        """Show a notebook what can be asked: the tables with their columns, and what is left."""
+        return database_page(self.policy, self.account, None if self._closed else self.budget())
 
     def _prepare(self, sql: str, epsilon: object, within: object, delta: object, parameters: object = None) -> Prepared:
         """Do all that needs no charge: text, policy and public tables decide it."""

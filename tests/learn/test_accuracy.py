@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import datasets  # type: ignore[import-untyped]
-from sklearn.model_selection import train_test_split  # type: ignore[import-untyped]
+from sklearn import datasets
+from sklearn.model_selection import train_test_split
 from tests.sources import HashSource
 
 from sfumato.learn import model as fitting

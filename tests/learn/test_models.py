@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier, is_regressor  # type: ignore[import-untyped]
-from sklearn.model_selection import cross_val_predict  # type: ignore[import-untyped]
-from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
 from tests.learn.models import MODELS, PRICE, TABLES, fitted_of, model_of, targets_of
 
 from sfumato.accounting import pld

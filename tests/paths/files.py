@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import polars as pl
 
 from sfumato.lab.audits.files import main

@@ -63,6 +63,11 @@ WAYS = {
     "SELECT dept, urgent, COUNT(*) FROM visits GROUP BY GROUPING SETS ((dept, urgent), (dept), ())": "dept, urgent`",
     "SELECT dept, urgent, COUNT(*) FROM visits GROUP BY ROLLUP (dept, urgent)": "dept, urgent`",
     "SELECT dept, urgent, COUNT(*) FROM visits GROUP BY dept, CUBE (urgent)": "dept, urgent`",
+    "SELECT * FROM visits": "numbers about many people",
+    "SELECT * FROM visits LIMIT 5": "LIMIT may then choose groups",
+    "SELECT cost FROM visits": "COUNT(*), SUM or AVG",
+    "SELECT patient_id, SUM(cost) FROM visits GROUP BY patient_id": "aggregate the query once more",
+    'SELECT removed_rows FROM "visits.removed"': 'FROM "visits.removed"`',
     "SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM patients": "`SELECT COUNT(*) FROM visits`",
 }
 

@@ -89,7 +89,7 @@ def test_tables_columns_budget_and_history_are_shown(talk: Talk) -> None:
         "wing    text",
         "% left",
         "question",
-        "not the sum of the prices",
+        "may be less than the prices add up to",
         HELP[-20:],
     ):
         assert words_shown in shown

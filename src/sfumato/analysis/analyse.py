@@ -21,7 +21,7 @@ from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
 from sfumato.policy.policy import fold
-from sfumato.query.expression import Position
+from sfumato.query.expression import Position, identifier
 from sfumato.query.relation import (
     Aggregate,
     Filter,
@@ -34,6 +34,7 @@ from sfumato.query.relation import (
     Scan,
     Sort,
     Values,
+    inputs,
 )
 
 _OWNER = '"owner"'
@@ -58,7 +59,7 @@ def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     below = _analyse(query.relation.source, reading)
     outcome = Show(below.flow, query.relation.label, _items(query.relation, below))
     if below.state is Visibility.PRIVATE:
-        raise _shows_people(query.relation, outcome)
+        raise _shows_people(query.relation, outcome, reading)
     notes = tuple(dict.fromkeys(reading.notes))
     days = whole_days(query.relation)
     return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)
@@ -107,22 +108,44 @@ def _items(project: Project, below: Analysed) -> tuple[Item, ...]:
     return tuple(Item(item.name, lower(item.expression, below.scope)) for item in project.items)
 
 
-def _shows_people(project: Project, outcome: Show) -> RawRows | UnitRevealed:
+def _shows_people(project: Project, outcome: Show, reading: _Question) -> RawRows | UnitRevealed:
     source: Relation = project.source
     while isinstance(source, Filter | Sort):
         source = source.source
-    grouped = isinstance(source, Aggregate)
-    if grouped or any(item.scalar.facts.kind is Kind.UNIT for item in outcome.items):
+    table = _private_table(source, reading)
+    named = identifier(table.name)
+    if isinstance(source, Aggregate):
+        unit = identifier(table.unit or "…")
+        inner = f"SELECT {unit}, COUNT(*) AS n FROM {named} GROUP BY {unit}"  # noqa: S608
+        again = f"SELECT n, COUNT(*) FROM ({inner}) AS t GROUP BY n"  # noqa: S608
         return UnitRevealed(
-            "This query has one row for each person." if grouped else "This query shows who people are.",
+            "This query has one row for each person.",
             "An answer about a single person cannot be private.",
-            "Group by something else, or aggregate the query once more: SELECT AVG(n) FROM (SELECT … GROUP BY …).",
+            "Group by something else, or aggregate the query once more"
+            + (f", for example: `{again}`." if table.unit else "."),
+        )
+    example = f"for example: `SELECT COUNT(*) FROM {named}`."  # noqa: S608
+    if any(item.scalar.facts.kind is Kind.UNIT for item in outcome.items):
+        return UnitRevealed(
+            "This query shows who people are.",
+            "An answer about a single person cannot be private.",
+            f"Ask for numbers about many people, {example}",
         )
     return RawRows(
         "This query shows rows as they are.",
         "Only aggregates over many people get noise.",
-        "Ask for COUNT(*), SUM or AVG, with GROUP BY where you want several.",
+        f"Ask for COUNT(*), SUM or AVG, with GROUP BY where you want several, {example}",
     )
+
+
+def _private_table(relation: Relation, reading: _Question) -> Table:
+    """Return the first private table that is read below."""
+    found = [relation]
+    for node in found:
+        if isinstance(node, Scan) and not reading.catalog.tables[node.table].public:
+            return reading.catalog.tables[node.table]
+        found.extend(inputs(node))
+    raise AssertionError("rows of people come from a private table")
 
 
 def _analyse(relation: Relation, reading: _Question) -> Analysed:
@@ -145,7 +168,7 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
         case Sort(source):
             return _sort(relation, _analyse(source, reading))
         case Limit(source):
-            return _limit(relation, _analyse(source, reading))
+            return _limit(relation, _analyse(source, reading), reading)
 
 
 def _scan(scan: Scan, reading: _Question) -> Analysed:
@@ -281,11 +304,12 @@ def _sort(relation: Sort, source: Analysed) -> Analysed:
     return source.with_flow(Order(source.flow, ordering), source.scope) if ordering else source
 
 
-def _limit(relation: Limit, source: Analysed) -> Analysed:
+def _limit(relation: Limit, source: Analysed, reading: _Question) -> Analysed:
     if source.state is Visibility.PRIVATE:
+        example = f"`SELECT COUNT(*) FROM {identifier(_private_table(relation, reading).name)}`"  # noqa: S608
         raise UnsupportedSql(
             "LIMIT or OFFSET over people's rows is not supported.",
-            "Which rows are left would depend on everybody's rows at once.",
-            "Choose rows with WHERE, and use LIMIT on the groups of the answer.",
+            "Which rows are left would depend on everybody's rows at once, and rows of people are not shown.",
+            f"Choose rows with WHERE and aggregate them; LIMIT may then choose groups. For example: {example}.",
         )
     return source.with_flow(Take(source.flow, relation.count, relation.offset), source.scope)

@@ -94,8 +94,12 @@ def _lower_within(value: Expression, scope: Scope, limits: Restrictions) -> Scal
 
 
 def _revealed(expression: Expression) -> UnitRevealed:
+    absent = isinstance(expression, Call) and expression.function is Function.IS_NULL
     return UnitRevealed(
         f"{at(expression.at)}this computes with the column that names people.",
         "What is computed from a name can show whose row it is.",
-        "Join by it, group by it in a subquery or count it with COUNT(DISTINCT …); compute with other columns.",
+        "To find rows without a partner, count the partner's rows in a subquery, SELECT …, COUNT(*) AS found FROM … "
+        "GROUP BY …, and test found IS NULL."
+        if absent
+        else "Join by it, group by it in a subquery or count it with COUNT(DISTINCT …); compute with other columns.",
     )

@@ -35,8 +35,8 @@ from sfumato.ledger.verifying import Verified
 __all__ = ["Budget", "Charge", "Entry", "Ledger", "Reached", "Verified"]
 
 GAUGE = (
-    "`spent` is that share, and not the sum of the prices: with a delta, several answers together reveal less than "
-    "their prices add up to (docs/accounting.md)."
+    "What is used may be less than the prices add up to: with a delta, several answers together reveal less than the "
+    "sum of what each of them costs (docs/accounting.md)."
 )
 """What a budget with a delta says of itself: one answer at ε = 0.5 may take 0.4194 of it."""
 _PATIENCE = 600.0

@@ -115,10 +115,11 @@ def _parts(asked: Asked, group: Group) -> _Parts:
     if aggregation is Aggregation.COUNT:
         return _Parts(_count(asked))
     if aggregation in {Aggregation.MIN, Aggregation.MAX} or argument is None:
+        beyond = f"{_own_name(argument, group)} {'<' if aggregation is Aggregation.MIN else '>'} THRESHOLD"
         raise UnsupportedSql(
             f"{_place(asked)} is not answered.",
             "The extreme value is one person's own, and noise on it would have to cover the whole range.",
-            "Count the rows beyond a threshold instead: COUNT(*) FILTER (WHERE … > THRESHOLD).",
+            f"Count the rows beyond a threshold instead: COUNT(*) FILTER (WHERE {beyond}).",
         )
     if not argument.facts.bounded:
         raise _unbounded(asked, argument, group)
@@ -234,6 +235,11 @@ def _table(argument: Scalar, rows: Flow) -> str | None:
             return flow.table
         waiting.extend(below(flow))
     return None
+
+
+def _own_name(argument: Scalar | None, group: Group) -> str:
+    """Return the name of a column of a table, or an ellipsis: no name that the text does not have."""
+    return _column(argument) if argument is not None and _table(argument, group.rows) is not None else "…"
 
 
 def _column(argument: Scalar | None) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 from math import inf
 
 from sfumato.accounting.loss import PrivacyLoss, round_up
@@ -43,6 +44,28 @@ class Quote:
         for name, words in self.mechanisms.items():
             lines.append(f"{name}: {words}{_margin_text(self.margins, name)}")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in ("column", "95 % margin", "how it is made"))
+        body = "".join(
+            f"<tr><td>{_harmless(name)}</td><td style='text-align:right'>{_shown(self.margins, name)}</td>"
+            f"<td>{_harmless(words)}</td></tr>"
+            for name, words in self.mechanisms.items()
+        )
+        notes = "<br>".join(map(_harmless, (f"price: {self.loss}; nothing was spent or read", *self.notes)))
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{notes}</p>"
+
+
+def _shown(margins: Mapping[str, Margin], name: str) -> str:
+    if name not in margins:
+        return ""
+    margin = margins[name]
+    return "depends on the data" if margin is None else f"±{shown_margin(margin)}"
+
+
+def _harmless(text: str) -> str:
+    """Return a text as the content of an element: names and notes may hold anything."""
+    return escape("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
 
 
 def make_quote(plan: Plan) -> Quote:

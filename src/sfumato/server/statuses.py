@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from sfumato.errors import REFUSALS, Refusal
+from sfumato.errors import REFUSALS, Refusal, Speaker
 
 _BY_STATUS: Mapping[int, tuple[str, ...]] = {
     400: ("bad_parameter", "bad_request", "bad_sql", "unknown_name", "malformed_event"),
@@ -56,7 +56,7 @@ def refusal_document(refusal: Refusal) -> dict[str, object]:
     document: dict[str, object] = {
         "code": refusal.code,
         "message": f"{refusal.what} {refusal.why}",
-        "remedy": refusal.remedy,
+        "remedy": refusal.advice(Speaker.HTTP),
     }
     place = position_of(refusal)
     return document if place is None else document | {"position": {"line": place[0], "column": place[1]}}

@@ -1,9 +1,14 @@
 """Refusals are answers: printed without a trace, with exit status 2."""
 
+import sys
+from shutil import get_terminal_size
+from textwrap import fill
+
 import click
 
 from sfumato.errors import Refusal, Speaker
 
+_HEAD = 8
 REFUSED = 2
 """The exit status of a refusal, and of a command line that cannot be read."""
 
@@ -28,6 +33,22 @@ def print_refusal(refusal: Refusal, speaker: Speaker = Speaker.COMMAND) -> None:
     """Print what, why and what next to stderr, a line each; what it quotes may hold anything."""
     from sfumato.release.harmless import visible
 
-    click.echo(f"{click.style(f'Refused ({refusal.code}):', fg='red', bold=True)} {visible(refusal.what)}", err=True)
-    click.echo(f"  why:  {visible(refusal.why)}", err=True)
-    click.echo(f"  next: {visible(refusal.advice(speaker))}", err=True)
+    head = click.style(f"Refused ({refusal.code}):", fg="red", bold=True)
+    click.echo(f"{head} {visible(refusal.what)}", err=True)
+    for name, said in (("why", refusal.why), ("next", refusal.advice(speaker))):
+        click.echo(_indented(f"  {name}:".ljust(8), visible(said)), err=True)
+
+
+def _indented(head: str, text: str) -> str:
+    """Return a paragraph after its head: on a terminal in lines that break between words, elsewhere on one line."""
+    if not sys.stderr.isatty():
+        return f"{head}{text}"
+    width = max(get_terminal_size().columns, 2 * _HEAD)
+    return fill(
+        text,
+        width,
+        initial_indent=head,
+        subsequent_indent=" " * _HEAD,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -8,11 +8,11 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-import asyncpg  # type: ignore[import-untyped]
-import pandas  # type: ignore[import-untyped]
-import pg8000.dbapi  # type: ignore[import-untyped]
+import asyncpg
+import pandas
+import pg8000.dbapi
 import psycopg
-import psycopg2  # type: ignore[import-untyped]
+import psycopg2
 import pytest
 import sqlalchemy
 from tests.server.wire.served import BY_DEPT, COUNT, STAFF, Served

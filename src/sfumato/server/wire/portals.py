@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sfumato.server.wire.answers import Answer, Prepared
+from sfumato.server.wire.answers import Answer, ReadyStatement
 from sfumato.server.wire.sqlstates import violation
 
 
@@ -11,7 +11,7 @@ from sfumato.server.wire.sqlstates import violation
 class Portal:
     """A statement with its values. It is run, and charged, at most once; its rows leave in as many parts as asked."""
 
-    prepared: Prepared
+    prepared: ReadyStatement
     values: list[object] = field(repr=False)
     formats: tuple[int, ...]
     answer: Answer | None = field(default=None, repr=False)

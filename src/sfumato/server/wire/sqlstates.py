@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from sfumato.errors import Refusal
+from sfumato.errors import Refusal, Speaker
 
 SQLSTATES = {
     "answer_lost": "40003",
@@ -104,7 +104,8 @@ def reported(error: Refusal | WireError, text: str = "", offset: int = 0) -> Rep
         before = sum(len(line) + 1 for line in lines[: int(match[1]) - 1])
         position = offset + before + int(match[2])
     severity = "FATAL" if error.code in ("not_granted", "stopping") else "ERROR"
-    return Reported(severity, sqlstate_of(error), error.what, error.why, error.remedy, position)
+    what = error.what if match is None else error.what[match.end() :]  # the position says where
+    return Reported(severity, sqlstate_of(error), what, error.why, error.advice(Speaker.SQL), position)
 
 
 def sqlstate_of(refusal: Refusal) -> str:
