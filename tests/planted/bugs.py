@@ -300,8 +300,8 @@ BUGS: tuple[Bug, ...] = (
         "books",
         (
             "database.py",
-            "        with self._ledger.charge(request, key) as charge:",
-            "        self._engine.run(asked.job)\n        with self._ledger.charge(request, key) as charge:",
+            "        with self._charged(asked, request, key) as charge:",
+            "        self._engine.run(asked.job)\n        with self._charged(asked, request, key) as charge:",
         ),
     ),
     planned(

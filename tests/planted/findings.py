@@ -308,8 +308,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/planning/test_truncation.py",
         (
             "planning/truncation.py",
-            "        for table in dict.fromkeys(read.table for read in _private(group.rows)):\n",
-            "        for table in [read.table for read in _private(group.rows)][:1]:\n",
+            "        tables = dict.fromkeys(read.table for read in _private(group.rows) if not read.sole)\n",
+            "        tables = [read.table for read in _private(group.rows) if not read.sole][:1]\n",
         ),
     ),
 )
