@@ -26,6 +26,8 @@ CLASSES = {
     "Table": "as a policy declares it, as a query needs it (a Protocol), and as analysis knows it",
 }
 FUNCTIONS = {
+    "has_changed": "of a source: asked of whichever engine reads it, and how engines with snapshots answer",
+    "was_paid_for": "of a snapshot: asked of whichever engine reads it, and how engines with snapshots answer",
     "absolute": "of a scalar, and of the interval that it lies in",
     "audit": "one audit each: the same is asked of every one",
     "divided": "of scalars, and of the intervals that they lie in",
@@ -47,6 +49,15 @@ def _definitions(package: Path) -> list[tuple[type, str, Path]]:
     ]
 
 
+APART = ("engines/duckdb", "engines/postgres", "engines/spark", "server/wire")
+"""Folders with words of their own: engines have the same files with the same names, which mean the same in each; the
+wire protocol and its catalogue speak PostgreSQL's language, in which a query or a join is something else than here."""
+
+
+def _country(path: Path) -> str:
+    return next((folder for folder in APART if path.is_relative_to(folder)), "")
+
+
 def _named(package: Path, kind: type) -> dict[str, set[Path]]:
     """Return where each public class or function is defined."""
     found: dict[str, set[Path]] = defaultdict(set)
@@ -57,12 +68,14 @@ def _named(package: Path, kind: type) -> dict[str, set[Path]]:
 
 
 def classes_with_two_meanings(package: Path) -> list[str]:
-    """Find public classes of one name anywhere in the house."""
-    return [
-        f"{name}: {', '.join(map(str, sorted(paths)))}"
-        for name, paths in _named(package, ast.ClassDef).items()
-        if len(paths) > 1 and name not in CLASSES
-    ]
+    """Find public classes of one name anywhere in the house, and inside each folder with words of its own."""
+    broken = []
+    for name, paths in _named(package, ast.ClassDef).items():
+        for country in ("", *APART):
+            here = sorted(path for path in paths if _country(path) == country)
+            if len(here) > 1 and name not in CLASSES:
+                broken.append(f"{name}: {', '.join(map(str, here))}")
+    return broken
 
 
 def functions_with_two_meanings(package: Path) -> list[str]:
@@ -96,12 +109,14 @@ def test_what_is_allowed_twice_occurs_twice() -> None:
         ({"query/a.py": "class Wave: ...\n", "ledger/b.py": "class Wave: ...\n"}, 1, 0),
         ({"query/a.py": "def wave(): ...\n", "query/b.py": "def wave(): ...\n"}, 0, 1),
         ({"query/a.py": "def wave(): ...\n", "ledger/b.py": "def wave(): ...\n"}, 0, 0),
+        ({"server/wire/a.py": "class Wave: ...\n", "ledger/b.py": "class Wave: ...\n"}, 0, 0),
+        ({"server/wire/a.py": "class Wave: ...\n", "server/wire/b.py": "class Wave: ...\n"}, 1, 0),
         ({"query/a.py": "class _Wave: ...\n", "ledger/b.py": "class _Wave: ...\n"}, 0, 0),
     ],
 )
 def test_a_planted_homonym_is_found(tmp_path: Path, texts: dict[str, str], classes: int, functions: int) -> None:
     for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert len(classes_with_two_meanings(tmp_path)) == classes
     assert len(functions_with_two_meanings(tmp_path)) == functions

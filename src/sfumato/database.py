@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -142,7 +143,7 @@ class Database:
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
             release = make_release(asked.plan, noisy, receipt, evaluate)
-            charge.settle(_stored(receipt, noisy, asked.wish))  # kept: asking again is free
+            charge.settle(_stored(receipt, noisy, asked))  # kept: asking again is free
         return release
 
     def explain(
@@ -177,9 +178,11 @@ class Database:
                 "Answers are kept for the account that paid for them.",
                 "Look for its id in the history.",
             )
-        wish = json.loads(found.release).get("wish") or {"epsilon": str(found.loss.epsilon)}
+        kept = json.loads(found.release)
+        wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
         asked = self._prepare(found.sql, wish.get("epsilon"), wish.get("within"), wish.get("delta"))
-        if asked.plan.event != found.event:
+        same = kept["question"] == _name_of(asked) if "question" in kept else found.policy == self._policy_hash
+        if not same or asked.plan.event != found.event:
             raise PolicyChanged(
                 "This answer cannot be shown again.",
                 "The policy or a public table that it was made with has changed since.",
@@ -411,12 +414,18 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
     return open_accounts(read)
 
 
-def _stored(receipt: Receipt, noisy: Noisy, wish: Wish) -> str:
+def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
     """Return what is kept of an answer; with its wish, the same plan can be made again."""
+    wish = asked.wish
     within = {name: str(margin) for name, margin in wish.within}
     epsilon = None if wish.epsilon is None else str(wish.epsilon)
-    asked = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
-    return json.dumps({"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": asked})
+    wished = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
+    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wished}
+    return json.dumps({**content, "question": _name_of(asked)})
+
+
+def _name_of(asked: Prepared) -> str:
+    return sha256(asked.question.encode()).hexdigest()
 
 
 def _silent(_phase: str, _table: str) -> None:

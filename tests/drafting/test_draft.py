@@ -168,7 +168,7 @@ def test_each_row_may_be_a_person(visits: Path, tmp_path: Path) -> None:
         (Wishes(types={"age": "integr"}), BadParameter, "Did you mean integer"),
         (Wishes(units=("patient_id",), bounds={"age": ("9", "1")}), BadPolicy, "reversed"),
         (Wishes(units=("patient_id",), epsilon="-1"), BadPolicy, "above zero"),
-        (Wishes(units=("cost",)), BadPolicy, "People are named by"),
+        (Wishes(units=("cost",)), BadPolicy, "identifies people"),
         (Wishes(epsilon="much"), BadParameter, "exact number"),
     ],
 )

@@ -17,7 +17,7 @@ from sfumato.drafting.options import column_wishes, rows_per_unit
 from sfumato.drafting.schema import Seen, SeenColumn, SeenTable, see
 from sfumato.drafting.writing import check_draft, notices, policy_text
 from sfumato.engines.sql.column import Kind
-from sfumato.errors import BadParameter, Refusal, UnknownName
+from sfumato.errors import BadParameter, BadPolicy, Refusal, UnknownName
 from sfumato.policy.policy import ColumnType, UnitPath
 from sfumato.policy.reading import read_policy
 
@@ -107,7 +107,7 @@ def test_a_column_that_looks_like_a_name_is_kept_when_its_owner_says_so() -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["name", "LastName", "c_address", "e_mail", "phone_number", "doctors_notes", "free_text", "ZIP"]
+    "name", ["name", "LastName", "c_address", "e_mail", "phone_number", "doctors_notes", "ZIP", "Straße", "Bemerkung"]
 )
 def test_names_addresses_and_free_text_are_known_by_their_names(name: str) -> None:
     assert personal(name) is not None
@@ -120,7 +120,7 @@ def test_other_columns_stay(name: str) -> None:
 
 def test_a_key_of_another_table_is_no_key_of_this_one() -> None:
     tables = {table.name: table for table in (*SHOP.tables, *CLINIC.tables)}
-    assert {name: own_key(table.names) for name, table in tables.items()} == {
+    assert {name: own_key(table.names, tables) for name, table in tables.items()} == {
         "customer": "c_custkey",
         "orders": "o_orderkey",
         "lineitem": None,  # its first column is the key of orders: one row each would lose the others
@@ -131,6 +131,8 @@ def test_a_key_of_another_table_is_no_key_of_this_one() -> None:
         "visits": "id",
         "notes": "id",
     }
+    others = _seen(patient_visits="patient_id day", order_lines="order_id", partsupp="ps_partkey ps_suppkey", part="id")
+    assert [own_key(table.names, others.names) for table in others.tables] == [None, None, None, "id"]
     assert not links(tables["visits"].names, "id", tables["patients"].names, "id")
 
 
@@ -230,6 +232,12 @@ def test_how_many_rows_count_is_the_owners_word_against_a_proposed_key() -> None
     assert (customer.one_row, customer.rows_per_unit) == (False, 3)
     [customer, *_] = make_draft(SHOP, Wishes(units=("c_custkey",), rows_per_unit={"": 3})).tables
     assert (customer.one_row, customer.rows_per_unit) == (True, None)
+    alone = _seen(people="id age")
+    for rows, one_row in ((1, True), (3, False)):
+        said = Wishes(units=("id",), rows_per_unit={"": rows})
+        draft = make_draft(alone, said)
+        check_effects(draft, said)  # nobody else would take it, so it is meant
+        assert (draft.tables[0].one_row, draft.tables[0].rows_per_unit) == (one_row, rows)
 
 
 def test_a_default_step_fits_the_bounds() -> None:
@@ -238,6 +246,31 @@ def test_a_default_step_fits_the_bounds() -> None:
         step = draft.tables[1].columns[2].step
         assert step is not None
         assert all((Fraction(end) / Fraction(step)).denominator == 1 for end in ends)
+
+
+def test_the_form_of_dates_is_said_and_checked_at_once() -> None:
+    seen = _seen("csv", visits="patient_id:? day:? note_day:?")
+    said = column_wishes(["day=date"], [], [], [], ["day=%d/%m/%Y"])
+    draft = make_draft(seen, replace(said, units=("patient_id",)))
+    assert 'day = { type = "date", format = "%d/%m/%Y" }' in policy_text(draft, "x", "data")
+    with pytest.raises(BadPolicy, match="year, month and day"):
+        make_draft(seen, column_wishes(["day=date"], [], [], [], ["day=%d/%m"]))
+    with pytest.raises(BadParameter, match="--type note_day=date"):
+        make_draft(seen, column_wishes([], [], [], [], ["note_day=%d/%m/%Y"]))
+    budget = Wishes(units=("patient_id",), rows_per_unit={"": 1}, epsilon="1", delta="0")
+    asked, _, _ = _interview(seen, budget, ["date", "%d/%m", "%d.%m.%Y", ""])
+    assert asked.tables[0].columns[1].format == '"%d.%m.%Y"'
+
+
+def test_a_workbook_among_the_files_is_said_to_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "visits.csv").write_text("patient_id\n1\n", encoding="utf-8")
+    (tmp_path / "data" / "more.xlsx").write_bytes(b"PK")
+    said: list[str] = []
+    draft_policy(
+        tmp_path / "data", Wishes(), None, False, tmp_path / "a.toml", Terminal(None, said.append, said.append)
+    )
+    assert any("Not read: more.xlsx" in line for line in said)
 
 
 # --- at a terminal ---

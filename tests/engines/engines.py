@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
+from tests.engines.postgres_under_law import PostgresUnderLaw
 
 from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.connection import COPY, STAGE
@@ -95,7 +96,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[st
         connection.unregister("given")
 
 
-ENGINES: Sequence[UnderLaw] = (DuckDBUnderLaw(),)
+ENGINES: Sequence[UnderLaw] = (DuckDBUnderLaw(), PostgresUnderLaw())
 _current: list[UnderLaw] = [ENGINES[0]]
 
 

@@ -123,6 +123,22 @@ def test_dates_are_read_by_their_format_and_others_are_absent(tmp_path: Path) ->
     assert _copy(tmp_path, content, days, {}) == [(first,), (first + 1,), (first + 365,), (None,), (None,), (None,)]
 
 
+def test_a_format_for_what_is_no_text_is_refused_and_text_in_parquet_is_read(tmp_path: Path) -> None:
+    days = pa.table({"who": [1, 2], "day": [date(2024, 1, 1)] * 2, "text": ["31/12/2024", "x"]})
+    parquet.write_table(days, tmp_path / "visits.parquet")
+    form = {"type": "date", "format": "%d/%m/%Y", "bounds": [date(2024, 12, 1), date(2024, 12, 31)]}
+    for name in ("text", "day"):
+        (tmp_path / name).mkdir()
+        person = {"unit": "who", "rows_per_unit": 1, "columns": {"who": {"type": "integer"}, name: form}}
+        opening = (tmp_path / name, f"parquet:{tmp_path / 'visits.parquet'}")
+        if name == "day":
+            with pytest.raises(BadSource, match="format is written, and the source stores dates"):
+                _opened(*opening, visits=person)
+        else:
+            with _opened(*opening, visits=person) as database:
+                assert database.ask("SELECT COUNT(text) AS n FROM visits", epsilon="0.5").columns == ("n",)
+
+
 def test_times_and_decimal_commas_are_read_as_the_policy_says(tmp_path: Path) -> None:
     columns = {
         "cost": {"type": "decimal", "bounds": [0, 100], "step": 0.01},
@@ -148,7 +164,7 @@ def test_rows_whose_person_is_null_belong_to_nobody(tmp_path: Path) -> None:
     [
         ({"delimiter": "tab"}, "Did you mean"),
         ({"delimiter": ";;"}, "one of"),
-        ({"encoding": "utf-16"}, "one of: utf-8, latin-1, windows-1252"),
+        ({"encoding": "utf-16"}, "utf-8, latin-1, windows-1252"),
         ({"encoding": "cp1252"}, "windows-1252"),
         ({"decimal": ","}, "so is the delimiter"),
         ({"null": ["NA", ""]}, "An empty field|an empty field"),

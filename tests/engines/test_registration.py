@@ -15,8 +15,9 @@ import pytest
 from tests.engines.builds import policy_of
 
 from sfumato.engines.duckdb.connection import closed_connection, execute, open_copy
-from sfumato.engines.duckdb.registration import Registered, register
+from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
+from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.names import RANK, once_name
 from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.policy import Policy

@@ -14,11 +14,11 @@ from sfumato import learn
 from sfumato.accounting.event import Neighbours
 from sfumato.learn.arrays import integers_of, rows_of
 from sfumato.learn.integer_network import LENGTH, IntegerNetwork, Layers, on_grid
-from sfumato.learn.k_means import cells_of, per_cluster
-from sfumato.learn.logistic_regression import _CLIP, Descent, lengths_above, shares
+from sfumato.learn.k_means import cell_counts, per_cluster
+from sfumato.learn.logistic_regression import _CLIP, Descent, shares
 from sfumato.learn.model import _rows_behind
-from sfumato.learn.outline import Outline
-from sfumato.learn.rows import UNIT, Ball, Integers, Rows, radii_of, shrink, squared_norms
+from sfumato.learn.outline import TableOutline
+from sfumato.learn.rows import UNIT, Ball, Integers, Rows, lengths_above, radii_of, shrink, squared_norms
 from sfumato.learn.sensitivities import COUNTED, in_ball, in_box, in_cells, of_gradients, of_products
 from sfumato.learn.statements import EngineSums, box
 from sfumato.measuring import Measurer, look_at
@@ -29,14 +29,14 @@ BALLS = (Ball((0, 0), 2048), Ball((1000, -UNIT), 70_001), Ball((UNIT, UNIT), 1 <
 WEIGHTS = (((0, 0),) * 3, ((1000, -3), (9, 8), (5, 0)), ((1 << 18, 0), (-(1 << 18), 77), (3, 1)))
 
 NETWORKS: list[Layers] = [
-    [np.zeros((3, 2), dtype=np.int64)],
+    [np.zeros((3, 2))],
     on_grid([np.array([[1.0, -2, 0.5], [16, 3, -99], [0, 1, 1]]), np.array([[5.0, 0], [1, -1], [0.3, 2], [0, -7]])]),
     on_grid([np.full((3, 4), 16.0), np.full((5, 3), 16.0), np.array([[16.0, -16.0]] * 4)]),
 ]
 
 
-def outline_of(neighbours: Neighbours, classes: int = 2, most: int = 1) -> Outline:
-    return Outline(
+def outline_of(neighbours: Neighbours, classes: int = 2, most: int = 1) -> TableOutline:
+    return TableOutline(
         (0.0, 0.0), (1.0, 1.0), tuple(range(classes))[: classes if classes > 1 else 0], False, neighbours, most
     )
 
@@ -44,14 +44,14 @@ def outline_of(neighbours: Neighbours, classes: int = 2, most: int = 1) -> Outli
 def rows_from(listed: list[tuple[int, int, int]]) -> Rows:
     """Return rows of two columns and a class."""
     table = np.array(listed, dtype=np.int64).reshape(-1, 3)
-    return Rows(table[:, :2], table[:, 2], np.arange(len(table)), 2)
+    return Rows(table[:, :2].astype(float), table[:, 2], np.arange(len(table)), 2)
 
 
-def vectors(rows: Rows, outline: Outline) -> list[tuple[Integers, int]]:
+def vectors(rows: Rows, outline: TableOutline) -> list[tuple[Integers, int]]:
     """Return everything that a model measures, with the Δ² that was declared for it."""
     found: list[tuple[Integers, int]] = []
     weight = UNIT
-    counted = rows.boxed()
+    counted = rows.boxed(squares=True)
     counted[:, 0] *= weight
     found.append((counted, in_box(outline, weight, squares=True)))
     found.append((counted[:, :3], in_box(outline, weight, squares=False)))
@@ -63,22 +63,22 @@ def vectors(rows: Rows, outline: Outline) -> list[tuple[Integers, int]]:
         found.append((rows.products(ball, UNIT // 2), of_products(outline, UNIT // 2)))
         for weights in WEIGHTS:
             descent = Descent(shrink(rows.values, ball), rows.labels, 2)
-            found.append((descent.gradient(np.array(weights)), of_gradients(outline, _CLIP)))
+            found.append((descent.gradient(np.array(weights, dtype=float)), of_gradients(outline, _CLIP)))
         inside = shrink(rows.values, ball)
-        clusters = per_cluster(inside, np.array([[0, 0], [UNIT, 5], [0, 0]]))
+        clusters = per_cluster(inside, np.array([[0.0, 0.0], [UNIT, 5], [0, 0]]))
         clusters[:, 0] *= UNIT // 2
         found.append((clusters, in_ball(outline, UNIT // 2, 3)))
-        cells = cells_of(inside, np.array([[4096, 5], [-3, 4096]]), (UNIT << 10, UNIT << 12), 10)
-        found.append((COUNTED * np.bincount(cells, minlength=100), in_cells(outline)))
+        cells = cell_counts(inside, np.array([[4096.0, 5], [-3, 4096]]), (UNIT << 10, UNIT << 12), 10)
+        found.append((COUNTED * cells, in_cells(outline)))
         for layers in NETWORKS:
             for length in (LENGTH // 100, 3 * LENGTH):
-                sums = IntegerNetwork(layers, length).clipped_sum(inside // 8, rows.labels)
+                sums = IntegerNetwork(layers, length).clipped_sum(np.floor(inside / 8), rows.labels)
                 joined = np.concatenate([layer.ravel() for layer in sums])
                 found.append((joined, of_gradients(outline, length)))
     return found
 
 
-def squared(one: Integers, other: Integers) -> int:
+def squared(one: Any, other: Any) -> int:
     return sum(int(value) ** 2 for value in (one - other).ravel())
 
 
@@ -132,7 +132,7 @@ def test_squares_of_two_rows_are_no_further_apart_than_twice_their_length() -> N
 def test_a_row_is_shrunk_by_itself_and_never_too_long() -> None:
     generator = np.random.default_rng(5)
     for width in (1, 2, 7, 40):
-        values = generator.integers(-UNIT, UNIT + 1, (500, width))
+        values = generator.integers(-UNIT, UNIT + 1, (500, width)).astype(float)
         values[:50] = UNIT * generator.choice([-1, 1], (50, width))
         centre = tuple(int(c) for c in generator.integers(-UNIT, UNIT + 1, width))
         for radius in (1, 1024, 50_000, 1 << 20):
@@ -151,9 +151,9 @@ def test_a_row_is_shrunk_by_itself_and_never_too_long() -> None:
 
 def test_gradients_are_sums_of_what_single_rows_give() -> None:
     generator = np.random.default_rng(6)
-    rows = shrink(generator.integers(-UNIT, UNIT + 1, (300, 4)), Ball((0,) * 4, 90_000))
+    rows = shrink(generator.integers(-UNIT, UNIT + 1, (300, 4)).astype(float), Ball((0,) * 4, 90_000))
     labels = generator.integers(0, 3, 300)
-    weights = generator.integers(-(1 << 18), 1 << 18, (5, 3))
+    weights = generator.integers(-(1 << 18), 1 << 18, (5, 3)).astype(float)
     whole = Descent(rows, labels, 3).gradient(weights)
     single = [Descent(rows[at : at + 1], labels[at : at + 1], 3).gradient(weights) for at in range(300)]
     assert (np.sum(single, axis=0) == whole).all()
@@ -161,19 +161,19 @@ def test_gradients_are_sums_of_what_single_rows_give() -> None:
 
 
 def test_shares_are_a_softmax_and_roots_are_rounded_up() -> None:
-    logits = np.array([[0, 0, 0], [512, 0, -512], [10**9, 0, -(10**9)]])
-    found = shares(logits) / 4096
+    logits = np.array([[0.0, 0, 0], [512, 0, -512], [10**9, 0, -(10**9)]])
+    found = shares(logits.T).T / 4096
     assert np.allclose(found[0], 1 / 3, atol=1e-3)
     expected = np.exp([2.0, 0, -2.0]) / np.exp([2.0, 0, -2.0]).sum()
     assert np.allclose(found[1], expected, atol=1e-3)
     assert found[2, 0] > 0.999
-    squares = np.array([0, 1, 2, 3, 4, (1 << 26) ** 2 - 1, (1 << 26) ** 2])
+    squares = np.array([0.0, 1, 2, 3, 4, (1 << 26) ** 2 - 1, (1 << 26) ** 2])
     assert all(int(length) ** 2 >= int(square) for length, square in zip(lengths_above(squares), squares, strict=True))
 
 
 def test_values_come_to_the_grid_one_by_one() -> None:
-    outline = Outline((0.0, -1e308), (10.0, 1e308), (), False, Neighbours.ADD_REMOVE, 1)
-    table = np.array([[0, -1e308], [10, 1e308], [5, 0], [-3, 1], [77, -1]])
+    outline = TableOutline((0.0, -1e308), (10.0, 1e308), (), False, Neighbours.ADD_REMOVE, 1)
+    table = np.array([[0.0, -1e308], [10, 1e308], [5, 0], [-3, 1], [77, -1]])
     found = integers_of(table, outline)
     assert found[:, 0].tolist() == [-UNIT, UNIT, 0, -UNIT, UNIT]
     assert found[:, 1].tolist() == [-UNIT, UNIT, 0, 0, 0]
@@ -182,7 +182,7 @@ def test_values_come_to_the_grid_one_by_one() -> None:
 
 
 def test_a_person_keeps_so_many_rows_and_nobody_changes_whose() -> None:
-    outline = Outline((0.0,), (10.0,), (), False, Neighbours.ADD_REMOVE, 2)
+    outline = TableOutline((0.0,), (10.0,), (), False, Neighbours.ADD_REMOVE, 2)
     table = [[value] for value in range(10)]
     groups: list[object] = ["a", "a", "a", "a", "b", None, float("nan"), "b", "c", []]
     seen = set()
@@ -241,8 +241,8 @@ def test_the_engine_adds_up_the_same_integers_as_an_array(database: sfumato.data
     rows = _rows_behind(reading, columns, target)
     assert 200 < len(rows.values) < 350, "rows of other wards are absent"
     statements = EngineSums(asked, columns, target, reading)
-    assert (statements.boxed() == rows.boxed()).all()
-    outline = Outline((0.0,) * 5, (1.0,) * 5, ("a", "b"), False, Neighbours.ADD_REMOVE, 1)
+    assert (statements.boxed(squares=True) == rows.boxed(squares=True)).all()
+    outline = TableOutline((0.0,) * 5, (1.0,) * 5, ("a", "b"), False, Neighbours.ADD_REMOVE, 1)
     for centre in ((0,) * 5, (1000, -7, UNIT, -UNIT, 3)):
         radii = radii_of(outline, around_measured=True)
         assert (statements.radii(centre, radii) == rows.radii(centre, radii)).all()
@@ -274,7 +274,7 @@ def test_a_network_in_integers_has_the_gradient_of_the_one_in_floats() -> None:
     generator = np.random.default_rng(8)
     weights = [generator.normal(0, 0.7, (4, 6)), generator.normal(0, 0.7, (7, 3))]
     layers = on_grid(weights)
-    rows = generator.integers(-4096, 4097, (40, 3))
+    rows = generator.integers(-4096, 4097, (40, 3)).astype(float)
     labels = generator.integers(0, 3, 40)
     network = IntegerNetwork(layers, 200 * LENGTH)
     found = network.clipped_sum(rows, labels)

@@ -11,6 +11,7 @@ from tests.ledger.answering import crowds
 from tests.ledger.postgres import binaries, server
 
 from sfumato.errors import BudgetExhausted, LedgerUnavailable, OtherLedger, PolicyWeakened
+from sfumato.ledger.accounts import open_accounts
 from sfumato.ledger.opening import open_ledger
 from sfumato.ledger.postgres_store import PostgresStore
 from sfumato.policy.policy import Policy
@@ -32,6 +33,15 @@ def url() -> Iterator[str]:
 @pytest.fixture
 def policy(url: str) -> Policy:
     return policy_in(Path(), "2", ledger=url)
+
+
+def test_accounts_are_read_from_a_server_and_no_ledger_is_created_for_it(policy: Policy) -> None:
+    for entries in (None, 1):
+        with open_accounts(policy) as accounts:
+            assert accounts.budget().total.epsilon == 2
+            verified = accounts.verify()
+            assert (None if verified is None else verified.entries) == entries
+        open_ledger(policy).close()
 
 
 def test_two_servers_answer_exactly_as_many_questions_as_fit(url: str, policy: Policy) -> None:

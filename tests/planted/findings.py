@@ -183,9 +183,9 @@ FINDINGS: tuple[Bug, ...] = (
         "a changed file is a new snapshot, wanted or not",
         "tests/paths/test_snapshots.py",
         (
-            "engines/duckdb/registration.py",
-            "return policy.refresh is Refresh.ON_CHANGE and has_changed(policy)",
-            "return has_changed(policy)",
+            "engines/snapshots.py",
+            "return policy.refresh is Refresh.ON_CHANGE and has_changed(policy, copying)",
+            "return has_changed(policy, copying)",
         ),
     ),
     planned(

@@ -5,10 +5,11 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from tests.query.clinic import CLINIC
+from tests.query.clinic import CLINIC, Clinic, ClinicTable
 
 from sfumato.errors import BadParameter, BadSql, Refusal, UnsupportedSql
 from sfumato.query.canonical import canonical
+from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
 from sfumato.query.outline import outline
 from sfumato.query.parameters import bind, spelled_out
 from sfumato.query.parse import parse
@@ -136,3 +137,14 @@ def test_columns_that_carry_noise_are_known_before_any_price() -> None:
         "LEFT JOIN (SELECT dept, COUNT(*) + 1 AS m FROM staff GROUP BY dept) b ON a.dept = b.dept"
     )
     assert outline(joined, CLINIC, {}).noisy == (False, True, False)
+
+
+def test_what_a_column_can_hold_is_for_the_real_value_not_for_a_sample() -> None:
+    values: dict[str, Admitted] = {"dept": DeclaredValues(("er", "icu")), "age": DeclaredBounds(18, 90)}
+    clinic = Clinic({"visits": ClinicTable({"dept": "text", "age": "integer"}, values=values)})
+    sql = "SELECT COUNT(*) FROM visits WHERE dept = $1 AND age = $2"
+    assert outline(sql, clinic, {}).parameters == {"1": Type.TEXT, "2": Type.INTEGER}
+    parse(sql, clinic, bind(["er", 20]))
+    for wrong in (["day", 20], ["er", 1]):
+        with pytest.raises(BadSql, match="is never"):
+            parse(sql, clinic, bind(wrong))

@@ -33,6 +33,9 @@ epsilon = {analyst}
 
 [analysts.press]
 epsilon = {analyst}
+
+[analysts.visitor]
+epsilon = {analyst}
 """
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 BY_DEPT = "SELECT dept, COUNT(*) AS n, SUM(cost) AS cost FROM visits GROUP BY dept"

@@ -4,18 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.server.clinic import BY_DEPT, COUNT, make_clinic
+from tests.server.clinic import BY_DEPT, COUNT
 from tests.server.running import Running
 
 import sfumato
 from sfumato.errors import BadParameter, BadSql, BudgetExhausted, LedgerUnavailable, NotFound, NotGranted, UnknownName
 from sfumato.server.client import RemoteDatabase
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with Running(make_clinic(tmp_path_factory.mktemp("client"))) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import sfumato
 from sfumato.database import Database
 from sfumato.errors import Busy, NotGranted, PolicyChanged, Refusal, StillAnswering, Stopping, UnknownName
 from sfumato.server.audit import Audit, audit_path
-from sfumato.server.gate import Caller, Gate, Limits
+from sfumato.server.gate import Caller, Gate, GateLimits
 from sfumato.server.grants import Grants
 from sfumato.server.watch import PolicyWatch
 
@@ -22,7 +22,7 @@ from sfumato.server.watch import PolicyWatch
 class House:
     """A gate over a fresh clinic, and those who come to it."""
 
-    def __init__(self, folder: Path, limits: Limits | None = None, top: str = "") -> None:
+    def __init__(self, folder: Path, limits: GateLimits | None = None, top: str = "") -> None:
         self.path = make_clinic(folder, top=top)
         self.database = sfumato.open(self.path)
         policy = self.database.policy
@@ -119,7 +119,7 @@ def test_a_cancelled_question_stays_charged_and_is_free_afterwards(
 def test_a_slow_question_holds_up_neither_others_nor_what_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = House(tmp_path, Limits(questions=4, waiting=3))
+    house = House(tmp_path, GateLimits(questions=4, waiting=3))
     research, press, held = house.caller("research"), house.caller("press"), Held(monkeypatch)
 
     async def course() -> None:
@@ -142,7 +142,7 @@ def test_a_slow_question_holds_up_neither_others_nor_what_is_free(
 def test_who_waits_too_long_is_told_that_the_answer_will_be_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = House(tmp_path, Limits(seconds=0.2))
+    house = House(tmp_path, GateLimits(seconds=0.2))
     research, held = house.caller("research"), Held(monkeypatch)
 
     async def course() -> None:

@@ -98,7 +98,7 @@ def test_the_owner_has_a_token_and_no_user_name(grants: Grants) -> None:
 
 
 def test_only_names_of_the_policy_are_granted(grants: Grants) -> None:
-    with pytest.raises(UnknownName, match="There are: press, research"):
+    with pytest.raises(UnknownName, match="There are: press, research, visitor"):
         grants.grant("nobody")
 
 

@@ -3,24 +3,15 @@
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
-import pytest
 from tests.server.clinic import BY_DEPT, COUNT, make_clinic
 from tests.server.malformed import run
 from tests.server.running import WIRE, Running
 
 import sfumato
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with Running(make_clinic(tmp_path_factory.mktemp("hostile"))) as running:
-        yield running
-    assert "Traceback" not in running.out
 
 
 def test_half_open_requests_leave_others_served(server: Running) -> None:

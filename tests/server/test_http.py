@@ -3,23 +3,18 @@
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.server.clinic import BY_DEPT, COUNT, make_clinic
+from tests.server.clinic import BY_DEPT, COUNT
 from tests.server.running import Running
 
 from sfumato.errors import REFUSALS
 from sfumato.server.statuses import STATUS
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with Running(make_clinic(tmp_path_factory.mktemp("http")), names=("research", "press", "")) as running:
-        yield running
-    assert "Traceback" not in running.out
 
 
 @pytest.fixture
@@ -192,9 +187,9 @@ def test_unknown_paths_are_404(server: Running, path: str) -> None:
     ],
 )
 def test_unknown_methods_are_405(server: Running, method: str, path: str) -> None:
-    assert (
-        server.request(method, path).status in (404, 405) if path == "/" else server.request(method, path).status == 405
-    )
+    reply = server.request(method, path)
+    assert (reply.status, reply.json["code"]) == (405, "method_not_allowed")
+    assert reply.headers["allow"] == ("POST" if path in ("/ask", "/explain") else "GET, HEAD")
 
 
 @pytest.mark.usefixtures("spent")
@@ -365,3 +360,14 @@ def test_what_is_no_http_is_400_or_the_end(server: Running, content: bytes) -> N
     first = server.raw(content).split(b"\r\n")[0]
     assert first == b"" or b" 4" in first or b" 5" not in first
     assert server.get("/health", None).status == 200
+
+
+def test_the_page_about_the_server_has_the_same_table() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
+    listed = {
+        code: int(status)
+        for status, codes in re.findall(r"(?m)^\| (\d{3}) \| (`.*) \|$", page)
+        for code in re.findall(r"`(\w+)`", codes)
+    }
+    assert len(listed) > 12
+    assert {code: STATUS[code] for code in listed} == listed

@@ -5,8 +5,6 @@ import signal
 import socket
 import sqlite3
 import ssl
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -26,14 +24,8 @@ from sfumato.cli import main
 from sfumato.errors import BudgetExhausted, LedgerUnavailable
 
 
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "sfumato", *words], capture_output=True, text=True, timeout=60, check=False
-    )
-
-
 def said_by(*words: str) -> Result:
-    """Run a command in this process: for what is refused before anything is served."""
+    """Run a command in this process; a server that runs is another one."""
     return CliRunner().invoke(main, words)
 
 
@@ -66,19 +58,19 @@ def test_granting_on_the_command_line_prints_both_secrets_and_counts_at_once(tmp
     policy = make_clinic(tmp_path)
     with Running(policy) as server:
         old = server.token()
-        done = command("grant", str(policy), "research")
-        assert done.returncode == 0
+        done = said_by("grant", str(policy), "research")
+        assert done.exit_code == 0
         token, password = (line.partition(": ")[2] for line in done.stdout.splitlines())
         assert done.stdout == f"token: {token}\npassword: {password}\n"
         given = {"Authorization": f"Bearer {old}"}
         assert server.request("GET", "/budget", headers=given, name=None).status == 401
         given = {"Authorization": f"Bearer {token}"}
         assert server.request("GET", "/budget", headers=given, name=None).status == 200
-        assert command("revoke", str(policy), "research").returncode == 0
+        assert said_by("revoke", str(policy), "research").exit_code == 0
         assert server.request("GET", "/budget", headers=given, name=None).status == 401
-        assert command("grant", str(policy), "nobody").returncode == 2
-        assert command("grant", str(policy)).returncode == 2
-        owner = command("grant", str(policy), "--owner").stdout
+        assert said_by("grant", str(policy), "nobody").exit_code == 2
+        assert said_by("grant", str(policy)).exit_code == 2
+        owner = said_by("grant", str(policy), "--owner").stdout
         assert owner.startswith("token: ")
         assert "password" not in owner
     for path in tmp_path.rglob("*"):

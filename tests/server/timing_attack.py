@@ -7,6 +7,8 @@ same questions, learns on half of the answers which latency is typical of which 
 import asyncio
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -47,26 +49,33 @@ def make_world(folder: Path, person: bool, rows: int) -> Path:
     return folder / "clinic.toml"
 
 
-def latencies(policy: Path, padding: str, rows: int, asks: int) -> list[float]:
-    """Return how long each of the attacker's questions took."""
+@contextmanager
+def opened(policy: Path, padding: str, rows: int) -> Iterator[tuple[Gate, Caller]]:
+    """Open a world behind a gate, and let the attacker in."""
     policy.write_text(_POLICY.format(top=f'padding = "{padding}"' if padding else "", rows=rows))
     with sfumato.open(policy) as database:
         grants = Grants(database.policy)
-        gate = Gate(database, grants, Audit(audit_path(database.policy)))
         grant = grants.of_token(grants.grant("research").token)
         if grant is None:
             raise AssertionError("what was granted opens")
-        caller = Caller(grant, "http", "")
+        gate = Gate(database, grants, Audit(audit_path(database.policy)))
+        yield gate, Caller(grant, "http", "")
 
-        async def attack() -> list[float]:
-            found = []
+
+def latencies(worlds: list[Path], padding: str, rows: int, asks: int) -> tuple[list[float], list[float]]:
+    """Return how long each question took in both worlds, asked in turns, so that a busy machine slows both."""
+    with opened(worlds[0], padding, rows) as one, opened(worlds[1], padding, rows) as other:
+
+        async def attack() -> tuple[list[float], list[float]]:
+            found: tuple[list[float], list[float]] = ([], [])
             for number in range(asks + 2):
                 sums = ", ".join(f"SUM((cost * {n} + {number}) % {n + 7}) AS s{n}" for n in range(SUMS))
                 sql = f"SELECT {sums} FROM visits WHERE cost % 13 <> {number % 13}"  # noqa: S608
-                begun = time.perf_counter()
-                await gate.ask(caller, sql, epsilon="2" if padding else "1")
-                found.append(time.perf_counter() - begun)
-            return found[2:]
+                for (gate, caller), times in zip((one, other), found, strict=True):
+                    begun = time.perf_counter()
+                    await gate.ask(caller, sql, epsilon="2" if padding else "1")
+                    times.append(time.perf_counter() - begun)
+            return found[0][2:], found[1][2:]
 
         return asyncio.run(attack())
 
@@ -84,17 +93,17 @@ def guessed(with_person: list[float], without: list[float]) -> float:
 def attack(folder: Path, padding: str, rows: int = ROWS, asks: int = 40) -> tuple[float, float, float]:
     """Return the attacker's success without padding and with it, and the median difference without, in seconds."""
     worlds = [make_world(folder / name, name == "with", rows) for name in ("with", "without")]
-    plain = [latencies(world, "", rows, asks) for world in worlds]
-    padded = [latencies(world, padding, rows, asks) for world in worlds]
+    plain = latencies(worlds, "", rows, asks)
+    padded = latencies(worlds, padding, rows, asks)
     return guessed(*plain), guessed(*padded), median(plain[0]) - median(plain[1])
 
 
 def main() -> None:
     """Run it by hand."""
     with tempfile.TemporaryDirectory() as folder:
-        plain, padded, apart = attack(Path(folder), "500ms", asks=100)
+        plain, padded, apart = attack(Path(folder), "2s", asks=40)
     print(f"one person makes an answer {1000 * apart:.1f} ms slower")
-    print(f'guessed without padding: {plain:.0%}; with padding = "500ms": {padded:.0%} (blind luck: 50%)')
+    print(f'guessed without padding: {plain:.0%}; with padding = "2s": {padded:.0%} (blind luck: 50%)')
 
 
 if __name__ == "__main__":

@@ -154,14 +154,14 @@ def test_a_rehearsal_is_the_owners_and_charges_nothing(clinic: Callable[..., Pat
     policy = clinic()
     question = "SELECT COUNT(*) AS n FROM visits"
     with sfumato.open(policy) as database:
-        assert rehearse(database, question, "0.5").columns == ("n",)
+        assert [one.columns for one in rehearse(database, question, "0.5", 2)] == [("n",), ("n",)]
         assert database.budget().spent.epsilon == 0
         assert database.history() == ()
     with (
         sfumato.open(policy, analyst="press") as press,
         pytest.raises(BadParameter, match="An analyst cannot rehearse"),
     ):
-        rehearse(press, question, "0.5")
+        rehearse(press, question, "0.5", 1)
 
 
 def test_typical_questions_cover_counts_averages_sums_groups_and_joins(clinic: Callable[..., Path]) -> None:

@@ -86,7 +86,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
             raise UnitRevealed(
                 f"`{name}` names people.",
                 "What is measured of it would be about a single person.",
-                "Leave the column out: whose a row is, is known without it.",
+                "Leave the column out; sfumato knows whose row it is without it.",
             )
         columns.append(Key(name, scalar, cells_of(scalar, shown.cells, shown.origins, public)))
     owned, notes = shown.owned, tuple(dict.fromkeys(reading.notes))
@@ -204,7 +204,7 @@ def _check_unit(options: Options, table: Table, position: Position) -> None:
     if wanted is not None and (table.unit is None or fold(wanted) != fold(table.unit)):
         raise LoosenedPolicy(
             f"{at(position)}the query names another privacy unit than the policy does for {table.name}.",
-            "Whom a table protects is the owner's to say.",
+            "Only the policy decides whom a table protects.",
             f"Leave privacy_unit_column out{f', or write {table.unit}' if table.unit else ''}.",
         )
 

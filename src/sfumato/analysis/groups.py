@@ -97,7 +97,7 @@ def _asked(measure: Measure, scope: Scope) -> Asked:
         if measure.aggregation is not Aggregation.COUNT:
             raise UnitRevealed(
                 f"{at(measure.at)}{measure.aggregation} would compute with the column that names people.",
-                "Who somebody is, is not a number.",
+                "A column that names people can only be counted.",
                 "Use COUNT(DISTINCT …) to count people.",
             )
         if not measure.distinct and not argument.facts.nullable:
@@ -176,7 +176,7 @@ def _own_facts(measure: Measure, argument: Scalar | None, rows: int) -> Facts:
     if argument is None or argument.facts.kind is Kind.UNIT:
         raise UnitRevealed(
             f"{at(measure.at)}{measure.aggregation} would compute with the column that names people.",
-            "Who somebody is, is not a number.",
+            "A column that names people can only be counted.",
             "Use COUNT.",
         )
     known = argument.facts

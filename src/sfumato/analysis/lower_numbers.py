@@ -104,7 +104,7 @@ def _width_bucket(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     if low is None or high is None or low >= high:
         raise Place(call.at).unsupported(
             "the bounds of WIDTH_BUCKET are not two numbers, the smaller first.",
-            "How wide a bucket is may not differ from row to row.",
+            "All buckets must have the same width in every row.",
             "Write both bounds as numbers, such as WIDTH_BUCKET(age, 0, 100, 10).",
         )
     if arguments[0].facts.kind is Kind.INTEGER:

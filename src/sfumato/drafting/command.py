@@ -46,6 +46,8 @@ def draft_policy(
     draft = looking.with_public_types(draft, data)
     file.write_policy(draft, data, place, keep=terminal.ask is not None)
     terminal.say(f"Wrote {place}.")
+    if seen.ignored:
+        terminal.say(f'  Not read: {", ".join(seen.ignored)}. Save each sheet of a workbook as "CSV UTF-8".')
     for line in notices(draft):
         terminal.say(f"  {line}")
     if bought := purchase_words(draft):

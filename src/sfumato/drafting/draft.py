@@ -20,6 +20,7 @@ Wish = TypeVar("Wish")
 Ends = tuple[str, str]
 """A least and a greatest value, as TOML writes them."""
 _BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
+DATED = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _FINEST = Fraction(1, 10**12)
 
 
@@ -41,6 +42,8 @@ class DraftColumn:
     unique: bool = False
     proposed_key: bool = False
     """Its name says that it is a key; nobody else did."""
+    format: str | None = None
+    """How its dates are written, as TOML writes that; None means as ISO 8601 does."""
     personal: str | None = None
     """What its name looks like, if it is left out for that."""
     looked: bool = False
@@ -122,6 +125,7 @@ class Wishes:
     bounds: Mapping[str, Ends] = field(default_factory=dict)
     steps: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
     unique: tuple[str, ...] = ()
     csv: Mapping[str, object] = field(default_factory=dict)
     """How CSV files are written, by the key of the policy."""
@@ -135,18 +139,41 @@ def make_draft(seen: Seen, wishes: Wishes) -> Draft:
     units = with_proposals(seen, said_units(seen, wishes.units, wishes.public), wishes.public)
     return Draft(
         seen.scheme,
-        with_one_type(tuple(_table(seen, table, units, wishes) for table in seen.tables)),
+        with_one_type(_with_rows_of_all(tuple(_table(seen, table, units, wishes) for table in seen.tables), wishes)),
         None if wishes.epsilon is None else number_text(wishes.epsilon, "epsilon"),
         None if wishes.delta is None else number_text(wishes.delta, "delta"),
         seen.csv,
     )
 
 
-def with_unit(table: DraftTable, seen: SeenTable, unit: Unit | None) -> DraftTable:
+def _with_rows_of_all(tables: tuple[DraftTable, ...], wishes: Wishes) -> tuple[DraftTable, ...]:
+    """Return the tables with the number that was said of all; where none would take it, it is stronger than a proposal.
+
+    Otherwise a table whose key names the person keeps one row of each.
+    """
+    rows = wishes.rows_per_unit.get("")
+    named = set(map(fold, wishes.rows_per_unit))
+    if rows is None or any(table.rows_per_unit is not None and fold(table.name) not in named for table in tables):
+        return tables
+    return tuple(_with_rows(table, rows) if table.private and table.unit != ROWS else table for table in tables)
+
+
+def _with_rows(table: DraftTable, rows: int) -> DraftTable:
+    columns = tuple(
+        replace(column, unique=False, proposed_key=False)
+        if column.name == table.unit and column.proposed_key and rows > 1
+        else column
+        for column in table.columns
+    )
+    return replace(table, columns=columns, rows_per_unit=table.rows_per_unit or rows)
+
+
+def with_unit(table: DraftTable, seen: Seen, unit: Unit | None) -> DraftTable:
     """Return the table under this unit, with what its names propose: its key, and columns that are left out."""
     if unit is None:
         return table
-    own = own_key(seen.names)
+    known = next(one for one in seen.tables if one.name == table.name)
+    own = own_key(known.names, seen.names)
     columns = tuple(_proposed(column, own, unit, table.rows_per_unit) for column in table.columns)
     return replace(table, unit=unit.words, proposed=unit.proposed, choices=(), columns=columns)
 
@@ -181,6 +208,17 @@ def with_values(column: DraftColumn, values: Iterable[str]) -> DraftColumn:
 def with_step(column: DraftColumn, step: str) -> DraftColumn:
     """Return the column with this step, which was typed."""
     return _checked(replace(column, step=number_text(step, f"step of {column.name}"), default_step=False))
+
+
+def with_format(column: DraftColumn, form: str) -> DraftColumn:
+    """Return the column with the form of its dates, which was typed."""
+    if column.type not in DATED:
+        raise BadParameter(
+            f"The column {shown(column.name)} is of type {column.type}, and a format would have no effect.",
+            "A format says how dates and timestamps are written.",
+            f"Say its type, too: --type {column.name}=date.",
+        )
+    return _checked(replace(column, format=quoted_text(form)))
 
 
 def _with_step(column: DraftColumn, numbers: Iterable[str]) -> DraftColumn:
@@ -222,6 +260,8 @@ def column_text(column: DraftColumn, names_people: bool = False) -> str:
         parts.append(f"values = {quoted_text(column.values_of)}")
     if column.step is not None and column.type is ColumnType.DECIMAL:
         parts.append(f"step = {column.step}")
+    if column.format is not None and column.type in DATED:
+        parts.append(f"format = {column.format}")
     if column.unique:
         parts.append("unique = true")
     return f"{{ {', '.join(parts)} }}"
@@ -273,7 +313,7 @@ def _table(seen: Seen, table: SeenTable, units: Mapping[str, Unit], wishes: Wish
         draft = replace(draft, rows_per_unit=rows.get(fold(table.name)))
     if unit is None:
         draft = replace(draft, choices=tuple(proposals(seen, units, table)))
-    draft = with_unit(draft, table, unit)
+    draft = with_unit(draft, seen, unit)
     if draft.rows_per_unit is None and not draft.one_row and (unit is None or unit.words != ROWS):
         draft = replace(draft, rows_per_unit=wishes.rows_per_unit.get(""))
     return draft
@@ -295,6 +335,8 @@ def _column(seen: Seen, table: SeenTable, column: SeenColumn, wishes: Wishes) ->
         draft = replace(draft, step=number_text(step, f"step of {column.name}"))
     elif column.step is not None and kind is ColumnType.DECIMAL:
         draft = replace(draft, step=decimal_text(column.step))
+    if (form := wish_of(wishes.formats, table, column)) is not None:
+        draft = with_format(draft, form)
     if bounds is not None:
         draft = with_bounds(draft, bounds)
     if values is None:
@@ -354,7 +396,7 @@ def _check_names(seen: Seen, wishes: Wishes) -> None:
     columns = [column.name for table in seen.tables for column in table.columns]
     paths = [f"{table.name}.{column.name}" for table in seen.tables for column in table.columns]
     known = {fold(name) for name in (*columns, *paths)}
-    for name in (*wishes.types, *wishes.bounds, *wishes.steps, *wishes.values, *wishes.unique):
+    for name in (*wishes.types, *wishes.bounds, *wishes.steps, *wishes.values, *wishes.formats, *wishes.unique):
         if fold(name) not in known:
             raise _unknown("column", name, paths if "." in name else columns)
     for name in (*wishes.public, *filter(None, wishes.rows_per_unit)):

@@ -18,6 +18,7 @@ def check_effects(draft: Draft, said: Wishes) -> None:
         ("--bounds", said.bounds, _grid),
         ("--step", said.steps, _step),
         ("--values", said.values, _grid),
+        ("--format", said.formats, _any),
         ("--unique", said.unique, _any),
     ):
         for name in names:

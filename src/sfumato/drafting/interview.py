@@ -11,11 +11,13 @@ from typing import TypeVar
 from sfumato.accounting.event import Neighbours
 from sfumato.drafting.accuracy import what_it_buys
 from sfumato.drafting.draft import (
+    DATED,
     Draft,
     DraftColumn,
     DraftTable,
     public_keys,
     with_bounds,
+    with_format,
     with_one_type,
     with_step,
     with_unit,
@@ -90,9 +92,7 @@ def _names(seen: Seen) -> list[str]:
 
 
 def _with(tables: tuple[DraftTable, ...], seen: Seen, units: dict[str, Unit]) -> tuple[DraftTable, ...]:
-    return tuple(
-        table if table.public else with_unit(table, _seen(seen, table), units.get(table.name)) for table in tables
-    )
+    return tuple(table if table.public else with_unit(table, seen, units.get(table.name)) for table in tables)
 
 
 def _unit(table: DraftTable, choices: list[str], units: dict[str, Unit], seen: Seen, ask: Ask, say: Say) -> DraftTable:
@@ -109,7 +109,7 @@ def _unit(table: DraftTable, choices: list[str], units: dict[str, Unit], seen: S
     answer = _answer(question, ask, say, lambda typed: _whom(undecided, known, seen, units, typed))
     if answer is not None:
         return answer
-    return with_unit(undecided, known, Unit(proposed)) if proposed else undecided
+    return with_unit(undecided, seen, Unit(proposed)) if proposed else undecided
 
 
 def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit], typed: str) -> DraftTable:
@@ -124,7 +124,7 @@ def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit
     unit = read_unit(known, typed)
     if unit.path:
         _check_path(unit.words, known, seen, units)
-    return with_unit(table, known, unit)
+    return with_unit(table, seen, unit)
 
 
 def _check_path(words: str, known: SeenTable, seen: Seen, units: dict[str, Unit]) -> None:
@@ -164,6 +164,9 @@ def _column(column: DraftColumn, seen: Seen, public: list[str], ask: Ask, say: S
     if column.untyped:
         kind = _answer(f"{column.name}: its type ({', '.join(ColumnType)})", ask, say, _type)
         column = replace(column, type=kind or column.type, untyped=kind is None)
+        if column.type in DATED and column.format is None:
+            question = f"{column.name}: how it is written, for example %d/%m/%Y; Enter: as 2024-12-31"
+            column = _answer(question, ask, say, lambda typed: with_format(column, typed)) or column
     if column.bounds is not None or column.keyed or column.type is ColumnType.BOOLEAN or column.unique:
         return column
     if column.type is ColumnType.TEXT:

@@ -4,12 +4,13 @@ A name proves nothing. What is suggested here is written down as a proposal, sai
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
 from sfumato.policy.policy import fold
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORDS = re.compile(r"[^\W\d_a-zß-ÿ]+(?![a-zß-ÿ])|[^\W\d_a-zß-ÿ]?[a-zß-ÿ]+|\d+")
 _KEY_WORDS = ("number", "code", "num", "key", "id", "no", "nr")
 _BARE_KEYS = frozenset({"id", "key", "nr", "no", "number", "code", "name", "pk", "uuid", "rowid"})
 """Names that every table may have, each with a meaning of its own."""
@@ -20,9 +21,14 @@ _PERSONAL = {
     **dict.fromkeys(("email", "mail", "phone", "telephone", "mobile", "fax", "url", "ip"), "an address"),
     **dict.fromkeys(("ssn", "passport", "iban"), "a number that names a person"),
     **dict.fromkeys(("comment", "comments", "note", "notes", "remark", "remarks", "description", "text"), "free text"),
-    **dict.fromkeys(("message", "memo", "body", "review", "feedback", "diagnosistext", "freetext"), "free text"),
+    **dict.fromkeys(("message", "memo", "body", "review", "feedback", "freetext"), "free text"),
+    **dict.fromkeys(("nachname", "vorname", "nom", "prénom", "prenom", "nombre", "apellido"), "a name"),
+    **dict.fromkeys(("adresse", "anschrift", "straße", "strasse", "plz", "telefon", "rue", "dirección"), "an address"),
+    **dict.fromkeys(("bemerkung", "bemerkungen", "notiz", "notizen", "kommentar", "freitext"), "free text"),
+    **dict.fromkeys(("commentaire", "remarque", "comentario", "observaciones"), "free text"),
 }
-_SHORTEST_SUBJECT = 3
+_ABBREVIATED = (3, 4)
+"""How many letters of a table's name an abbreviation has: cust, emp, dept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +54,19 @@ def is_bare_key(name: str) -> bool:
     return fold(name) in _BARE_KEYS
 
 
-def own_key(table: Names) -> str | None:
-    """Return the column that looks like the key of the table's own rows, or None.
+def own_key(table: Names, others: Iterable[str] = ()) -> str | None:
+    """Return the column that looks like the key of the table's own rows, or None; `others` are the other tables.
 
     It is the primary key, if the source declares one column as such; otherwise a first column that is called `id`, or
-    after the table: `order_id` or `o_orderkey` in `orders`.
+    after the table: `order_id` or `o_orderkey` in `orders`, `c_custkey` in `customer`. The key of another table, such
+    as `order_id` in `order_lines`, is none: of all lines of an order one would count.
     """
     if table.key is not None:
         return table.key
     if not table.columns:
         return None
     first = table.columns[0]
-    return first if fold(first) in {"id", "key", "pk", "uuid"} or _owns(table, first) else None
+    return first if fold(first) in {"id", "key", "pk", "uuid"} or _owns(table, first, others) else None
 
 
 def links(here: Names, column: str, there: Names, key: str) -> bool:
@@ -70,18 +77,21 @@ def links(here: Names, column: str, there: Names, key: str) -> bool:
     """
     if is_bare_key(key):
         subject, word = _subject(_stem(here, column))
-        return bool(subject) and word == fold(key) and _is_called(there, subject)
+        return bool(subject) and word == fold(key) and _is_called(there.table, subject)
     stem = _stem(here, column)
     return stem == _stem(there, key) and not is_bare_key(stem)
 
 
-def _owns(table: Names, column: str) -> bool:
+def _owns(table: Names, column: str, others: Iterable[str]) -> bool:
     subject, word = _subject(_stem(table, column))
-    return bool(word) and len(subject) >= _SHORTEST_SUBJECT and fold(table.table).startswith(subject)
+    if not word or _is_called(table.table, subject):
+        return bool(word)
+    short = len(subject) in _ABBREVIATED and fold(table.table).startswith(subject) and "_" not in table.table
+    return short and not any(_is_called(other, subject) for other in others if other != table.table)
 
 
-def _is_called(table: Names, subject: str) -> bool:
-    name = fold(table.table).replace("_", "")
+def _is_called(table: str, subject: str) -> bool:
+    name = fold(table).replace("_", "")
     singular = {
         name,
         name.removesuffix("s"),

@@ -42,13 +42,20 @@ def rows_per_unit(options: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def column_wishes(types: Iterable[str], bounds: Iterable[str], steps: Iterable[str], values: Iterable[str]) -> Wishes:
+def column_wishes(
+    types: Iterable[str],
+    bounds: Iterable[str],
+    steps: Iterable[str],
+    values: Iterable[str],
+    formats: Iterable[str] = (),
+) -> Wishes:
     """Read what is said of columns."""
     return Wishes(
         types=pairs(types, "--type"),
         bounds={name: ends_text(typed) for name, typed in pairs(bounds, "--bounds").items()},
         steps=pairs(steps, "--step"),
         values={name: tuple(typed.split(",")) for name, typed in pairs(values, "--values").items()},
+        formats=pairs(formats, "--format"),
     )
 
 
@@ -81,4 +88,5 @@ _EXAMPLES = {
     "--bounds": "--bounds age=0:120",
     "--step": "--step cost=0.01",
     "--values": "--values dept=er,icu,surgery",
+    "--format": "--format day=%d/%m/%Y",
 }

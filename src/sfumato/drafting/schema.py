@@ -76,6 +76,13 @@ class Seen:
     tables: tuple[SeenTable, ...]
     csv: CsvForm = PLAIN
     """How its CSV files are written."""
+    ignored: tuple[str, ...] = ()
+    """Workbooks that lie among the files, and are not read."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tables."""
+        return tuple(table.name for table in self.tables)
 
 
 def see(path: Path, csv: Mapping[str, object] | None = None) -> Seen:
@@ -116,7 +123,7 @@ def connected(
             SeenTable(name, tuple(map(_column, table.columns)), keys.get(names[name] or f"main.{name}"), names[name])
             for name, table in found.items()
         )
-        yield Seen(scheme, place, tables, policy.csv), connection, found
+        yield Seen(scheme, place, tables, policy.csv, _workbooks(place)), connection, found
     finally:
         connection.close()
 
@@ -222,6 +229,11 @@ def _nothing(typed: Path) -> BadSource:
         "A table is a Parquet or CSV file, a folder of such files, or a table of a DuckDB file.",
         "Name a file that ends in .parquet, .csv, .tsv (also .gz or .zst) or .duckdb, or a folder that holds some.",
     )
+
+
+def _workbooks(place: Path) -> tuple[str, ...]:
+    entries = sorted(place.iterdir()) if place.is_dir() else []
+    return tuple(entry.name for entry in entries if entry.suffix.lower() in _WORKBOOKS)
 
 
 def _excel(typed: Path) -> BadSource:

@@ -79,7 +79,7 @@ def proposals(seen: Seen, units: Mapping[str, Unit], table: SeenTable) -> list[s
     return [
         f"{other.name}.{unit} via {column.name} = {key}"
         for other, unit in named
-        for key in filter(None, [own_key(other.names)])
+        for key in filter(None, [own_key(other.names, seen.names)])
         if key != unit
         for column in table.columns
         if links(table.names, column.name, other.names, key)

@@ -14,6 +14,7 @@ BACKENDS = {
     "csv": "sfumato.engines.duckdb.opening",
     "files": "sfumato.engines.duckdb.opening",
     "duckdb": "sfumato.engines.duckdb.opening",
+    "postgresql": "sfumato.engines.postgres.opening",
 }
 """The file whose BACKEND opens sources of a scheme."""
 
@@ -55,8 +56,8 @@ def backend_of(policy: Policy) -> Backend:
     if scheme not in BACKENDS:
         raise BadSource(
             f"source starts with {scheme}:.",
-            "This engine reads files.",
-            "Write parquet:, csv:, files: or duckdb: with a path.",
+            "No engine reads that.",
+            "Write parquet:, csv:, files: or duckdb: with a path, or a postgresql URL.",
         )
     backend = import_module(BACKENDS[scheme]).BACKEND
     if not isinstance(backend, Backend):

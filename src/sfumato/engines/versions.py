@@ -14,7 +14,7 @@ from pathlib import Path
 from sfumato.policy.policy import Location
 from sfumato.private_files import write_whole
 
-FORMAT = 3
+FORMAT = 4
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
 
 
@@ -43,7 +43,7 @@ def stamp_of(root: Path, files: Sequence[Path], salt: bytes) -> str:
     for path in files:
         status = path.stat()
         lines.append([os.path.relpath(path, root), status.st_size, status.st_mtime_ns])
-    return _keyed(salt, "stamp", lines)
+    return keyed(salt, "stamp", lines)
 
 
 def watch_of(files: Sequence[Path]) -> list[tuple[object, ...]]:
@@ -54,10 +54,11 @@ def watch_of(files: Sequence[Path]) -> list[tuple[object, ...]]:
 
 def place_of(source: Location, salt: bytes) -> str:
     """Return what changes when the policy names another source; the spelling of a path does not matter."""
-    return _keyed(salt, "place", [source.scheme, source.target if source.path is None else str(source.path.resolve())])
+    return keyed(salt, "place", [source.scheme, source.target if source.path is None else str(source.path.resolve())])
 
 
-def _keyed(salt: bytes, purpose: str, content: object) -> str:
+def keyed(salt: bytes, purpose: str, content: object) -> str:
+    """Return what changes with the content, and tells nothing of it to who does not know the salt."""
     return hmac.new(salt, json.dumps([purpose, content]).encode("utf-8", "surrogateescape"), "sha256").hexdigest()
 
 

@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadParameter
-from sfumato.learn.outline import MOST_COLUMNS, Floats, Outline
-from sfumato.learn.rows import UNIT, Integers, Rows
+from sfumato.learn.outline import MOST_COLUMNS, Floats, TableOutline, inverse
+from sfumato.learn.rows import UNIT, Integers, Rows, blocks
 from sfumato.randomness.source import Source, read_exactly
+
+_STEEPEST = 1e300
 
 
 def read_matrix(values: object) -> Floats:
@@ -71,7 +73,7 @@ def _filled(values: list[Any] | tuple[Any, ...], depth: int) -> npt.NDArray[Any]
 def _floats(array: npt.NDArray[Any]) -> Floats:
     if array.dtype.kind != "O":
         with np.errstate(all="ignore"):
-            return array.astype(np.float64)
+            return array.astype(np.float64, copy=False)
     return np.array([_float(value) for value in array.flat], dtype=np.float64).reshape(array.shape)
 
 
@@ -86,7 +88,7 @@ def rows_of(
     X: object,  # noqa: N803
     y: object,
     groups: object,
-    outline: Outline,
+    outline: TableOutline,
     source: Source,
 ) -> Rows:
     """Return the rows that count, as integers: at most `outline.most` of each person, none with anything missing."""
@@ -100,25 +102,37 @@ def rows_of(
     elif outline.classes:
         labels = _labels(read_column(y, len(table), "y"), outline.classes)
         present &= labels >= 0
-    present &= np.isfinite(table).all(axis=1)
+    if not _all_finite(table):
+        present &= np.isfinite(table).all(axis=1)
     people = np.arange(len(table))
     if groups is not None:
         people = _people(read_column(groups, len(table), "groups"))
         present &= people >= 0
-    places = np.flatnonzero(present)
+    if not present.all():
+        table, labels, people = table[present], labels[present], people[present]
     if groups is not None:
-        places = places[_chosen(people[places], outline.most, source)]
-    values = integers_of(table[places], outline)
-    return Rows(values, labels[places], people[places], max(1, len(outline.classes)))
+        places = _chosen(people, outline.most, source)
+        table, labels, people = table[places], labels[places], people[places]
+    return Rows(integers_of(table, outline), labels, people, max(1, len(outline.classes)))
 
 
-def integers_of(table: Floats, outline: Outline) -> Integers:
-    """Return columns brought from their bounds to [-UNIT, UNIT]: each value by itself, by a fixed function."""
+def _all_finite(table: Floats) -> bool:
+    """Whether every number is finite, where their sum tells so; if it does not, they may be all the same."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(table.sum()))
+
+
+def integers_of(table: Floats, outline: TableOutline) -> Floats:
+    """Return columns brought from their bounds to whole numbers in [-UNIT, UNIT]: each value by itself."""
+    middle, scale = outline.middle, np.minimum(UNIT * inverse(outline.half), _STEEPEST)
     low, high = np.array(outline.low), np.array(outline.high)
-    half = np.where(outline.half > 0, outline.half, 1.0)
-    inside = np.clip(table, low, high)
-    share = (inside / 2 - low / 2) / half  # halves, so that nothing overflows
-    return np.asarray(np.rint(share * (2 * UNIT)).astype(np.int64) - UNIT).clip(-UNIT, UNIT)
+    found = np.empty(table.shape, order="F")
+    for part in blocks(len(table)):
+        values = np.minimum(np.maximum(np.asfortranarray(table[part]), low), high)
+        values -= middle
+        values *= scale
+        np.rint(values, out=found[part])  # at most UNIT in size: a value is at most half a range from the middle
+    return found
 
 
 def _labels(target: npt.NDArray[Any], classes: tuple[Any, ...]) -> Integers:

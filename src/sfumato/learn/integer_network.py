@@ -8,11 +8,10 @@ integer vector, and no bound on rounding errors is needed.  Proof: proofs/learn_
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.learn.logistic_regression import lengths_above, shares
+from sfumato.learn.logistic_regression import shares
 from sfumato.learn.outline import Floats
-from sfumato.learn.rows import Integers, exact_product
+from sfumato.learn.rows import Integers, blocks, exact_product, lengths_above, squared_norms
 
 VALUE = 1 << 12
 """One, in activations and in weights."""
@@ -29,13 +28,13 @@ LENGTH = VALUE * SLOPE
 _SLACK = 1 + 2.0**-30
 _LOGIT, _FINE = 1 << 8, 1 << 12
 
-Layers = list[Integers]
-"""For each layer a matrix: one line per unit below, then one of constants; one column per unit."""
+Layers = list[Floats]
+"""For each layer a matrix of whole numbers: one line per unit below, then one of constants; one column per unit."""
 
 
 def on_grid(weights: list[Floats]) -> Layers:
     """Return weights rounded to their public grid, and inside their range."""
-    return [np.rint(np.clip(layer, -_WEIGHT, _WEIGHT) * VALUE).astype(np.int64) for layer in weights]
+    return [np.rint(np.clip(layer, -_WEIGHT, _WEIGHT) * VALUE) for layer in weights]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +48,20 @@ class IntegerNetwork:
     layers: Layers
     length: int
 
-    def clipped_sum(self, rows: Integers, labels: Integers) -> Layers:
+    def clipped_sum(self, rows: Floats, labels: Integers) -> list[Integers]:
         """Return the sum of the rows' clipped gradients, layer by layer: exact integers."""
+        total = [np.zeros(layer.shape, dtype=np.int64) for layer in self.layers]
+        for part in blocks(len(rows)):
+            for at, gradient in enumerate(self._clipped(rows[part], labels[part])):
+                total[at] += gradient
+        return total
+
+    def _clipped(self, rows: Floats, labels: Integers) -> list[Integers]:
         inputs, outputs = self._forwards(rows)
         slopes = self._backwards(inputs, outputs, labels)
         squares = np.zeros(len(rows))
         for below, slope in zip(inputs, slopes, strict=True):
-            long = lengths_above(_squares(below)).astype(np.float64) * lengths_above(_squares(slope))
-            squares += long * long
+            squares += (lengths_above(squared_norms(below)) * lengths_above(squared_norms(slope))) ** 2
         reach = np.ceil(np.sqrt(squares) * _SLACK) + 1
         factor = np.maximum(reach, float(self.length))[:, None]
         return [
@@ -64,29 +69,23 @@ class IntegerNetwork:
             for below, slope in zip(inputs, slopes, strict=True)
         ]
 
-    def _forwards(self, rows: Integers) -> tuple[list[Floats], Floats]:
+    def _forwards(self, rows: Floats) -> tuple[list[Floats], Floats]:
         """Return what goes into each layer, constants included, and what comes out of the last."""
-        inputs = [_with_constant(np.clip(rows, -_FAR, _FAR).astype(np.float64))]
+        inputs = [_with_constant(np.clip(rows, -_FAR, _FAR))]
         for layer in self.layers[:-1]:
-            inputs.append(_with_constant(np.clip((inputs[-1] @ layer.astype(np.float64)) // VALUE, 0, _FAR)))
-        return inputs, inputs[-1] @ self.layers[-1].astype(np.float64)
+            inputs.append(_with_constant(np.clip(np.floor(inputs[-1] @ layer / VALUE), 0, _FAR)))
+        return inputs, inputs[-1] @ self.layers[-1]
 
     def _backwards(self, inputs: list[Floats], outputs: Floats, labels: Integers) -> list[Floats]:
         """Return the slope of the loss at each layer's output."""
-        logits = (outputs // (VALUE * VALUE // _LOGIT)).astype(np.int64)
-        residuals = shares(logits)
+        residuals = shares(np.floor(outputs.T * (_LOGIT / VALUE**2))).T
         residuals[np.arange(len(labels)), labels] -= _FINE
-        slopes = [residuals.astype(np.float64) * (SLOPE // _FINE)]
+        slopes = [residuals * (SLOPE / _FINE)]
         for layer, below in zip(self.layers[:0:-1], inputs[:0:-1], strict=True):
-            carried = (slopes[0] @ layer[:-1].astype(np.float64).T) // VALUE
+            carried = np.floor(slopes[0] @ layer[:-1].T / VALUE)
             slopes.insert(0, np.clip(np.where(below[:, :-1] > 0, carried, 0.0), -_FAR, _FAR))
         return slopes
 
 
 def _with_constant(values: Floats) -> Floats:
     return np.concatenate([values, np.full((len(values), 1), float(VALUE))], axis=1)
-
-
-def _squares(values: Floats) -> npt.NDArray[np.int64]:
-    """Return the sum of squares of each row: integers below 2^50, so exact in whatever order they are added."""
-    return np.asarray(np.einsum("ij,ij->i", values, values)).astype(np.int64)

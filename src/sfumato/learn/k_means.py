@@ -9,8 +9,8 @@ from sfumato.exact import integer
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
 from sfumato.learn.model import Model, StageNoise, State, listed, share
-from sfumato.learn.outline import Floats, Outline, inverse
-from sfumato.learn.rows import UNIT, Ball, Integers, Rows, shrink
+from sfumato.learn.outline import Floats, TableOutline, inverse
+from sfumato.learn.rows import UNIT, Ball, Integers, Rows, blocks, exact_product, shrink
 from sfumato.learn.sensitivities import COUNTED, in_ball, in_cells, of_products
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import uniform_bits
@@ -63,7 +63,7 @@ class KMeans(Model):
             f"n_clusters is more than {_MOST}.", "A histogram of few cells cannot tell more apart.", "Give fewer."
         )
 
-    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
         return (
             centre_stage(outline, share("0.1")),
             radius_stage(outline, share("0.05")),
@@ -72,36 +72,36 @@ class KMeans(Model):
             Stage(share("0.3"), in_ball(outline, _WEIGHT, self._clusters())),
         )
 
-    def _learn(self, sums: Rows, outline: Outline, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableOutline, noise: StageNoise) -> State:
         clusters = self._clusters()
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True, quantile=0.9))
         noisy = noise.add(2, sums.products(ball, 0)[:-1, :-1])
         values, vectors = np.linalg.eigh((noisy + noisy.T) / 2)
         few = min(outline.width, 2 if clusters <= 4 else 3)
-        axes = np.rint(vectors[:, ::-1][:, :few] * _AXIS).astype(np.int64)
+        axes = np.rint(vectors[:, ::-1][:, :few] * _AXIS)
         reach = _SPREAD * np.sqrt(np.maximum(values[::-1][:few], 0.0) / count)
         ends = tuple(int(end) for end in np.clip(reach, UNIT / 16, UNIT) * _AXIS)
         rows = shrink(sums.values, ball)
         sides = _sides(few)
-        cells = cells_of(rows, axes, ends, sides)
-        counts = noise.add(3, np.bincount(cells, minlength=sides**few).astype(np.int64) * COUNTED) / COUNTED
+        cells = cell_counts(rows, axes, ends, sides)
+        counts = noise.add(3, cells * COUNTED) / COUNTED
         weights = np.where(counts < 2 * noise.deviation(3) / COUNTED, 0.0, counts)
         points = np.array(list(product(range(sides), repeat=few)), dtype=np.float64)
         points = ((2 * points + 1) / sides - 1) * np.array(ends)
         found = clustered(points, weights, clusters, noise.source)
         # back to all columns, in units of the ball
-        full = np.rint(np.clip(found @ axes.T / _AXIS**2, -UNIT, UNIT)).astype(np.int64)
+        full = np.rint(np.clip(found @ axes.T / _AXIS**2, -UNIT, UNIT))
         exact = per_cluster(rows, full)
         exact[:, 0] *= _WEIGHT
         last = noise.add(4, exact)
         sizes = np.maximum(last[:, 0] / _WEIGHT, 1.0)
         means = last[:, 1:] / sizes[:, None]
-        drawn = towards(means, full.astype(np.float64), (noise.deviation(4) / sizes) ** 2)
+        drawn = towards(means, full, (noise.deviation(4) / sizes) ** 2)
         places = (np.array(centre) + drawn / UNIT * ball.radius) / UNIT
         return {"centers": listed(outline.middle + outline.half * np.clip(places, -1, 1))}
 
-    def _keep(self, state: State, outline: Outline) -> None:
+    def _keep(self, state: State, outline: TableOutline) -> None:
         self.cluster_centers_ = np.array(state["centers"])
 
     def predict(self, X: object) -> Integers:  # noqa: N803
@@ -127,21 +127,26 @@ def _sides(few: int) -> int:
     return {1: 50, 2: 10, 3: 6}[few]
 
 
-def cells_of(rows: Integers, axes: Integers, ends: tuple[int, ...], sides: int) -> Integers:
-    """Return the cell of each row: integers decide, from the row and from released directions and ends."""
-    place = np.zeros(len(rows), dtype=np.int64)
-    for axis, end in zip(axes.T, ends, strict=True):
-        along = (rows @ axis + end) * sides // (2 * end)
-        place = place * sides + np.clip(along, 0, sides - 1)
-    return place
+def cell_counts(rows: Floats, axes: Floats, ends: tuple[int, ...], sides: int) -> Integers:
+    """Return how many rows each cell has: integers decide, from a row and from released directions and ends."""
+    total = np.zeros(sides ** len(ends), dtype=np.int64)
+    for part in blocks(len(rows)):
+        place = np.zeros(len(rows[part]), dtype=np.int64)
+        for axis, end in zip(axes.T, ends, strict=True):
+            along = np.floor((rows[part] @ axis + end) * sides / (2 * end))
+            place = place * sides + np.clip(along, 0, sides - 1).astype(np.int64)
+        total += np.bincount(place, minlength=len(total))
+    return total
 
 
-def per_cluster(rows: Integers, centres: Integers) -> Integers:
+def per_cluster(rows: Floats, centres: Floats) -> Integers:
     """Return for each centre the number and sum of the rows nearest to it; of equally near ones the first."""
-    nearness = 2 * rows @ centres.T - (centres**2).sum(axis=1)
-    own = nearness.argmax(axis=1)
-    counted = np.concatenate([np.ones((len(rows), 1), dtype=np.int64), rows], axis=1)
-    return np.stack([counted[own == at].sum(axis=0, dtype=np.int64) for at in range(len(centres))])
+    total = np.zeros((len(centres), 1 + rows.shape[1]), dtype=np.int64)
+    for part in blocks(len(rows)):
+        nearness = 2 * rows[part] @ centres.T - (centres**2).sum(axis=1)
+        own = (nearness.argmax(axis=1)[:, None] == np.arange(len(centres))).astype(np.float64)
+        total += exact_product(own, np.concatenate([np.ones((len(own), 1)), rows[part]], axis=1))
+    return total
 
 
 def clustered(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:

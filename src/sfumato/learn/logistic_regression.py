@@ -8,8 +8,8 @@ from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
 from sfumato.learn.model import StageNoise, State, listed, share
-from sfumato.learn.outline import Floats, Outline, inverse
-from sfumato.learn.rows import UNIT, Ball, Integers, Rows, exact_product, shrink, squared_norms
+from sfumato.learn.outline import Floats, TableOutline, inverse
+from sfumato.learn.rows import UNIT, Ball, Integers, Rows, blocks, exact_product, lengths_above, shrink, squared_norms
 from sfumato.learn.sensitivities import of_gradients
 
 _STEPS = 60
@@ -56,21 +56,21 @@ class LogisticRegression(Classifier):
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
         return (
             centre_stage(outline, share("0.1")),
             radius_stage(outline, share("0.05")),
             Stage(share("0.85"), of_gradients(outline, _CLIP), _STEPS),
         )
 
-    def _learn(self, sums: Rows, outline: Outline, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableOutline, noise: StageNoise) -> State:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         descent = Descent(shrink(sums.values, ball), sums.labels, len(outline.classes))
         weights = np.zeros((outline.width + 1, len(outline.classes)))
         speed, total, kept = np.zeros_like(weights), np.zeros_like(weights), 0
         for step in range(_STEPS):
-            gradient = noise.add(2, descent.gradient(on_grid(weights))) / (UNIT * _FINE)
+            gradient = noise.add(2, descent.gradient(on_weight_grid(weights))) / (UNIT * _FINE)
             speed = _MOMENTUM * speed + gradient / count
             weights = np.clip(weights - speed, -_FARTHEST, _FARTHEST)
             if step >= _STEPS // 2:
@@ -81,7 +81,7 @@ class LogisticRegression(Classifier):
         at = outline.middle + outline.half * np.array(centre) / UNIT
         return {"coef": listed(slopes.T), "intercept": listed(mean[-1] * _CONSTANT / UNIT - at @ slopes)}
 
-    def _keep(self, state: State, outline: Outline) -> None:
+    def _keep(self, state: State, outline: TableOutline) -> None:
         self._keep_classes(outline)
         self._slopes, self._offsets = np.array(state["coef"]), np.array(state["intercept"])
         binary = len(outline.classes) == 2
@@ -99,42 +99,44 @@ class Descent:
     Proof: proofs/learn_logistic.md
     """
 
-    def __init__(self, rows: Integers, labels: Integers, classes: int) -> None:
-        self._rows = np.empty((len(rows), rows.shape[1] + 1))
+    def __init__(self, rows: Floats, labels: Integers, classes: int) -> None:
+        self._rows = np.full((len(rows), rows.shape[1] + 1), float(_CONSTANT), order="F")
         self._rows[:, :-1] = rows
-        self._rows[:, -1] = _CONSTANT
-        self._lengths = lengths_above(squared_norms(rows) + _CONSTANT**2)
-        self._own = np.zeros((len(rows), classes), dtype=np.int64)
-        self._own[np.arange(len(rows)), labels] = _FINE
+        self._lengths = lengths_above(squared_norms(self._rows))
+        self._own = (np.arange(classes)[:, None] == labels) * float(_FINE)
 
-    def gradient(self, weights: Integers) -> Integers:
+    def gradient(self, weights: Floats) -> Integers:
         """Return the sum of the clipped gradients at weights on their grid."""
-        # integers below 2^53, so exact in doubles in whatever order they are added
-        logits = (self._rows @ weights.astype(np.float64)) // (UNIT * _GRID // _LOGIT)
-        residuals = shares(logits.astype(np.int64)) - self._own
-        reach = self._lengths * lengths_above(squared_norms(residuals))
-        clipped = np.trunc(residuals * float(_CLIP) / np.maximum(reach, _CLIP)[:, None])
-        return exact_product(self._rows, clipped)
+        total = np.zeros(weights.shape, dtype=np.int64)
+        for part in blocks(len(self._rows)):
+            rows = self._rows[part]
+            # integers below 2^53, so exact in doubles in whatever order they are added; one line per class
+            residuals = shares(np.floor(weights.T @ rows.T * (_LOGIT / (UNIT * _GRID)))) - self._own[:, part]
+            reach = self._lengths[part] * lengths_above(squared_norms(residuals.T))
+            residuals *= _CLIP
+            residuals /= np.maximum(reach, _CLIP)
+            total += exact_product(rows, np.trunc(residuals).T)
+        return total
 
 
-def on_grid(weights: Floats) -> Integers:
+def on_weight_grid(weights: Floats) -> Floats:
     """Return weights rounded to their public grid."""
-    return np.rint(weights * _GRID).astype(np.int64)
+    return np.asarray(np.rint(weights * _GRID))
 
 
-def lengths_above(squares: Integers) -> Integers:
-    """Return integers not below the roots of integers below 2^52."""
-    return np.rint(np.sqrt(squares.astype(np.float64))).astype(np.int64) + 1
-
-
-def shares(logits: Integers) -> Integers:
-    """Return softmax of integer logits, in parts of `_FINE`, by a public table of exponentials and integer division."""
+def shares(logits: Floats) -> Floats:
+    """Return softmax of integer logits, one line per class, in whole parts of `_FINE`: by a public table."""
     table = _exponentials()
-    below = np.minimum(logits.max(axis=1, keepdims=True) - logits, len(table) - 1)
-    weights = table[below]
-    return np.asarray(weights * _FINE // weights.sum(axis=1, keepdims=True))
+    below = np.minimum(logits.max(axis=0) - logits, len(table) - 1)
+    weights = table[below.astype(np.int64)]
+    total = weights[0].copy()
+    for line in weights[1:]:  # integers below 2^53: exact
+        total += line
+    weights *= _FINE
+    weights /= total
+    return np.asarray(np.floor(weights, out=weights))
 
 
 @cache
-def _exponentials() -> Integers:
-    return np.array([int(np.exp(-at / _LOGIT) * (1 << 30)) for at in range(20 * _LOGIT)], dtype=np.int64)
+def _exponentials() -> Floats:
+    return np.asarray(np.floor(np.exp(-np.arange(20 * _LOGIT) / _LOGIT) * (1 << 30)))

@@ -21,7 +21,7 @@ from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radi
 from sfumato.learn.integer_network import LENGTH, VALUE, WIDEST, IntegerNetwork, on_grid
 from sfumato.learn.model import StageNoise, State, listed, share
 from sfumato.learn.normals import normals
-from sfumato.learn.outline import Floats, Outline, inverse, read_loss
+from sfumato.learn.outline import Floats, TableOutline, inverse, read_loss
 from sfumato.learn.rows import UNIT, Ball, Rows, shrink
 from sfumato.learn.sensitivities import of_gradients
 from sfumato.mechanisms.gaussian import Gaussian
@@ -84,14 +84,14 @@ class MLPClassifier(Classifier):
             "learning_rate": str(self._pace()),
         }
 
-    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
         return (
             centre_stage(outline, _FIRST * share("2/3")),
             radius_stage(outline, _FIRST * share("1/3")),
             Stage(1 - _FIRST, of_gradients(outline, self._length()), self._steps()),
         )
 
-    def _calibrated(self, outline: Outline) -> tuple[Calibrated, PrivacyLoss]:
+    def _calibrated(self, outline: TableOutline) -> tuple[Calibrated, PrivacyLoss]:
         if outline.neighbours is not Neighbours.ADD_REMOVE:
             raise BadParameter(
                 "MLPClassifier cannot be fitted under 'replace'.",
@@ -104,10 +104,10 @@ class MLPClassifier(Classifier):
         self._hidden(), self._pace()
         return sampled(self._stages(outline), self._rate(), epsilon, delta), PrivacyLoss(epsilon, delta)
 
-    def _learn(self, sums: Rows, outline: Outline, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableOutline, noise: StageNoise) -> State:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
-        rows = shrink(sums.values, ball) * (_SCALE * VALUE) // UNIT
+        rows = np.floor(shrink(sums.values, ball) * (_SCALE * VALUE / UNIT))
         people, coins = _numbered(sums), Bernoulli(Rational(self._rate()))
         sizes = [outline.width, *self._hidden(), len(outline.classes)]
         shapes = [(below + 1, above) for below, above in pairwise(sizes)]
@@ -128,7 +128,7 @@ class MLPClassifier(Classifier):
                     total[at] += weights[at] / (steps - (steps + 1) // 2)
         return {"weights": [listed(layer) for layer in total], "centre": list(centre), "radius": ball.radius}
 
-    def _keep(self, state: State, outline: Outline) -> None:
+    def _keep(self, state: State, outline: TableOutline) -> None:
         self._keep_classes(outline)
         self.weights_ = [np.array(layer) for layer in state["weights"]]
         self._ball = Ball(tuple(state["centre"]), int(state["radius"]))

@@ -18,7 +18,15 @@ from sfumato.database import Database
 from sfumato.errors import BadParameter, UnsupportedSql, shown
 from sfumato.learn.arrays import read_matrix, rows_of
 from sfumato.learn.calibration import Calibrated, Stage, calibrated
-from sfumato.learn.outline import Floats, Outline, read_bounds, read_classes, read_loss, read_neighbours, read_people
+from sfumato.learn.outline import (
+    Floats,
+    TableOutline,
+    read_bounds,
+    read_classes,
+    read_loss,
+    read_neighbours,
+    read_people,
+)
 from sfumato.learn.rows import Rows, Sums
 from sfumato.learn.statements import EngineSums, box
 from sfumato.measuring import Columns, Declaration, Measurable, Measurer, look_at, measure
@@ -84,15 +92,15 @@ class Model:
 
     # ── what a subclass says ──
 
-    def _stages(self, outline: Outline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
         """Return what is measured, from public facts alone; refuse parameters that mean nothing."""
         raise NotImplementedError
 
-    def _learn(self, sums: Any, outline: Outline, noise: StageNoise) -> State:
+    def _learn(self, sums: Any, outline: TableOutline, noise: StageNoise) -> State:
         """Measure, and return the model. Whatever the rows are, it does not raise and is finite."""
         raise NotImplementedError
 
-    def _keep(self, state: State, outline: Outline) -> None:
+    def _keep(self, state: State, outline: TableOutline) -> None:
         """Set the fitted attributes."""
         raise NotImplementedError
 
@@ -149,7 +157,7 @@ class Model:
         return self._finished(done.released, outline, fit.event, loss, done.receipt)
 
     def _try(
-        self, asked: Measurable, columns: list[Key], target: Key | None, outline: Outline, fit: Calibrated
+        self, asked: Measurable, columns: list[Key], target: Key | None, outline: TableOutline, fit: Calibrated
     ) -> None:
         """Refuse what the engine could not run: the statements of a fit of nobody, with noise that nobody sees."""
         if self._iterative:
@@ -160,7 +168,7 @@ class Model:
         self._learn(EngineSums(asked, columns, target, None), outline, noise)
 
     def _finished(
-        self, state: State, outline: Outline, event: Event, loss: PrivacyLoss, receipt: Receipt | None
+        self, state: State, outline: TableOutline, event: Event, loss: PrivacyLoss, receipt: Receipt | None
     ) -> Self:
         self.n_features_in_ = outline.width
         self.event_, self.loss_, self.receipt_ = event, loss, receipt
@@ -168,11 +176,11 @@ class Model:
         self._keep(state, outline)
         return self
 
-    def _calibrated(self, outline: Outline) -> tuple[Calibrated, PrivacyLoss]:
+    def _calibrated(self, outline: TableOutline) -> tuple[Calibrated, PrivacyLoss]:
         epsilon, delta = read_loss(self.epsilon, self.delta)
         return calibrated(self._stages(outline), epsilon, delta, outline.neighbours), PrivacyLoss(epsilon, delta)
 
-    def _outline_of_arrays(self, X: object) -> Outline:  # noqa: N803
+    def _outline_of_arrays(self, X: object) -> TableOutline:  # noqa: N803
         width = read_matrix(X).shape[1]
         low, high = read_bounds(self.bounds, width, "bounds")
         classes: tuple[Any, ...] = ()
@@ -182,9 +190,9 @@ class Model:
         if self._target is Target.CLASS:
             classes = read_classes(self.classes)
         numeric, relation = self._target is Target.NUMBER, read_neighbours(self.neighbours)
-        return Outline(low, high, classes, numeric, relation, read_people(self.rows_per_person))
+        return TableOutline(low, high, classes, numeric, relation, read_people(self.rows_per_person))
 
-    def _outline_of_rows(self, asked: Measurable) -> tuple[Outline, list[Key], Key | None]:
+    def _outline_of_rows(self, asked: Measurable) -> tuple[TableOutline, list[Key], Key | None]:
         """Return what the policy says of the rows of a question: its columns as numbers, and the key of the classes."""
         for name in ("bounds", "bounds_y", "classes"):
             if getattr(self, name, None) is not None:
@@ -218,7 +226,7 @@ class Model:
         classes = () if target is None else tuple(decode(cell, target.scalar.facts) for cell in target.cells or ())
         rows = asked.rows
         numeric = self._target is Target.NUMBER
-        return Outline(low, high, classes, numeric, rows.neighbours, rows.most), columns, target
+        return TableOutline(low, high, classes, numeric, rows.neighbours, rows.most), columns, target
 
     # ── using the model ──
 
@@ -300,7 +308,7 @@ def _rows_behind(reading: Measurer, columns: list[Key], target: Key | None) -> R
     """Return the rows of the question as integers: read inside the charge, for a model that iterates."""
     plain = [Key(key.name, key.scalar, None) if key.scalar.facts.kind is Kind.INTEGER else key for key in columns]
     table = reading.columns(Columns((*plain, *(() if target is None else (target,)))))
-    values = np.zeros((len(table.people), len(columns)), dtype=np.int64)
+    values = np.zeros((len(table.people), len(columns)), order="F")
     for at, (key, steps) in enumerate(zip(columns, table.columns, strict=False)):
         facts = key.scalar.facts
         low, high = (facts.low, facts.high) if facts.kind is Kind.INTEGER else (0, 1)

@@ -16,10 +16,11 @@ from sfumato.exact import decimal_rational, integer
 Floats = npt.NDArray[np.float64]
 MOST_COLUMNS = 1000
 MOST_CLASSES = 1000
+_NARROWEST = 1e-290
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class TableOutline:
     """The public part of a table: from parameters or from the policy, never from the data."""
 
     low: tuple[float, ...]
@@ -50,7 +51,7 @@ class Outline:
 
 def inverse(half: Floats) -> Floats:
     """Return one over each number; 0 over 0 is 0: a column that can only be one value has no weight."""
-    return np.asarray(np.where(half > 0, 1 / np.where(half > 0, half, 1.0), 0.0))
+    return np.asarray(np.where(half > 0, 1 / np.maximum(half, _NARROWEST), 0.0))
 
 
 def read_bounds(bounds: object, width: int, name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -1,25 +1,28 @@
 """Rows as integers, and their exact sums: what a fit measures, whether the rows are an array or lie in an engine.
 
 A column is brought from its bounds to [-UNIT, UNIT] in integers. What is decided about a row (how it is shrunk, which
-class of radius it is in) is decided in integers from that row and from released numbers alone.  Proof: proofs/learn.md
+class of radius it is in) is decided in integers from that row and from released numbers alone. In memory integers are
+held in doubles: below 2^53 they are exact, and so are their sums, in whatever order a library adds.
+Proof: proofs/learn.md
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.learn.outline import Outline
+from sfumato.learn.outline import Floats, TableOutline
 
 UNIT = 1 << 16
 """One half of a column's range; and the length to which rows are shrunk."""
 RADII = 25
 """Classes of radius: each is 2^(-1/4) of the one before."""
+BLOCK = 1 << 13
+"""So many rows are computed with at once: they stay near the processor."""
 
 Integers = npt.NDArray[np.int64]
-_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,8 @@ class Ball:
 class Sums(Protocol):
     """Exact sums over rows of integers. Each is a function that adds up what single rows give."""
 
-    def boxed(self) -> Integers:
-        """Return per class (one, without classes) the number of rows, then Σx, then Σ⌊x²/UNIT⌋ of each column."""
+    def boxed(self, *, squares: bool) -> Integers:
+        """Return per class (one, without classes) the number of rows, then Σx and, if asked for, Σ⌊x²/UNIT⌋."""
 
     def radii(self, centre: Sequence[int], radii: Sequence[int]) -> Integers:
         """Return how many rows lie in each class of distance from the centre: the last one that is not nearer."""
@@ -48,9 +51,12 @@ class Sums(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows in memory: integers in [-UNIT, UNIT], one line per row, the class of each, and its person from 0 on."""
+    """Rows in memory: whole numbers in [-UNIT, UNIT], a line per row, the class of each, and its person from 0 on.
 
-    values: Integers
+    Columns lie together in memory (Fortran's order): what is done to a column is done in one sweep.
+    """
+
+    values: Floats
     labels: Integers
     people: Integers
     classes: int
@@ -58,70 +64,96 @@ class Rows:
     def __repr__(self) -> str:
         return f"Rows({self.values.shape[1]} columns)"
 
-    def boxed(self) -> Integers:
-        columns = [np.ones(len(self.values), dtype=np.int64)[:, None], self.values, self.values**2 // UNIT]
-        return self._by_class(np.concatenate(columns, axis=1))
+    def boxed(self, *, squares: bool) -> Integers:
+        width = self.values.shape[1]
+        total = np.zeros((self.classes, 1 + width * (2 if squares else 1)), dtype=np.int64)
+        for part in blocks(len(self.values)):
+            total[:, : 1 + width] += self._by_class(self.values[part], part)
+            if squares:
+                cut = np.floor(self.values[part] ** 2 / UNIT)  # division by a power of two is exact
+                total[:, 1 + width :] += self._by_class(cut, part)[:, 1:]
+        return total
 
     def radii(self, centre: Sequence[int], radii: Sequence[int]) -> Integers:
-        squares = squared_norms(self.values - np.array(centre, dtype=np.int64))
         # the last class whose radius is at least the distance; what lies beyond the first is in it
-        ends = np.array([int(radius) ** 2 for radius in reversed(radii)], dtype=np.int64)
-        nearer = np.minimum(np.searchsorted(ends, squares, side="left"), len(radii) - 1)
-        return np.bincount(len(radii) - 1 - nearer, minlength=len(radii)).astype(np.int64)
+        ends = np.array([float(radius) ** 2 for radius in reversed(radii)])
+        total = np.zeros(len(radii), dtype=np.int64)
+        for part in blocks(len(self.values)):
+            squares = squared_norms(self.values[part] - np.array(centre, dtype=np.float64))
+            nearer = np.minimum(np.searchsorted(ends, squares, side="left"), len(radii) - 1)
+            total += np.bincount(len(radii) - 1 - nearer, minlength=len(radii))
+        return total
 
     def products(self, ball: Ball, constant: int) -> Integers:
-        rows = np.empty((len(self.values), self.values.shape[1] + 1))
-        rows[:, :-1] = shrink(self.values, ball)
-        rows[:, -1] = constant
-        return exact_product(rows, rows)
+        width = self.values.shape[1]
+        total = np.zeros((width + 1, width + 1), dtype=np.int64)
+        for part in blocks(len(self.values)):
+            rows = np.full((len(self.values[part]), width + 1), float(constant), order="F")
+            rows[:, :-1] = shrink(self.values[part], ball)
+            total += exact_product(rows, rows)
+        return total
 
     def shrunk(self, ball: Ball) -> Integers:
-        rows = shrink(self.values, ball)
-        return self._by_class(np.concatenate([np.ones((len(rows), 1), dtype=np.int64), rows], axis=1))
+        total = np.zeros((self.classes, 1 + self.values.shape[1]), dtype=np.int64)
+        for part in blocks(len(self.values)):
+            total += self._by_class(shrink(self.values[part], ball), part)
+        return total
 
-    def _by_class(self, columns: Integers) -> Integers:
+    def _by_class(self, columns: Floats, part: slice) -> Integers:
+        """Return for each class of a block the number of its rows and the sum of each column."""
         if self.classes == 1:
-            return np.asarray(columns.sum(axis=0, dtype=np.int64)[None, :])
-        return np.stack([columns[self.labels == at].sum(axis=0, dtype=np.int64) for at in range(self.classes)])
+            return np.array([[len(columns), *columns.sum(axis=0)]]).astype(np.int64)
+        own = (np.arange(self.classes)[:, None] == self.labels[part]).astype(np.float64).T
+        return np.concatenate([own.sum(axis=0)[:, None].astype(np.int64), exact_product(own, columns)], axis=1)
 
 
-def squared_norms(values: Integers) -> Integers:
+def blocks(length: int) -> Iterator[slice]:
+    """Give the rows in parts that are computed with at once."""
+    return (slice(start, start + BLOCK) for start in range(0, length, BLOCK))
+
+
+def squared_norms(values: Floats) -> Floats:
     """Return Σx² of each row: below 2^53 for a thousand columns of less than 2^21."""
-    return np.asarray(np.einsum("ij,ij->i", values, values))
+    return np.asarray((values * values).sum(axis=1))
 
 
-def shrink(values: Integers, ball: Ball) -> Integers:
+def lengths_above(squares: Floats) -> Floats:
+    """Return whole numbers that are not below the roots of whole numbers below 2^52."""
+    return np.asarray(np.rint(np.sqrt(squares)) + 1)
+
+
+def shrink(values: Floats, ball: Ball) -> Floats:
     """Return rows of integers of length at most UNIT: (x - centre)·UNIT / max(radius, ‖x - centre‖), cut towards 0.
 
     Theorem: Σz² ≤ UNIT² for every row.  Proof: proofs/learn.md §3
     """
-    moved = values - np.array(ball.centre, dtype=np.int64)
+    moved = values - np.array(ball.centre, dtype=np.float64)
     squares = squared_norms(moved)
-    lengths = np.rint(np.sqrt(squares.astype(np.float64))).astype(np.int64) + 1
-    long_enough = lengths * lengths >= squares
-    divisor = np.maximum(lengths, ball.radius)
-    # both are integers below 2^53, and their quotient is far coarser than a double: cutting it cuts the exact one
-    cut = np.trunc(moved * float(UNIT) / divisor[:, None])
-    return np.where(long_enough[:, None], cut, 0).astype(np.int64)
+    lengths = lengths_above(squares)
+    divisor = np.maximum(lengths, float(ball.radius))
+    divisor[lengths * lengths < squares] = np.inf
+    # dividend and divisor are exact, and their quotient is far coarser than a double: cutting it cuts the exact one
+    moved *= UNIT
+    moved /= divisor[:, None]
+    return np.asarray(np.trunc(moved, out=moved))
 
 
-def exact_product(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> Integers:
-    """Return left'·right of integers that doubles hold, exactly: every partial sum of a block stays below 2^53.
+def exact_product(left: Floats, right: Floats) -> Integers:
+    """Return left'·right of integers, exactly: every partial sum stays below 2^53.
 
-    No product of two entries is above 2^36, so that a block of 2^16 rows adds up to at most 2^52.
+    No product of two entries is above 2^36, and there are at most 2^13 rows at once.
     """
     total = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
-    for start in range(0, len(left), _BLOCK):
-        part = left[start : start + _BLOCK].T @ right[start : start + _BLOCK]
-        total += part.astype(np.int64)
+    for part in blocks(len(left)):
+        total += (left[part].T @ right[part]).astype(np.int64)
     return total
 
 
-def radii_of(outline: Outline, *, around_measured: bool) -> tuple[int, ...]:
+def radii_of(outline: TableOutline, *, around_measured: bool) -> tuple[int, ...]:
     """Return the 25 public radii: the box's own (twice that around a measured centre), each 2^(-1/4) of the one before.
 
     >>> from sfumato.accounting.event import Neighbours
-    >>> outline = Outline((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
+    >>> outline = TableOutline((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
     >>> radii_of(outline, around_measured=False)[::4]
     (131072, 65536, 32768, 16384, 8192, 4096, 2048)
     """

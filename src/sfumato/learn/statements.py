@@ -33,10 +33,10 @@ class EngineSums:
         self._width = len(named)
         self._rows, self._scope = _shown(asked.rows.rows, "boxed", {**named, **keep}, asked.rows.unit)
 
-    def boxed(self) -> Integers:
+    def boxed(self, *, squares: bool) -> Integers:
         columns = self._columns(self._scope)
-        squares = [_whole_part(multiplied(one, one, Type.INTEGER)) for one in columns]
-        return self._totals(self._rows, self._scope, (None, *columns, *squares))
+        more = [_whole_part(multiplied(one, one, Type.INTEGER)) for one in columns] if squares else []
+        return self._totals(self._rows, self._scope, (None, *columns, *more))
 
     def radii(self, centre: Sequence[int], radii: Sequence[int]) -> Integers:
         flow, scope = self._measured(centre)

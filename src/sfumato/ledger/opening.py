@@ -10,7 +10,7 @@ from sfumato.ledger.book import Book
 from sfumato.ledger.chain import GENESIS, Row, RowKind, linked
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Ledger
-from sfumato.ledger.postgres_store import PostgresStore, create_table
+from sfumato.ledger.postgres_store import PostgresStore, create_table, has_table
 from sfumato.ledger.recorded_policy import RecordedPolicy, policy_text, recorded
 from sfumato.ledger.sqlite_store import SqliteStore, create_file
 from sfumato.ledger.store import Store
@@ -64,7 +64,7 @@ def existing_ledger(policy: Policy) -> Ledger | None:
     """Open the ledger of a policy to read it, and record nothing; None where there is none yet."""
     place = policy.ledger
     if place.path is None:
-        return Ledger(partial(PostgresStore, place.target))
+        return Ledger(partial(PostgresStore, place.target)) if has_table(place.target) else None
     return Ledger(partial(SqliteStore, place.path)) if place.path.exists() else None
 
 

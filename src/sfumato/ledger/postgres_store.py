@@ -169,6 +169,17 @@ def create_table(url: str, first: Row) -> None:
         connection.execute(table.insert, first)
 
 
+def has_table(url: str) -> bool:
+    """Tell whether there is a ledger at this address; none is created."""
+    with _failing_closed():
+        connection = _connected(url)
+        try:
+            return bool(_one(connection, "SELECT to_regclass(%s) IS NOT NULL", _table(connection).name))
+        finally:
+            connection.close()
+    raise AssertionError("either it was found out, or refused")
+
+
 def _table(connection: Any) -> _Table:
     """Return the table in the first schema of the search path, which the URL may name."""
     schema = _one(connection, "SELECT quote_ident(current_schema())")

@@ -72,7 +72,7 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> Noise
     if wish.epsilon is None:
         raise BadParameter(
             NO_PRICE,
-            "It reads people's rows, and nothing is spent that nobody named.",
+            "It reads people's rows, so its price must be stated.",
             ("Say what it may cost, for example ", Setting("epsilon", "0.1"), *_or_margin(private, needs), "."),
         )
     return best_noise(needs, wish.epsilon, wish.delta)

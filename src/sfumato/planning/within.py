@@ -116,7 +116,7 @@ def _reach(private: PrivateQuery, needs: tuple[Needs, ...], target: Target) -> l
         source = shown_unchanged(origin, derived)
         if source is None:
             raise UnreachableMargin(
-                f"The margin of `{name}` is no fixed number.",
+                f"The margin of `{name}` is not a fixed number.",
                 "It depends on the data, or the column is not a plain COUNT or SUM.",
                 "Name COUNT and SUM columns in `within`, and compute the rest from them.",
             )

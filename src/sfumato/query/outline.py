@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sfumato.query.catalog import Catalog
+from sfumato.query.declared import Admitted
 from sfumato.query.expression import Column, Expression, Literal, walk
 from sfumato.query.literal import Unbound, sample
 from sfumato.query.parse import parse
@@ -21,6 +22,28 @@ class Outline:
     parameters: Mapping[str, Type]
 
 
+@dataclass(frozen=True, slots=True)
+class _SketchTable:
+    """A table of which only names and types are known: what its columns can hold is for the real values."""
+
+    columns: Mapping[str, str]
+    public: bool
+    unit: str | None
+
+    def declared(self, _column: str) -> Admitted | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sketch:
+    tables: Mapping[str, _SketchTable]
+
+
+def _sketch(catalog: Catalog) -> Catalog:
+    """Return the catalog without the values that its columns can hold: those of the samples mean nothing."""
+    return _Sketch({name: _SketchTable(one.columns, one.public, one.unit) for name, one in catalog.tables.items()})
+
+
 def outline(sql: str, catalog: Catalog, types: Mapping[str, Type]) -> Outline:
     """Return the outline of a question; `types` holds those of its parameters that are known.
 
@@ -28,6 +51,7 @@ def outline(sql: str, catalog: Catalog, types: Mapping[str, Type]) -> Outline:
     """
     learned: dict[str, Type] = {}
     names = parameters_of(sql)
+    catalog = _sketch(catalog) if names else catalog
     unbound = {name: Literal(Unbound(name, learned), Type.TEXT) for name in names}
     known = {name: sample(type) for name, type in types.items() if type is not Type.TEXT}
     query = parse(sql, catalog, {**unbound, **known})

@@ -29,7 +29,12 @@ def bound(host: str, port: int) -> socket.socket:
         return made
     except OSError:
         made.close()
-    raise BadParameter(
+    raise taken(host, port)
+
+
+def taken(host: str, port: int) -> BadParameter:
+    """Return the refusal of a port that cannot be had."""
+    return BadParameter(
         f"Port {port} of {shown(host)} cannot be used.",
         "Another program listens there, this machine has no such address, or the port is reserved.",
         "Name another port; 0 takes any free one.",

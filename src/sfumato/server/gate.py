@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
-from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
+from sfumato.errors import Busy, FreeLimit, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
 from sfumato.policy.policy import Policy, fold
@@ -26,6 +26,15 @@ from sfumato.server.pace import Pace
 from sfumato.server.watch import PolicyWatch
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+MOST_ROWS = 100_000
+"""So many rows may an exact answer over public tables have here: it is free, and is held in memory while it leaves."""
+_KEPT_ANSWERS, _KEPT_ROWS = 256, 1000
+"""So many answers, of at most so many rows, are at hand without the ledger."""
+_LONGEST_KEY = 200
+_Question = tuple[str, str, str, str]
+"""Account, snapshot, text and price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GateLimits:
     """How much is done at once."""
 
     questions: int = 16
@@ -90,7 +99,7 @@ class Gate:
         grants: Grants,
         audit: Audit,
         watch: PolicyWatch | None = None,
-        limits: Limits | None = None,
+        limits: GateLimits | None = None,
     ) -> None:
         self.policy: Policy = database.policy
         self.grants = grants
@@ -98,12 +107,16 @@ class Gate:
         self._owner = database
         database.timing = self.timing
         self._watch = watch
-        self._limits = limits or Limits()
+        self._limits = limits or GateLimits()
         self._quantum = None if self.policy.padding is None else float(self.policy.padding)
         self._questions = ThreadPoolExecutor(self._limits.questions, "question")
         self._others = ThreadPoolExecutor(self._limits.others, "other")
         self._rooms: dict[str, _Room] = {}
         self._databases: dict[str, Database] = {}
+        self._answers: dict[_Question, Release] = {}
+        """The last answers that were charged, oldest first."""
+        self._keys: dict[tuple[str, str], _Question] = {}
+        """Which attempts the last keys named."""
         self._running: set[Future[object]] = set()
         self._stopping = False
 
@@ -120,7 +133,24 @@ class Gate:
         Who is cancelled while waiting has not undone the charge.
         """
         database = self.database(caller)
-        return await self._served(caller, "ask", lambda: database.ask(sql, key=key, progress=None, **price), True)
+        question = (caller.account, database.version, sql, repr(sorted(price.items())))
+        known = self._answers.get(question) if self._names_only(caller.account, key, question) else None
+        ask = partial(database.ask, sql, key=key, progress=None, **price)
+        release = await self._served(caller, "ask", lambda: _bounded(ask()), True, known)
+        if known is None and release.event is not None and len(release) <= _KEPT_ROWS:
+            self._answers[question] = release  # the ledger has it: the same question is the same release, at no cost
+            _shorten(self._answers, _KEPT_ANSWERS)
+        return release
+
+    def _names_only(self, account: str, key: str | None, question: "_Question") -> bool:
+        """Tell whether a key could name this attempt; one that cannot is for the ledger to refuse."""
+        if key is None:
+            return True
+        if len(key) > _LONGEST_KEY:
+            return False
+        named = self._keys.setdefault((account, key), question)
+        _shorten(self._keys, 16 * _KEPT_ANSWERS)
+        return named == question
 
     async def explain(self, caller: Caller, sql: str, **price: object) -> Quote:
         """Return the price and the margins of a question; free."""
@@ -206,16 +236,19 @@ class Gate:
             self.audit.close()
         return not late
 
-    async def _served(self, caller: Caller, verb: str, action: Callable[[], T], charged: bool = False) -> T:
-        """Do one thing for a caller: admitted, at their pace, in a thread, padded, on record."""
+    async def _served(
+        self, caller: Caller, verb: str, action: Callable[[], T], charged: bool = False, known: T | None = None
+    ) -> T:
+        """Do one thing for a caller: admitted, at their pace, in a thread unless it is known, padded, on record."""
         arrived = asyncio.get_running_loop().time()
-        result: T | None = None
+        result: T | None = known
         refusal: Refusal | None = None
         try:
             self._admit(caller)
             room = self._room(caller.account)
             await room.pace.wait()
-            result = await self._in_thread(room, action, charged)
+            if known is None:
+                result = await self._in_thread(room, action, charged)
         except Refusal as refused:
             refusal = refused
         receipt = result.receipt.id if isinstance(result, Release) else None
@@ -290,6 +323,21 @@ class Gate:
             questions, others = max(1, self._limits.questions // 2), max(1, self._limits.others // 2)
             self._rooms[account] = _Room(asyncio.Semaphore(questions), asyncio.Semaphore(others), Pace())
         return self._rooms[account]
+
+
+def _shorten(kept: dict[K, V], most: int) -> None:
+    if len(kept) > most:
+        del kept[next(iter(kept))]
+
+
+def _bounded(release: Release) -> Release:
+    if release.event is None and len(release) > MOST_ROWS:
+        raise FreeLimit(
+            f"The answer has more than {MOST_ROWS:,} rows.",
+            "Answers over public tables cost nothing, so that a server has a limit.",
+            "Choose rows with WHERE or LIMIT, or aggregate them.",
+        )
+    return release
 
 
 def _busy() -> Busy:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -62,7 +62,10 @@ class Door:
             await self._app(scope, received, sent)
         except Refusal as refusal:
             await self._refuse(scope, refusal, received, sent)
+        except ClientDisconnect:
+            scope["outcome"] = "disconnected"
         except HTTPException as failure:
+            sent.allowed = _allowed(failure)
             await self._refuse(scope, _unknown(failure), received, sent)
         except Exception as failure:
             scope["outcome"] = f"failed: {_where(failure)}"
@@ -135,12 +138,16 @@ class _Sent:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.status = 0
+        self.allowed = ""
+        """The methods that a page takes, where it was asked for by another."""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             present = {name.lower() for name, _ in message["headers"]}
             more = [(name, value) for name, value in _HEADERS if name not in present]
+            if self.allowed:
+                more.append((b"allow", self.allowed.encode()))
             message = {**message, "headers": [*message["headers"], *more]}
         await self._send(message)
 
@@ -148,11 +155,17 @@ class _Sent:
 def _unknown(failure: HTTPException) -> Refusal:
     """Return what the router refuses, in our own words."""
     if failure.status_code == 405:
-        allowed = (failure.headers or {}).get("Allow", "")
-        return MethodNotAllowed("This page is not asked for so.", f"It takes {allowed}.", "See /openapi.json.")
+        return MethodNotAllowed(
+            "This page is not asked for so.", f"It takes {_allowed(failure)}.", "See /openapi.json."
+        )
     if failure.status_code == 404:
         return NotFound("There is no such page.", "The server has a dozen.", "See /openapi.json.")
     return BadRequest("This is no request.", "It cannot be read.", "See /openapi.json.")
+
+
+def _allowed(failure: HTTPException) -> str:
+    """Return the methods that would be taken, always in the same order."""
+    return ", ".join(sorted((failure.headers or {}).get("Allow", "").split(", ")))
 
 
 def _failed() -> Refusal:

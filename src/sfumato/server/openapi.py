@@ -7,7 +7,10 @@ Schema = dict[str, object]
 
 _NUMBER: Schema = {
     "oneOf": [
-        {"type": "string", "pattern": r"^ *([0-9]+(\.[0-9]*)?|[0-9]+/[1-9][0-9]*)([eE][+-]?[0-9]{1,4})? *$"},
+        {
+            "type": "string",
+            "pattern": r"^([1-9][0-9]{0,8}(\.[0-9]{1,9})?|0\.[0-9]{0,9}[1-9]|[1-9][0-9]{0,8}/[1-9][0-9]{0,8})$",
+        },
         {"type": "number", "exclusiveMinimum": 0},
     ],
     "description": "A positive number; as text it is exact: 0.1, 1/3.",
@@ -30,9 +33,14 @@ _SCHEMAS: dict[str, Schema] = {
     "Question": {
         **_object(
             ["sql"],
-            sql={"type": "string"},
+            sql={"type": "string", "minLength": 1},
             epsilon=_NUMBER,
-            within={"type": "object", "additionalProperties": _NUMBER, "description": "95 % margins, by column."},
+            within={
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": _NUMBER,
+                "description": "95 % margins, by column.",
+            },
             delta={
                 "description": "A number from 0 to the policy's query_delta.",
                 "oneOf": [{"type": "string"}, {"type": "number"}],

@@ -20,14 +20,14 @@ class _Number(str):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PricedQuestion:
     """What was asked, and at which price."""
 
     sql: str
     price: dict[str, object]
 
 
-def read_question(body: bytes) -> Question:
+def read_question(body: bytes) -> PricedQuestion:
     """Read a question, or refuse it.
 
     >>> read_question(b'{"sql": "SELECT 1", "epsilon": 0.10}').price
@@ -46,7 +46,7 @@ def read_question(body: bytes) -> Question:
         raise BadRequest(
             "The request has no question.", "`sql` is a text.", 'Send {"sql": "SELECT …", "epsilon": "0.1"}.'
         )
-    return Question(sql, {key: _price(key, data[key]) for key in PRICES if key in data})
+    return PricedQuestion(sql, {key: _price(key, data[key]) for key in PRICES if key in data})
 
 
 def read_object(body: bytes) -> dict[str, object]:

@@ -17,7 +17,7 @@ import uvicorn
 from sfumato.database import Database
 from sfumato.errors import BadParameter
 from sfumato.policy.policy import Policy
-from sfumato.server.addresses import LOCAL, bound, is_loopback, url
+from sfumato.server.addresses import LOCAL, bound, is_loopback, taken, url
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.console.pages import PAGES
 from sfumato.server.gate import Gate
@@ -37,7 +37,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListeningPlace:
     """Where a server listens, and with which certificate."""
 
     host: str = "127.0.0.1"
@@ -51,14 +51,14 @@ class Place:
 class Listener:
     """Two ports that are taken, and the certificate if there is one."""
 
-    place: Place
+    place: ListeningPlace
     http: socket.socket
     pg: socket.socket
     tls: Tls | None
 
 
 @contextmanager
-def listening(place: Place) -> Iterator[Listener]:
+def listening(place: ListeningPlace) -> Iterator[Listener]:
     """Take the ports and read the certificate: what cannot work is refused before any data is opened."""
     tls = _tls(place)
     with bound(place.host, place.http_port) as http, bound(place.host, place.pg_port) as pg:
@@ -86,7 +86,12 @@ async def _run(path: Path, database: Database, grants: Grants, listener: Listene
     serving = asyncio.create_task(http.serve([listener.http]))
     listener.pg.close()  # its port is known to be free
     context, certificate = (tls.context, tls.certificate) if tls else (None, None)
-    wired = await start(gate, grants, policy, place.host, ports[1], context, certificate)
+    try:
+        wired = await start(gate, grants, policy, place.host, ports[1], context, certificate)
+    except OSError:
+        wired = None
+    if wired is None:
+        raise taken(place.host, ports[1])
     while not http.started and not serving.done():
         await asyncio.sleep(0.01)
     for line in lines(policy, place, ports, tls):
@@ -127,7 +132,7 @@ def _http(gate: Gate, origins: Origins, tls: Tls | None) -> _Server:
     return _Server(config)
 
 
-def _tls(place: Place) -> Tls | None:
+def _tls(place: ListeningPlace) -> Tls | None:
     if place.certificate is not None and place.key is not None:
         return read_tls(place.certificate, place.key)
     if place.certificate is not None or place.key is not None:
@@ -143,12 +148,12 @@ def _tls(place: Place) -> Tls | None:
     return None
 
 
-def _names(place: Place, tls: Tls | None) -> tuple[str, ...]:
+def _names(place: ListeningPlace, tls: Tls | None) -> tuple[str, ...]:
     local = LOCAL if is_loopback(place.host) else ()
     return (*local, place.host.strip("[]").lower(), *(tls.names if tls else ()))
 
 
-def lines(policy: Policy, place: Place, ports: tuple[int, int], tls: Tls | None) -> list[str]:
+def lines(policy: Policy, place: ListeningPlace, ports: tuple[int, int], tls: Tls | None) -> list[str]:
     """Return what is printed: addresses, and lines to paste."""
     host = place.host
     if host in ("0.0.0.0", "::") and tls and tls.names:  # noqa: S104 - it was asked for, with a certificate

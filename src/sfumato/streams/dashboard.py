@@ -19,8 +19,8 @@ from sfumato.analysis.flow import Given
 from sfumato.analysis.private_query import Key
 from sfumato.analysis.scalar import Operator
 from sfumato.database import Database, Prepared
-from sfumato.engines.duckdb.registration import places_of
 from sfumato.engines.salt import read_salt
+from sfumato.engines.snapshots import places_of
 from sfumato.errors import BadParameter, UnsupportedSql, shown
 from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.mechanisms.answers import Answers

@@ -24,6 +24,8 @@ STEPS = 120
 RATE = 0.25
 _DECAY, _SQUARES, _TINY = 0.9, 0.999, 1e-12
 _UNIT = 2.0**-53
+_KEPT = 2 * 10**7
+"""So many places of rows in marginals are remembered; further ones are computed at each step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,13 +139,15 @@ def fit(
     It begins at the logarithms `start`, and ends after `steps`, or after the step in which `seconds` have passed.
     """
     widest = [axes for axes in shares if not any(set(axes) < set(other) for other in shares)]
-    goals = [(places_of(rows, axes, sizes), shares[axes].ravel()) for axes in widest]
+    goals = [(axes, shares[axes].ravel()) for axes in widest]
+    kept = {axes: places_of(rows, axes, sizes) for axes, _ in goals[: max(1, _KEPT // max(len(rows[0]), 1))]}
     logarithms = start.copy()
     mean, square = np.zeros_like(logarithms), np.zeros_like(logarithms)
     weights, begun, done = _softmax(logarithms), monotonic(), 0
     while done < steps and monotonic() - begun < seconds:
         slope = np.zeros_like(logarithms)
-        for place, goal in goals:
+        for axes, goal in goals:
+            place = kept[axes] if axes in kept else places_of(rows, axes, sizes)
             slope += (np.bincount(place, weights, goal.size) - goal).take(place)
         slope = weights * (slope - weights @ slope)
         rate = RATE * sqrt(1 - done / steps)  # smaller and smaller, so that it comes to rest

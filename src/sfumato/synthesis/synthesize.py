@@ -5,7 +5,8 @@ This file can be called: `from sfumato.synthesis import synthesize` gives it, an
 
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 from zlib import compress, decompress
@@ -21,10 +22,12 @@ from sfumato.measuring import Declaration, Measurer, Totals, look_at, measure
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.policy.policy import fold
 from sfumato.randomness.source import Source, read_exactly, system_source
+from sfumato.synthesis.combining import Counts
 from sfumato.synthesis.counting import SEED, NoisyMarginals, count, present_codes, with_noise
 from sfumato.synthesis.declared import cell_key, column_of, shown_columns
-from sfumato.synthesis.design import Design, make_design, sensitivity_squared
+from sfumato.synthesis.design import Axes, Design, all_marginals, all_pairs, read_price, sensitivity_squared
 from sfumato.synthesis.domain import Column, read_domain
+from sfumato.synthesis.selecting import Selection, all_pairs_fit, make_selection, select
 from sfumato.synthesis.synthetic import MOST_ROWS, Synthetic
 
 MOST_BINS = 1000
@@ -54,33 +57,68 @@ def synthesize(
     names, sql = shown_columns(db, table, columns)
     asked = look_at(db, sql)
     held = tuple(column_of(db, table, key, cells) for key in asked.rows.columns)
-    sizes = [column.size for column in held]
-    design, price, allowed = make_design(sizes, epsilon, delta, asked.rows.most, asked.rows.neighbours)
+    sizes = tuple(column.size for column in held)
+    price, allowed = read_price(epsilon, delta)
+    most, neighbours = asked.rows.most, asked.rows.neighbours
+    plan = _planned(sizes, price, allowed, most, neighbours)
     keys = [cell_key(key, column) for key, column in zip(asked.rows.columns, held, strict=True)]
-    statements = [Totals(tuple(keys[axis] for axis in axes), (None,)) for axes in design.marginals]
-    for statement in statements:
-        asked.check(statement)
-    moved = sensitivity_squared(asked.rows.most, asked.rows.neighbours)
+
+    def _statement(axes: Axes) -> Totals:
+        return Totals(tuple(keys[axis] for axis in axes), (None,))
+
+    for axes in (
+        plan.marginals if isinstance(plan, Design) else (*all_marginals(len(sizes))[: len(sizes)], *plan.candidates)
+    ):
+        asked.check(_statement(axes))
+    moved = sensitivity_squared(most, neighbours)
 
     def _release(measurer: Measurer) -> object:
-        tables = [
-            measurer.noisy(measurer.totals(statement)[:, 0], Gaussian(moved, variance, asked.rows.neighbours))
-            for statement, variance in zip(statements, design.sigma_squared, strict=True)
-        ]
-        return {"counts": _packed(tables), "seed": read_exactly(measurer.source, SEED).hex()}
+        def _exact(axes: Axes) -> Counts:
+            return measurer.totals(_statement(axes))[:, 0].reshape([sizes[axis] for axis in axes])
+
+        def _noisy(axes: Axes, variance: Fraction) -> Counts:
+            return measurer.noisy(_exact(axes), Gaussian(moved, variance, neighbours))
+
+        marginals, _, tables = _measured(plan, sizes, _exact, _noisy, measurer.source)
+        seed = read_exactly(measurer.source, SEED).hex()
+        return {"marginals": marginals, "counts": _packed(tables), "seed": seed}
 
     loss = PrivacyLoss(price, allowed)
-    found = measure(db, asked, Declaration("synthesize", {"sizes": sizes}, design.event, loss), _release)
+    found = measure(db, asked, Declaration("synthesize", {"sizes": sizes}, plan.event, loss), _release)
     return Synthetic(
-        _unpacked(found.released, held, design),
-        design.event,
+        _unpacked(found.released, held, plan),
+        plan.event,
         loss,
         rows=wanted,
         seconds=limit,
         names=tuple(names),
         receipt=found.receipt,
         table=fold(table),
+        adaptive=isinstance(plan, Selection),
     )
+
+
+def _planned(
+    sizes: tuple[int, ...], price: Fraction, allowed: Fraction, rows: int, neighbours: Neighbours
+) -> Design | Selection:
+    """Return what is measured: all pairs where they fit, else rounds of choosing. From sizes and price alone."""
+    if all_pairs_fit(sizes) or len(sizes) < 3:
+        return all_pairs(sizes, price, allowed, rows, neighbours)
+    return make_selection(sizes, price, allowed, rows, neighbours)
+
+
+def _measured(
+    plan: Design | Selection,
+    sizes: tuple[int, ...],
+    exact: Callable[[Axes], Counts],
+    noisy: Callable[[Axes, Fraction], Counts],
+    source: Source,
+) -> tuple[Sequence[Axes], Sequence[Fraction], Sequence[Counts]]:
+    """Return marginals with their variances and their noisy counts."""
+    if isinstance(plan, Selection):
+        return select(plan, sizes, exact, noisy, source)
+    parts = zip(plan.marginals, plan.sigma_squared, strict=True)
+    return plan.marginals, plan.sigma_squared, [noisy(axes, variance) for axes, variance in parts]
 
 
 def _packed(tables: Sequence[Any]) -> str:
@@ -88,13 +126,18 @@ def _packed(tables: Sequence[Any]) -> str:
     return b64encode(compress(flat.tobytes(), 6)).decode("ascii")
 
 
-def _unpacked(stored: Any, columns: tuple[Column, ...], design: Design) -> NoisyMarginals:
+def _unpacked(stored: Any, columns: tuple[Column, ...], plan: Design | Selection) -> NoisyMarginals:
     """Read what was released: the same numbers give the same table, whoever asks again."""
     flat = np.frombuffer(decompress(b64decode(stored["counts"])), dtype="<i8").astype(np.int64)
-    shapes = [tuple(columns[axis].size for axis in axes) for axes in design.marginals]
+    marginals = tuple(tuple(axes) for axes in stored["marginals"])
+    shapes = [tuple(columns[axis].size for axis in axes) for axes in marginals]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     tables = tuple(part.reshape(shape) for part, shape in zip(np.split(flat, ends), shapes, strict=True))
-    return NoisyMarginals(columns, design.marginals, design.sigma_squared, tables, bytes.fromhex(stored["seed"]))
+    if isinstance(plan, Selection):
+        variances = tuple(plan.one_way if len(axes) == 1 else plan.pair for axes in marginals)
+    else:
+        variances = plan.sigma_squared
+    return NoisyMarginals(columns, marginals, variances, tables, bytes.fromhex(stored["seed"]))
 
 
 def synthesize_table(
@@ -134,17 +177,24 @@ def _synthesize_table(
             )
     wanted, limit = read_wishes(rows, seconds)
     neighbours = Neighbours.ADD_REMOVE
-    sizes = [column.size for column in columns]
-    design, price, allowed = make_design(sizes, epsilon, delta, 1, neighbours)
+    sizes = tuple(column.size for column in columns)
+    price, allowed = read_price(epsilon, delta)
+    plan = _planned(sizes, price, allowed, 1, neighbours)
     # from here on data is read, and nothing may be refused
     codes = present_codes(data, columns, groups, source)
     moved = sensitivity_squared(1, neighbours)
-    tables = tuple(
-        with_noise(count(codes, axes, sizes), moved, variance, neighbours, source)
-        for axes, variance in zip(design.marginals, design.sigma_squared, strict=True)
-    )
-    measured = NoisyMarginals(columns, design.marginals, design.sigma_squared, tables, read_exactly(source, SEED))
-    return Synthetic(measured, design.event, PrivacyLoss(price, allowed), rows=wanted, seconds=limit)
+
+    def _exact(axes: Axes) -> Counts:
+        return count(codes, axes, sizes)
+
+    def _noisy(axes: Axes, variance: Fraction) -> Counts:
+        return with_noise(_exact(axes), moved, variance, neighbours, source)
+
+    marginals, variances, tables = _measured(plan, sizes, _exact, _noisy, source)
+    seed = read_exactly(source, SEED)
+    measured = NoisyMarginals(columns, tuple(marginals), tuple(variances), tuple(tables), seed)
+    loss, adaptive = PrivacyLoss(price, allowed), isinstance(plan, Selection)
+    return Synthetic(measured, plan.event, loss, rows=wanted, seconds=limit, adaptive=adaptive)
 
 
 def read_wishes(rows: object, seconds: object) -> tuple[int | None, float]:

@@ -90,7 +90,7 @@ def _hints(policy: Policy, private: list[Table]) -> Iterator[str]:
             "whoever knows all but one bit about a person can become practically certain of it."
         )
     for table in private:
-        key = _likely_key(table)
+        key = _likely_key(table, [other.name for other in policy.tables])
         if key is not None:
             yield visible(
                 f"{table.name}.{key} looks like a key. With unique = true a join by it counts each row once, not as "
@@ -98,9 +98,9 @@ def _hints(policy: Policy, private: list[Table]) -> Iterator[str]:
             )
 
 
-def _likely_key(table: Table) -> str | None:
+def _likely_key(table: Table, others: list[str]) -> str | None:
     """Return a column that looks like the key of a table's rows and is not declared as one."""
-    key = own_key(Names(table.name, tuple(column.name for column in table.columns)))
+    key = own_key(Names(table.name, tuple(column.name for column in table.columns)), others)
     column = None if key is None else table.column(key)
     if column is None or column.unique or (table.rows_per_unit or 1) == 1 or table.unit == UnitColumn(column.name):
         return None

@@ -23,6 +23,10 @@ ROUGH = Fraction(1, 2)
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _MOST_KEYS = 100
+_REHEARSALS = 5
+"""So often noise is drawn for one question, so that no single draw decides."""
+_HIDDEN = Fraction(10**6)
+"""The share of an answer that is zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +42,24 @@ class Rehearsed:
         """Return how exact it is, whether that is useful, and the price of a tenth."""
         if self.share is None or self.price is None:
             return "–", "no: too few people for any answer", "–"
-        shown = f"± {float(self.share):.1%}" if self.share < 10 else "more than ten times the value"
+        shown = f"± {float(self.share):.1%}" if self.share < 10 else "over 1000%"
         judged = "yes" if self.share <= USEFUL else "roughly" if self.share <= ROUGH else "no"
         price = f"ε = {round_up(self.price, 3)}" if self.price <= budget else "beyond the budget"
         return shown, judged, price
 
 
-def rehearse(database: Database, sql: str, epsilon: object) -> Release:
-    """Return an answer that is not charged and must not leave: the owner, who may read the data, sees how exact it is.
+def rehearse(database: Database, sql: str, epsilon: object, times: int) -> list[Release]:
+    """Return answers that are not charged and must not leave: the owner, who may read the data, sees how wide they are.
 
-    `sfumato check` judges typical questions by it. No way in for analysts calls it, and their handles are refused.
+    `sfumato check` judges typical questions by them. No way in for analysts calls it, and their handles are refused.
     """
     database._require_owner("rehearse an answer")
     asked = database._prepare(sql, epsilon, None, None)
     if asked.plan.event is None:
-        return database._free(asked)
-    noisy = publish(asked.plan, asked.engine.run(asked.job), database._source)
-    return make_release(asked.plan, noisy, database._receipt(asked, "rehearsal"), evaluate)
+        return [database._free(asked)]
+    aggregates, receipt = asked.engine.run(asked.job), database._receipt(asked, "rehearsal")
+    noisy = [publish(asked.plan, aggregates, database._source) for _ in range(times)]
+    return [make_release(asked.plan, one, receipt, evaluate) for one in noisy]
 
 
 def rehearsed(database: Database, epsilon: Fraction) -> list[Rehearsed]:
@@ -62,7 +67,7 @@ def rehearsed(database: Database, epsilon: Fraction) -> list[Rehearsed]:
     found = []
     for sql in islice(typical_questions(database.policy), 4 * MOST_QUESTIONS):
         try:
-            found.append(_judged(sql, rehearse(database, sql, str(epsilon)), epsilon))
+            found.append(_judged(sql, rehearse(database, sql, str(epsilon), _REHEARSALS), epsilon))
         except Refusal:  # what cannot be asked is no example
             continue
         if len(found) == MOST_QUESTIONS:
@@ -70,17 +75,23 @@ def rehearsed(database: Database, epsilon: Fraction) -> list[Rehearsed]:
     return found
 
 
-def _judged(sql: str, release: Release, epsilon: Fraction) -> Rehearsed:
-    shares = []
-    for row, ends in zip(release.rows(), release.intervals(), strict=True):
-        value, interval = row["x"], ends["x"]
-        if isinstance(value, int | float) and interval is not None and None not in interval:
-            low, high = interval
-            shares.append(Fraction(high - low) / 2 / Fraction(abs(value)) if value else Fraction(10**6))
+def _judged(sql: str, releases: list[Release], epsilon: Fraction) -> Rehearsed:
+    """Return the share in the middle: over the cells of an answer, and over the noise of several."""
+    shares = [median(found) for release in releases if (found := _shares(release))]
     if not shares:
         return Rehearsed(sql, None, None)
     share = Fraction(median(shares))
     return Rehearsed(sql, share, epsilon * share / USEFUL)
+
+
+def _shares(release: Release) -> list[Fraction]:
+    found = []
+    for row, ends in zip(release.rows(), release.intervals(), strict=True):
+        value, interval = row["x"], ends["x"]
+        if isinstance(value, int | float) and interval is not None and None not in interval:
+            low, high = interval
+            found.append(Fraction(high - low) / 2 / Fraction(abs(value)) if value else _HIDDEN)
+    return found
 
 
 def typical_questions(policy: Policy) -> Iterator[str]:

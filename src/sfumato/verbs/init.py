@@ -16,6 +16,7 @@ from sfumato.verbs.options import File
 @click.option("--step", multiple=True, metavar="COLUMN=STEP", help="The precision of a decimal.")
 @click.option("--values", multiple=True, metavar="COLUMN=A,B,C", help="The public keys of a column.")
 @click.option("--type", "types", multiple=True, metavar="COLUMN=TYPE", help="The type of a column (CSV has none).")
+@click.option("--format", "formats", multiple=True, metavar="COLUMN=FORM", help="How dates are written: %d/%m/%Y.")
 @click.option("--csv", "form", multiple=True, metavar="KEY=VALUE", help="How CSV is written: delimiter=; null=NA …")
 @click.option("--unique", multiple=True, metavar="COLUMN", help="A key: of a person's rows with one value one counts.")
 @click.option("--public", multiple=True, metavar="TABLE", help="A table that is about nobody.")
@@ -32,6 +33,7 @@ def init(
     step: tuple[str, ...],
     values: tuple[str, ...],
     types: tuple[str, ...],
+    formats: tuple[str, ...],
     form: tuple[str, ...],
     unique: tuple[str, ...],
     public: tuple[str, ...],
@@ -57,7 +59,7 @@ def init(
     from sfumato.drafting.command import Stopped, Terminal, draft_policy
 
     said = replace(
-        options.column_wishes(types, bounds, step, values),
+        options.column_wishes(types, bounds, step, values, formats),
         units=unit,
         rows_per_unit=options.rows_per_unit(rows_per_unit),
         unique=unique,

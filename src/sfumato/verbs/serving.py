@@ -66,7 +66,7 @@ def serve(policy: Path, host: str, http_port: int, pg_port: int, tls_cert: Path 
         )
     from sfumato.server import serving
 
-    place = serving.Place(host, http_port, pg_port, tls_cert, tls_key)
+    place = serving.ListeningPlace(host, http_port, pg_port, tls_cert, tls_key)
     with serving.listening(place) as listener, opened(policy) as database:
         serving.serve(policy, database, listener, click.echo)
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 import sfumato
 from sfumato.database import Database
 from sfumato.server.audit import Audit, audit_path
-from sfumato.server.gate import Caller, Gate, Limits
+from sfumato.server.gate import Caller, Gate, GateLimits
 from sfumato.server.grants import Grants
 from sfumato.server.wire.serving import start
 
@@ -129,7 +129,7 @@ class Served:
 def served(
     folder: Path,
     epsilon: str = "1000",
-    limits: Limits | None = None,
+    limits: GateLimits | None = None,
     tls: ssl.SSLContext | None = None,
     certificate: bytes | None = None,
     people: range = range(200),

@@ -148,6 +148,32 @@ def test_a_frame_whose_content_is_wrong_is_an_error_and_the_session_goes_on(serv
             assert other.rows("SELECT 1") == [("1",)]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        ";" * 900_000,
+        "SELECT 1;" * 600,
+        "'" * 900_001,
+        "/*" * 400_000,
+        "$a$" * 300_000,
+        "E'" + "\\" * 900_001,
+        "-- x\n" * 150_000,
+        "SELECT " + "(" * 9000,
+        "SELECT " + "pg_class," * 2000 + "1 FROM pg_class",
+        "SET x = " + "'a'," * 50_000,
+        "BEGIN" + " READ ONLY," * 20_000,
+    ],
+    ids=range(11),
+)
+def test_texts_that_are_long_to_split_take_no_time(server: Served, sql: str) -> None:
+    with server.client() as client, server.client() as other:
+        client.send(message(b"Q", text(sql)))
+        begun = time.monotonic()
+        assert other.rows("SELECT 1") == [("1",)]
+        assert time.monotonic() - begun < 3
+        assert errors(client.until(b"Z"))
+
+
 def test_half_open_connections_leave_others_served(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "MOST_STARTING", 30)
     waiting = [socket.create_connection((server.host, server.port)) for _ in range(90)]
@@ -193,7 +219,7 @@ def test_prepared_statements_and_portals_have_a_number(server: Served) -> None:
 
 def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
     with served(tmp_path) as server:
-        for _ in range(5):
+        for _ in range(2):
             with server.client(pairs=PRICE) as client:
                 client.send(message(b"Q", text("SELECT COUNT(*) FROM visits")))
         with psycopg.connect(server.dsn) as connection:

@@ -47,10 +47,10 @@ def test_a_simple_question_has_columns_rows_and_a_tag(server: Served) -> None:
 
 
 def test_private_questions_cost_once_and_public_ones_nothing(server: Served) -> None:
-    before = server.spent()
+    before, asked = server.spent(), BY_DEPT.replace("GROUP", "WHERE age < 61 GROUP")
     with server.client(pairs=PRICE) as client:
-        first = client.rows(BY_DEPT)
-        assert client.rows(BY_DEPT) == first
+        first = client.rows(asked)
+        assert client.rows(asked) == first
         assert [row[0] for row in first] == ["er", "icu", "surgery"]
         client.rows("SELECT * FROM staff")
     assert server.spent() - before == pytest.approx(1)
@@ -318,6 +318,16 @@ def test_the_right_cancel_ends_the_waiting_and_refunds_nothing(server: Served, m
         assert held.ended.wait(10)
         assert len(client.rows(sql)) == 1
     assert server.spent() - before == pytest.approx(1)
+
+
+def test_a_statement_timeout_ends_the_waiting(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+    with server.client(pairs=(*PRICE, ("statement_timeout", "200ms"))) as client:
+        said = errors(client.query("SELECT COUNT(*) AS n FROM visits WHERE age < 52"))[0]
+        assert (said["C"], said["M"]) == ("57014", "canceling statement due to statement timeout")
+        held.let_go.set()
+        assert held.ended.wait(10)
+        assert client.state("SET statement_timeout = 'soon'") == "22023"
 
 
 def test_keys_of_cancellation_are_random_and_never_zero(server: Served) -> None:

@@ -22,6 +22,8 @@ def test_the_price_is_set_by_options_by_set_and_inside_a_transaction(server: Ser
         assert client.rows("SHOW sfumato.epsilon") == [("0.5",)]
         client.query("RESET sfumato.epsilon")
         assert client.rows("SHOW sfumato.epsilon") == [("1",)]
+        client.rows("SELECT set_config('sfumato.epsilon', '4', true)")
+        assert client.rows("SHOW sfumato.epsilon") == [("1",)]
         client.query("SET sfumato.epsilon = ''; DISCARD ALL")
         assert client.rows("SHOW sfumato.epsilon") == [("1",)]
 

@@ -54,18 +54,12 @@ def _kind(type: str) -> Kind:
     return Kind.TEXT if type in ("VARCHAR", "UUID") or type.startswith("ENUM(") else Kind.OTHER
 
 
-def written_as(table: str, column: Column, stored: Stored, comma: bool) -> Stored:
+def written_as(column: Column, stored: Stored, comma: bool) -> Stored:
     """Return a value as ISO 8601 and SQL would write it, where the policy says that it is written in another way.
 
     Each is read by itself; what is not written so is NULL.
     """
-    if column.format is not None:
-        if stored.kind not in (Kind.RAW, Kind.TEXT, Kind.NOTHING):
-            raise BadSource(
-                f"tables.{table}.columns.{column.name}.format is written, and the source stores {stored.kind} there.",
-                "A format says how text is to be read.",
-                "Remove format.",
-            )
+    if column.format is not None and stored.kind in (Kind.RAW, Kind.TEXT):
         read = f"try_strptime({_text(stored)}, {literal(column.format)})"
         kind = "DATE" if column.type is ColumnType.DATE else "TIMESTAMP"
         return Stored(f"CAST(CAST({read} AS {kind}) AS VARCHAR)", "VARCHAR", Kind.RAW)

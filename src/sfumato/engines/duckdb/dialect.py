@@ -43,16 +43,19 @@ def _row_number(partition: Sequence[str], order: Sequence[str]) -> str:
     return f"row_number() OVER ({' '.join(clauses)})"
 
 
-def _drawn(owner: str | None, columns: Sequence[tuple[str, Kind]]) -> list[str]:
-    """Mix one value after the other into what was mixed before.
+def _bits(double: str) -> str:
+    """Return the 64 bits of a double in hexadecimal: engines print doubles in different ways."""
+    return f"hex(CAST(CAST({double} AS BIT) AS BLOB))"
 
-    `hash` of one integer is one to one and all its bits depend on all; `hash` of several values only combines theirs,
-    and would prefer some cells to others.
-    """
-    mixed = "0::UBIGINT" if owner is None else f"hash({owner})"
-    for column, _ in columns:
-        mixed = f"hash(xor({mixed}, hash({column})))"
-    return [mixed]
+
+def _value_text(value: str, type: str) -> str:
+    return _bits(value) if type == "DOUBLE" else f"CAST({value} AS VARCHAR)"
+
+
+def _scalar_text(value: str, kind: Kind) -> str:
+    if kind is Kind.UNIT:
+        return f"hex({value})"
+    return _value_text(value, _TYPES.get(kind, NARROW))
 
 
 DUCKDB = Dialect(
@@ -72,14 +75,15 @@ DUCKDB = Dialect(
     sortable=lambda sql, kind: sql,
     aggregate=_aggregate,
     row_number=_row_number,
-    drawn=_drawn,
+    draw=lambda text: f"left(sha256({text}), 12)",
+    scalar_text=_scalar_text,
     octets=lambda text: f"strlen({text})",
     id_type=ID,
     text_type="VARCHAR",
     rank_type="UINTEGER",
     hash128=lambda text: f"CAST('0x' || left(sha256({text}), 32) AS {ID})",
     id_text=lambda id: f"hex({id})",
-    value_text=lambda value, type: f"CAST({value} AS VARCHAR)",
+    value_text=_value_text,
     place="rowid",
     numbered=None,
     numbers_rows=False,

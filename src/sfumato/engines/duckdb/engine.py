@@ -9,9 +9,9 @@ from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.catalog_of import catalog_of
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.reader import Reader
-from sfumato.engines.duckdb.registration import Registered
 from sfumato.engines.duckdb.tables import DuckDBTables
 from sfumato.engines.engine import Job, Limits
+from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.job import Statements, aggregated, prepared, shown
 from sfumato.engines.sql.public import PublicTables
 from sfumato.planning.plan import Plan

@@ -11,10 +11,10 @@ from sfumato.engines.duckdb.column import column_sql, unit_sql
 from sfumato.engines.duckdb.connection import STAGE, closed_connection, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.loading import load_tables
-from sfumato.engines.duckdb.registration import places_of
 from sfumato.engines.duckdb.source import SourceTable, attach_source, read_schema
 from sfumato.engines.engine import Limits
 from sfumato.engines.inspection import Inspected, InspectedColumn, InspectedTable
+from sfumato.engines.snapshots import places_of
 from sfumato.engines.sql.column import Kind, Part, keyed
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath, fold

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from shutil import rmtree
@@ -13,8 +14,8 @@ import duckdb
 
 from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
 from sfumato.engines.duckdb.connection import execute, execute_in_parts, open_copy
-from sfumato.engines.duckdb.registration import Registered
 from sfumato.engines.engine import Limits
+from sfumato.engines.snapshots import Registered
 from sfumato.errors import EngineFailed
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
@@ -61,6 +62,11 @@ class Reader:
                 if len(found) > MOST_ROWS or size > MOST_CHARACTERS:
                     raise too_long_an_answer()
         return found
+
+    def parts(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Run one statement and give its rows some at a time."""
+        with closing(self._cursor()) as cursor:
+            yield from execute_in_parts(cursor, statement)
 
     def close(self) -> None:
         """Let go of the copy; in a child, of nothing that is the parent's."""

@@ -136,7 +136,7 @@ def _as_written(policy: Policy, table: Table, source: SourceTable) -> SourceTabl
 
     def changed(columns: tuple[tuple[str, Stored], ...]) -> tuple[tuple[str, Stored], ...]:
         return tuple(
-            (name, stored if (column := table.column(name)) is None else written_as(table.name, column, stored, comma))
+            (name, stored if (column := table.column(name)) is None else written_as(column, stored, comma))
             for name, stored in columns
         )
 

@@ -18,7 +18,7 @@ from sfumato.engines.duckdb.connection import COPY
 from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.engines.sql.copy import CopiedTable
 from sfumato.engines.sql.grid import NotExact
-from sfumato.engines.sql.names import PLACE, RANK, quoted
+from sfumato.engines.sql.names import NUMBER, PLACE, RANK, quoted
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, fold
 
 ROWID = "rowid"
@@ -41,7 +41,16 @@ class PublicColumn:
 class DuckDBTables:
     """`catalog_of.Copies` over the tables of a copy that was registered."""
 
-    def __init__(self, policy: Policy, copied: Sequence[CopiedTable], run: Callable[[str], list[tuple[Any, ...]]]):
+    def __init__(
+        self,
+        policy: Policy,
+        copied: Sequence[CopiedTable],
+        run: Callable[[str], list[tuple[Any, ...]]],
+        *,
+        elsewhere: bool = False,
+    ):
+        """Take the tables of a copy; `elsewhere`: the private ones lie in another engine, which numbered their rows."""
+        self._elsewhere = elsewhere
         self._policy = policy
         self._copied = {fold(one.name): one for one in copied}
         self._run = run
@@ -67,7 +76,7 @@ class DuckDBTables:
 
     def row(self, table: Table) -> str:
         """Return the column that tells rows apart where each of them is a person."""
-        return row_name(table)
+        return NUMBER if self._elsewhere else row_name(table)
 
     def columns(self, table: Table) -> list[tuple[Column, str]]:
         """Return the columns of a public table that a query may use, and their names in the copy."""

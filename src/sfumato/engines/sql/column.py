@@ -97,6 +97,12 @@ def check_type(table: str, column: Column, stored: Stored) -> None:
             f"A column of type {column.type} is read from {_listed(column.type)}.",
             "Declare the type that the source has, or convert the source.",
         )
+    if column.format is not None and stored.kind not in (Kind.RAW, Kind.TEXT, Kind.NOTHING):
+        raise BadSource(
+            f"tables.{table}.columns.{column.name}.format is written, and the source stores {stored.kind} there.",
+            "A format says how text is to be read.",
+            "Remove format.",
+        )
 
 
 def _listed(kind: ColumnType) -> str:

@@ -326,9 +326,10 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
         )
     order += [value for value in values if value not in order]
     ordered = [sorted_by.get(name, name) for name in order]
+    names = names or [f"c0 AS {quoted(LONE)}"]
     if unit is None and dialect.numbers_rows:
         names.append(f"{dialect.row_number([], ordered)} AS {quoted(NUMBER)}")
-    selected = ", ".join(names or [f"c0 AS {quoted(LONE)}"])
+    selected = ", ".join(names)
     by = f" ORDER BY {', '.join(ordered)}" if ordered else ""
     build.make(build.kept(table.name), f"SELECT {selected} FROM {source} AS kept{by}")  # noqa: S608
 

@@ -53,11 +53,10 @@ class Dialect:
     """An aggregate of a value with these facts, of its distinct values only if the last is true. Sums are exact."""
     row_number: Callable[[Sequence[str], Sequence[str]], str]
     """The number of a row among those that agree in the first, in the order of the second; both may be empty."""
-    drawn: Callable[[str | None, Sequence[tuple[str, Kind]]], list[str]]
-    """An order of one person's rows or cells that only their values decide: by a hash of the id and the values.
-
-    The id is 128 bits of a keyed hash that nobody knows: it is the key here; None where a row's number is no person.
-    """
+    draw: Callable[[str], str]
+    """The first 48 bits of SHA-256 of a text in UTF-8, in any form that is ordered as these bits are."""
+    scalar_text: Callable[[str, Kind], str]
+    """A value of this kind as a text, the same in every engine: doubles as `value_text` has them."""
     octets: Callable[[str], str]
     """How many bytes a text has, in UTF-8."""
 
@@ -72,7 +71,7 @@ class Dialect:
     id_text: Callable[[str], str]
     """An id in hexadecimal, in capitals and without leading zeros."""
     value_text: Callable[[str, str], str]
-    """A value of the copy, given its type there, as the text that is hashed."""
+    """A value of the copy, given its type there, as the text that is hashed: a double by its 64 bits in hexadecimal."""
     place: str
     """What tells the rows of one intermediate table apart."""
     numbered: str | None

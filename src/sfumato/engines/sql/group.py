@@ -140,10 +140,24 @@ def _first_cells(rows: str, columns: list[str], group: Group, used: _Used, diale
 
 
 def _drawn(columns: list[str], group: Group, used: _Used, dialect: Dialect) -> list[str]:
-    """Return an order of one person's rows or cells that only their values decide; a collision is no tie."""
-    owner = _OWNER if group.identity else None  # the number of a row is not about the person
-    drawn = dialect.drawn(owner, [(name, used.kinds[name]) for name in columns])
-    return [*drawn, *columns] if group.identity or columns else []
+    """Return an order of one person's rows or cells that only their values decide; a collision is no tie.
+
+    It is the order of SHA-256 of the person's id and the values, the same in every engine. The id is 128 bits of a
+    hash under the salt: nobody knows it, so that it is the key here, and the salt is in no statement.
+    """
+    if not group.identity and not columns:
+        return []
+    parts = [dialect.id_text(_OWNER)] if group.identity else []  # the number of a row is not about the person
+    parts += [_value(name, used.kinds[name], dialect) for name in columns]
+    return [dialect.draw(" || ".join(parts)), *(dialect.sortable(name, used.kinds[name]) for name in columns)]
+
+
+def _value(name: str, kind: Kind, dialect: Dialect) -> str:
+    """Return a value as a text that ends where it ends: no two lists of values become the same text."""
+    text = dialect.scalar_text(name, kind)
+    if kind is Kind.TEXT:
+        text = f"CAST({dialect.octets(text)} AS {dialect.text_type}) || ':' || {text}"
+    return f"':' || coalesce({text}, '-')"
 
 
 def _ranked(rows: str, columns: list[str], rank: str, most: int) -> str:

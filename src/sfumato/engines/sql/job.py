@@ -12,7 +12,7 @@ from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
 from sfumato.engines.sql.group import group_sql
-from sfumato.engines.sql.public import PublicTables
+from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.planning.plan import GroupPlan, Plan
@@ -33,13 +33,23 @@ class Statements:
     statements: tuple[str | None, ...]
 
 
-def prepared(plan: Plan, tables: Tables, public: PublicTables, dialect: Dialect) -> Statements:
-    """Return the statements of a plan. No data is read: whatever can be refused is refused here."""
+def prepared(
+    plan: Plan, tables: Tables, public: PublicTables, dialect: Dialect, brought: Callable[[Kept], Kept] | None = None
+) -> Statements:
+    """Return the statements of a plan. No data is read: whatever can be refused is refused here.
+
+    Where public rows are kept by another engine than the one that runs the statements, `brought` brings them there:
+    the price and the statement know the same rows.
+    """
     if plan.groups:
         check_outcome(plan)
     else:
         public.check(plan.private.outcome)  # a quote refuses what asking would
-    groups = tuple(replace(one, group=replace(one.group, rows=public.at_home(one.group.rows))) for one in plan.groups)
+    flows = [public.at_home(one.group.rows) for one in plan.groups]
+    flows = flows if brought is None else [with_kept(flow, brought) for flow in flows]
+    groups = tuple(
+        replace(one, group=replace(one.group, rows=flow)) for one, flow in zip(plan.groups, flows, strict=True)
+    )
     plan = replace(plan, groups=groups)
     return Statements(plan, tuple(checked(group_sql(group, tables, dialect)) for group in groups))
 

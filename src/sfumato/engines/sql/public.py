@@ -37,7 +37,7 @@ _KEPT_TABLES = 200
 """How many computed rows are kept for the next question; those in use are kept besides."""
 
 
-class Run(Protocol):
+class RunStatement(Protocol):
     """Runs one statement; a clock may stop it."""
 
     def __call__(self, statement: str, clock: Clock | None = None) -> Rows:
@@ -45,7 +45,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
-class _KeptTable:
+class KeptTable:
     """Public rows in a table of their own, which is dropped when nobody has them any more."""
 
     relation: str
@@ -60,13 +60,26 @@ class _KeptTable:
     """What is known of them so far."""
 
 
+def with_kept(flow: Flow, change: Callable[[Kept], Kept]) -> Flow:
+    """Return a flow in which all kept rows are changed in this way."""
+    match flow:
+        case Kept():
+            return change(flow)
+        case Read() | Given():
+            return flow
+        case Pair(_, left, right):
+            return replace(flow, left=with_kept(left, change), right=with_kept(right, change))
+        case _:
+            return replace(flow, source=with_kept(flow.source, change))
+
+
 class PublicTables:
     """`engine.FreePublic` over the public tables of a copy, whose data does not change while it is open.
 
     What is kept lies in tables of the schema `shelf`, where this connection alone sees them.
     """
 
-    def __init__(self, tables: Tables, run: Run, dialect: Dialect, shelf: str) -> None:
+    def __init__(self, tables: Tables, run: RunStatement, dialect: Dialect, shelf: str) -> None:
         self._tables = tables
         self._run = run
         self._dialect = dialect
@@ -79,7 +92,7 @@ class PublicTables:
         """Begin anew: in a process that was forked, nothing that was computed is there."""
         self._lock = Lock()
         self._known: dict[Hashable, Any] = {}
-        self._held: OrderedDict[Hashable, _KeptTable] = OrderedDict()
+        self._held: OrderedDict[Hashable, KeptTable] = OrderedDict()
         self._unused: deque[str] = deque()
         self._home = object()
         self._process = os.getpid()  # last: another thread that finds it must find nothing of the parent's
@@ -93,7 +106,7 @@ class PublicTables:
         finally:
             del self._clocks.clock
 
-    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> _KeptTable:
+    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> KeptTable:
         """Return the rows of a public flow, computed once: the columns by their places, and their rank among equals."""
         self._here()
         self._drop_unused()
@@ -111,7 +124,7 @@ class PublicTables:
                 self._held.popitem(last=False)
         return made
 
-    def _make(self, flow: Flow, columns: tuple[Scalar, ...], keys: tuple[Scalar, ...]) -> _KeptTable:
+    def _make(self, flow: Flow, columns: tuple[Scalar, ...], keys: tuple[Scalar, ...]) -> KeptTable:
         relation = f"{self._shelf}.public{next(self._names)}"
         named = {f"c{at}": scalar for at, scalar in enumerate(columns)}
         compared = {f"k{at}": key for at, key in enumerate(keys)}
@@ -126,7 +139,7 @@ class PublicTables:
         finalize(made, self._unused.append, relation).atexit = False
         return made
 
-    def _measured(self, relation: str, columns: tuple[Scalar, ...]) -> _KeptTable:
+    def _measured(self, relation: str, columns: tuple[Scalar, ...]) -> KeptTable:
         texts = [f"c{at}" for at, scalar in enumerate(columns) if scalar.facts.kind is Kind.TEXT]
         characters = " + ".join(["0", *(f"coalesce(sum({self._dialect.octets(text)}), 0)" for text in texts)])
         ((rows, text, most),) = self._ask(
@@ -139,7 +152,7 @@ class PublicTables:
                 f"There may be {MOST_ROWS:,} of them, and {MOST_BYTES >> 20:,} MB.",
                 "Choose them with WHERE, use fewer of their columns, or join by an equality.",
             )
-        return _KeptTable(relation, int(rows), size, int(most or 0), self._home)
+        return KeptTable(relation, int(rows), size, int(most or 0), self._home)
 
     def at_home(self, flow: Flow) -> Flow:
         """Return a flow whose kept rows are this engine's.
@@ -148,16 +161,11 @@ class PublicTables:
         at what was accounted for there.
         """
         self._here()
-        match flow:
-            case Kept(source, _, columns, keys, _, rows):
-                foreign = isinstance(rows, _KeptTable) and rows.home is not self._home
-                return replace(flow, rows=self.kept(source, columns, keys)) if foreign else flow
-            case Read() | Given():
-                return flow
-            case Pair(_, left, right):
-                return replace(flow, left=self.at_home(left), right=self.at_home(right))
-            case _:
-                return replace(flow, source=self.at_home(flow.source))
+        return with_kept(flow, self._home_of)
+
+    def _home_of(self, kept: Kept) -> Kept:
+        foreign = isinstance(kept.rows, KeptTable) and kept.rows.home is not self._home
+        return replace(kept, rows=self.kept(kept.source, kept.columns, kept.keys)) if foreign else kept
 
     def _drop_unused(self) -> None:
         """Drop the tables that nobody has any more. It is done here: a finalizer may run at any moment."""
@@ -175,7 +183,7 @@ class PublicTables:
             case Given(rows=rows):
                 return len(rows or ())
             case Kept(rows=rows):
-                return rows.rows if isinstance(rows, _KeptTable) else 0
+                return rows.rows if isinstance(rows, KeptTable) else 0
 
     def _count(self, table: str) -> int:
         ((rows,),) = self._ask(f"SELECT count(*) FROM {self._tables[table]} AS t")  # noqa: S608
@@ -228,7 +236,7 @@ class PublicTables:
             return answer()
 
         if isinstance(flow, Kept):
-            return self._once((kind, more), checked, flow.rows.facts if isinstance(flow.rows, _KeptTable) else {})
+            return self._once((kind, more), checked, flow.rows.facts if isinstance(flow.rows, KeptTable) else {})
         return self._once((kind, flow, more), checked)
 
     def _once(self, question: Hashable, answer: Callable[[], Fact], known: dict[Hashable, Any] | None = None) -> Fact:

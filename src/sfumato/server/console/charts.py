@@ -1,6 +1,6 @@
 """Charts of answers as SVG: the specification of `Release.plot()`, drawn here, without anything from outside."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from importlib.util import find_spec
 from typing import Any
@@ -11,9 +11,11 @@ from sfumato.release.harmless import visible
 from sfumato.release.release import Release
 
 THEMES: Mapping[str, Mapping[str, str]] = {
-    "light": {"ink": "#3b342c", "faint": "#d9d0c3", "bar": "#b08968", "rule": "#4a3526"},
-    "dark": {"ink": "#d8d2c8", "faint": "#4a443c", "bar": "#c39b76", "rule": "#f3e9dc"},
+    "light": {"ink": "#3b342c", "soft": "#6b6156", "faint": "#e6dccd", "bar": "#b08968", "rule": "#4a3526"},
+    "dark": {"ink": "#d8d2c8", "soft": "#b3a898", "faint": "#4a443c", "bar": "#b08d6b", "rule": "#f7efe4"},
 }
+_PLAIN = {"#9dc3e6": "bar", "#1f3b57": "rule", "#666": "soft", "#eee": "faint"}
+"""The colours of `Release.plot()`, and what they are here."""
 MOST_BARS = 200
 _WIDTH, _HEIGHT = 640, 280
 
@@ -49,35 +51,45 @@ def chart(release: Release, column: str | None, theme: str) -> bytes | None:
 
 
 def themed(specification: dict[str, Any], colours: Mapping[str, str]) -> dict[str, Any]:
-    """Return the same specification with the console's colours and width."""
+    """Return the same specification in the console's colours, and as wide as its page: nothing else is changed."""
+    drawn: dict[str, Any] = _coloured(specification, {plain: colours[name] for plain, name in _PLAIN.items()})
     axis = {
-        "labelColor": colours["ink"],
-        "titleColor": colours["ink"],
-        "tickColor": colours["faint"],
-        "domainColor": colours["faint"],
-        "gridColor": colours["faint"],
+        **{f"{part}Color": colours["ink"] for part in ("label", "title")},
+        **{f"{part}Color": colours["faint"] for part in ("tick", "domain", "grid")},
         "labelFontSize": 13,
         "titleFontSize": 13,
         "titleFontWeight": "normal",
-        "labelLimit": 140,
     }
+    given = drawn.get("config", {})
     config = {
-        **specification.get("config", {}),
+        **given,
         "background": None,
-        "view": {"stroke": None},
-        "axis": axis,
-        "axisX": {**axis, "grid": False, "labelAngle": 0 if _bars(specification) <= 8 else -40},
-        "bar": {"color": colours["bar"], "cornerRadiusEnd": 3},
-        "rule": {"color": colours["rule"], "strokeWidth": 2},
+        "view": {**given.get("view", {}), "stroke": None},
+        "axis": {**given.get("axis", {}), **axis},
+        "title": {"color": colours["ink"], "subtitleColor": colours["ink"]},
+        "bar": {"cornerRadiusEnd": 3},
         "legend": {"labelColor": colours["ink"], "titleColor": colours["ink"], "labelFontSize": 13},
     }
-    return {**specification, "config": config, "width": _WIDTH, "height": _HEIGHT}
+    return {**drawn, "config": config}
 
 
-def _bars(specification: Mapping[str, Any]) -> int:
-    data = specification.get("data", {})
-    values = data.get("values") if isinstance(data, Mapping) else None
-    return len(values) if isinstance(values, Sequence) else 0
+def _coloured(part: Any, colours: Mapping[str, str]) -> Any:
+    """Replace the colours of marks and titles, and the width of plots; data stays as it is."""
+    if isinstance(part, list):
+        return [_coloured(one, colours) for one in part]
+    if not isinstance(part, dict):
+        return part
+    found = {}
+    for name, value in part.items():
+        if name in ("data", "datasets"):
+            found[name] = value
+        elif name.lower().endswith("color") and isinstance(value, str):
+            found[name] = colours.get(value, value)
+        elif name == "width" and isinstance(value, int | float):
+            found[name] = _WIDTH - 160
+        else:
+            found[name] = _coloured(value, colours)
+    return found
 
 
 def plain_chart(release: Release, column: str, colours: Mapping[str, str]) -> bytes:

@@ -206,19 +206,19 @@ async def _form(request: Request) -> dict[str, str]:
     return {name: value.replace("\r\n", "\n") for name, value in pairs}
 
 
-def _draft(form: dict[str, str]) -> views.Draft:
+def _draft(form: dict[str, str]) -> views.EditorText:
     by_margin = form.get("by") == "margin"
     margin, column = (form.get("margin", ""), form.get("column", "")) if by_margin else ("", "")
-    return views.Draft(form.get("sql", ""), form.get("epsilon", ""), margin.strip(), column.strip())
+    return views.EditorText(form.get("sql", ""), form.get("epsilon", ""), margin.strip(), column.strip())
 
 
-def _draft_of(entry: Entry) -> views.Draft:
+def _draft_of(entry: Entry) -> views.EditorText:
     wish = wording.wish_of(entry)
     within = wish.get("within")
     if isinstance(within, dict) and within:
         column, margin = next(iter(within.items()))
-        return views.Draft(entry.sql, "0.1", _decimal(str(margin)), str(column))
-    return views.Draft(entry.sql, _decimal(str(wish.get("epsilon", ""))))
+        return views.EditorText(entry.sql, "0.1", _decimal(str(margin)), str(column))
+    return views.EditorText(entry.sql, _decimal(str(wish.get("epsilon", ""))))
 
 
 def _decimal(text: str) -> str:
@@ -229,7 +229,7 @@ def _decimal(text: str) -> str:
     return text
 
 
-async def _price(gate: Gate, caller: Caller, draft: views.Draft) -> dict[str, object]:
+async def _price(gate: Gate, caller: Caller, draft: views.EditorText) -> dict[str, object]:
     """Return the price that the form means; a margin without a column is of the first noisy number."""
     if not draft.by_margin:
         return {"epsilon": draft.epsilon.strip()} if draft.epsilon.strip() else {}
@@ -249,7 +249,7 @@ async def _margins_by_name(gate: Gate, caller: Caller, sql: str, price: dict[str
 async def _desk(
     request: Request,
     caller: Caller,
-    draft: views.Draft | None = None,
+    draft: views.EditorText | None = None,
     refusal: Refusal | None = None,
     release: Release | None = None,
     history: tuple[Entry, ...] | None = None,
@@ -260,7 +260,7 @@ async def _desk(
     )
     tables = tables_document(gate.policy, gate.catalog)["tables"]
     url, shown = str(request.base_url), None
-    written = draft or views.Draft()
+    written = draft or views.EditorText()
     if release is not None:
         given = await _price(gate, caller, written) if release.receipt.sequence is not None else {}
         day = _day(release, charged)

@@ -21,7 +21,7 @@ _HISTORY = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class EditorText:
     """What stands in the editor."""
 
     sql: str = ""
@@ -46,7 +46,7 @@ class Desk:
     tables: Sequence[dict[str, Any]]
     budget: Budget
     history: Sequence[Entry]
-    draft: Draft = field(default_factory=Draft)
+    draft: EditorText = field(default_factory=EditorText)
     answer: Html | None = None
     refusal: Refusal | None = None
 
@@ -272,7 +272,7 @@ def editor_view(desk: Desk) -> Html:
     )
 
 
-def _price_fields(draft: Draft) -> Html:
+def _price_fields(draft: EditorText) -> Html:
     def radio(value: str, checked: bool, *words: object) -> Html:
         button = tag("input", type="radio", name="by", value=value, checked=checked, id=f"by-{value}")
         return tag("div", button, tag("label", words, for_=f"by-{value}"), class_="choice")
@@ -380,7 +380,7 @@ def _chart(receipt: str, column: str) -> Html:
         tag("source", srcset=dark, media="(prefers-color-scheme: dark)"),
         tag("img", src=light, alt=f"Bars of {column} with error bars at 95 %. The table below has the same numbers."),
     )
-    return tag("figure", picture, tag("figcaption", f"{column}, with its 95 % intervals"))
+    return tag("figure", picture)
 
 
 def _quoted(text: str) -> str:

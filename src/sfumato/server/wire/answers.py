@@ -19,11 +19,11 @@ from sfumato.server.wire.oids import Column
 from sfumato.server.wire.settings import BUDGET, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, unsupported
 from sfumato.server.wire.statements import (
+    EmptyStatement,
     ExecutePrepared,
     Explain,
-    Nothing,
-    Question,
-    Show,
+    SelectStatement,
+    ShowSetting,
     Statement,
     read_statement,
     split,
@@ -44,7 +44,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class ReadyStatement:
     """A statement before it runs: its parameters and columns have types; nothing was read or charged."""
 
     statement: Statement
@@ -53,6 +53,8 @@ class Prepared:
     outline: Outline | None = field(default=None, repr=False)
     plan: CataloguePlan | None = field(default=None, repr=False)
     intervals: Fraction | None = None
+    offset: int = 0
+    """Where the statement begins in the text that was sent."""
 
 
 class Answering:
@@ -67,39 +69,39 @@ class Answering:
         self._settings = settings
         self._facts = facts
 
-    async def prepare(self, statement: Statement, declared: Sequence[int] = ()) -> Prepared:
+    async def prepare(self, statement: Statement, declared: Sequence[int] = ()) -> ReadyStatement:
         """Return what is known of a statement before it runs; this is free, and reads no data."""
         match statement:
-            case Question(text):
+            case SelectStatement(text):
                 return await self._question(statement, text, declared)
             case Explain(text):
-                inner = await self._question(Question(text), text, declared)
+                inner = await self._question(SelectStatement(text), text, declared)
                 lines = (Column("QUERY PLAN", oids.TEXT),)
-                return Prepared(statement, inner.parameters, lines, inner.outline, inner.plan)
-            case Show("all"):
+                return ReadyStatement(statement, inner.parameters, lines, inner.outline, inner.plan)
+            case ShowSetting("all"):
                 shown = tuple(Column(name, oids.TEXT) for name in ("name", "setting", "description"))
-                return Prepared(statement, (), shown)
-            case Show(name):
+                return ReadyStatement(statement, (), shown)
+            case ShowSetting(name):
                 self._settings.get(name)
-                return Prepared(statement, (), (Column(name, oids.TEXT),))
+                return ReadyStatement(statement, (), (Column(name, oids.TEXT),))
             case ExecutePrepared():
                 raise unsupported("EXECUTE cannot itself be prepared.", "Bind the statement by the protocol.")
-        return Prepared(statement)
+        return ReadyStatement(statement)
 
-    async def run(self, prepared: Prepared, values: Sequence[object]) -> Answer:
+    async def run(self, prepared: ReadyStatement, values: Sequence[object]) -> Answer:
         """Return the answer; a question about people is charged here, and nowhere else."""
         given = {str(number): value for number, value in enumerate(values, 1)}
         columns = prepared.columns or ()
         match prepared.statement:
-            case Show("all"):
+            case ShowSetting("all"):
                 return Answer(columns, [(name, value, "") for name, value in self._settings.all()], "SHOW", False)
-            case Show(name):
+            case ShowSetting(name):
                 return Answer(columns, [(await self._shown(name),)], "SHOW", False)
             case Explain(sql):
                 return Answer(columns, await self._explained(prepared, sql, given), "EXPLAIN", False)
         if prepared.plan is not None:
             return Answer(columns, await self._catalogued(prepared.plan, given))
-        if not isinstance(prepared.statement, Question) or prepared.outline is None:
+        if not isinstance(prepared.statement, SelectStatement) or prepared.outline is None:
             raise AssertionError("only a question has an answer")
         used = {name: given[name] for name in prepared.outline.parameters}
         release = await self._asked(prepared.statement.sql, used)
@@ -107,11 +109,11 @@ class Answering:
             return Answer(columns, list(zip(*release.values, strict=True)))
         return Answer(columns, with_intervals(release, prepared.outline, prepared.intervals))
 
-    def is_stale(self, prepared: Prepared) -> bool:
+    def is_stale(self, prepared: ReadyStatement) -> bool:
         """Whether a setting has changed since that gives the answer other columns."""
         return (
             prepared.outline is not None
-            and isinstance(prepared.statement, Question)
+            and isinstance(prepared.statement, SelectStatement)
             and (prepared.intervals != self._settings.intervals)
         )
 
@@ -124,11 +126,14 @@ class Answering:
         """Return the number of a type that a PREPARE names."""
         return self._catalogue.type_named(name)
 
-    async def _question(self, statement: Question, sql: str, declared: Sequence[int]) -> Prepared:
+    async def _question(self, statement: SelectStatement, sql: str, declared: Sequence[int]) -> ReadyStatement:
         types = {str(number): oid for number, oid in enumerate(declared, 1) if oid not in (0, oids.UNKNOWN)}
-        plan = self._catalogue.plan(sql, types)
+        if self._catalogue.is_quick(sql, types):
+            plan = self._catalogue.plan(sql, types)
+        else:
+            plan = await self._gate.work(self._caller, lambda: self._catalogue.plan(sql, types))
         if plan is not None:
-            return Prepared(statement, _described(plan.parameters, declared), plan.columns, None, plan)
+            return ReadyStatement(statement, _described(plan.parameters, declared), plan.columns, None, plan)
         known = {name: _type_of(oid, name) for name, oid in types.items()}
         database = self._gate.database(self._caller)
         outline = await self._gate.work(self._caller, lambda: database.outline(sql, known))
@@ -140,7 +145,7 @@ class Answering:
         inferred = {name: oids.OID_OF[type] for name, type in outline.parameters.items()}
         intervals = self._settings.intervals
         columns = columns_of(outline, intervals is not None)
-        return Prepared(statement, _described(inferred, declared), columns, outline, None, intervals)
+        return ReadyStatement(statement, _described(inferred, declared), columns, outline, None, intervals)
 
     async def _catalogued(self, plan: CataloguePlan, given: Mapping[str, object]) -> Sequence[Sequence[object]]:
         if plan.is_small:
@@ -154,7 +159,7 @@ class Answering:
         except Refusal as refusal:
             raise in_sql(refusal) from None
 
-    async def _explained(self, prepared: Prepared, sql: str, given: Mapping[str, object]) -> list[tuple[str]]:
+    async def _explained(self, prepared: ReadyStatement, sql: str, given: Mapping[str, object]) -> list[tuple[str]]:
         if prepared.plan is not None:
             return [("price: none; the catalogue says what the policy says",)]
         used = {name: given[name] for name in (prepared.outline.parameters if prepared.outline else {})}
@@ -215,7 +220,7 @@ def one_statement(text: str) -> tuple[int, Statement]:
     if len(pieces) > 1:
         raise WireError("42601", "cannot insert multiple commands into a prepared statement")
     if not pieces:
-        return 0, Nothing("")
+        return 0, EmptyStatement("")
     offset, sql = pieces[0]
     try:
         return offset, read_statement(sql)
@@ -232,7 +237,7 @@ def placed(error: WireError, offset: int) -> WireError:
 def question_of(statement: Statement) -> tuple[str, int]:
     """Return the question inside a statement, and where it begins there."""
     match statement:
-        case Question(sql):
+        case SelectStatement(sql):
             return sql, 0
         case Explain(sql, offset):
             return sql, offset

@@ -90,9 +90,10 @@ class Body:
         self._at += count
         return self._data[self._at - count : self._at]
 
-    def rest(self) -> bytes:
-        """Return what is left."""
-        return self.raw(len(self._data) - self._at)
+    def value(self) -> bytes | None:
+        """Return bytes with their length before them; None for NULL."""
+        length = self.number(">i")
+        return None if length == -1 else self.raw(length)
 
     def end(self) -> None:
         """Refuse a body that goes on."""

@@ -1,20 +1,20 @@
 """The statements that a session has prepared, by name, within limits."""
 
-from sfumato.server.wire.answers import Prepared
+from sfumato.server.wire.answers import ReadyStatement
 from sfumato.server.wire.sqlstates import WireError, too_large
 
 MOST_STATEMENTS = 1000
 MOST_BYTES = 4 << 20
 
 
-class Kept:
+class PreparedStatements:
     """Prepared statements; the one without a name is replaced by the next."""
 
     def __init__(self) -> None:
-        self._statements: dict[str, Prepared] = {}
+        self._statements: dict[str, ReadyStatement] = {}
         self._bytes: dict[str, int] = {}
 
-    def known(self, name: str) -> Prepared:
+    def known(self, name: str) -> ReadyStatement:
         """Return a statement that there is."""
         found = self._statements.get(name)
         if found is None:
@@ -26,7 +26,7 @@ class Kept:
         if name and name in self._statements:
             raise WireError("42P05", f'prepared statement "{name[:63]}" already exists')
 
-    def keep(self, name: str, prepared: Prepared, size: int) -> None:
+    def keep(self, name: str, prepared: ReadyStatement, size: int) -> None:
         """Keep a statement of so many characters."""
         self.forget(name)
         if len(self._statements) >= MOST_STATEMENTS or sum(self._bytes.values()) + size > MOST_BYTES:

@@ -17,7 +17,7 @@ from sfumato.server.wire.authentication import Exchange, begin, failed, mechanis
 from sfumato.server.wire.catalogue.catalogue import Catalogue
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
-from sfumato.server.wire.session import Session
+from sfumato.server.wire.session import WireSession
 from sfumato.server.wire.settings import SERVER_VERSION, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, violation
 from sfumato.server.wire.startup import LARGEST, CancelRequest, GssRequest, SslRequest, StartUp, read_packet
@@ -28,8 +28,6 @@ MOST_STARTING = 200
 """So many may be about to say so; of more, those that have taken longest are let go."""
 MOST_SESSIONS = 400
 MOST_SESSIONS_OF_ONE = 128
-_MOST_REQUESTS = 1000
-"""So often TLS may be asked for in vain."""
 _CHANNEL = "postgresql"
 
 
@@ -43,7 +41,7 @@ class Wire:
     tls: ssl.SSLContext | None
     binding: bytes | None
     starting: "dict[asyncio.Task[None], None]" = field(default_factory=dict)
-    sessions: dict[tuple[int, int], Session] = field(default_factory=dict)
+    sessions: dict[tuple[int, int], WireSession] = field(default_factory=dict)
     accounts: dict[str, int] = field(default_factory=dict)
     catalogues: dict[str, Catalogue] = field(default_factory=dict)
 
@@ -122,7 +120,7 @@ class _Connection:
             self._writer.transport.abort()
 
     async def _first(self) -> StartUp | None:
-        for _ in range(_MOST_REQUESTS):
+        while True:
             (length,) = struct.unpack(">I", await self._reader.readexactly(4))
             if length < 8 or length > LARGEST:
                 raise violation("The first packet is no start-up of protocol 3.0.")
@@ -139,7 +137,6 @@ class _Connection:
                 case StartUp():
                     self._check(packet)
                     return packet
-        return None
 
     def _check(self, packet: StartUp) -> None:
         if self._wire.tls is not None and not self._encrypted:
@@ -220,7 +217,9 @@ class _Connection:
         key = self._key()
         host, port = self._writer.get_extra_info("sockname")[:2]
         facts = SessionFacts(caller.grant.account, wire.policy.name, key[0], host, port, self._encrypted, settings)
-        session = Session(self._reader, self._writer, wire.gate, caller, self._catalogue(caller.grant), settings, facts)
+        session = WireSession(
+            self._reader, self._writer, wire.gate, caller, self._catalogue(caller.grant), settings, facts
+        )
         wire.sessions[key] = session
         wire.accounts[account] = wire.accounts.get(account, 0) + 1
         try:

@@ -1,13 +1,13 @@
 """A session after its start-up: the simple and the extended protocol, transactions, and what follows an error."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable
+from dataclasses import replace
 from typing import TypeVar
 
 from sfumato.errors import NotGranted, Refusal
 from sfumato.server.gate import Caller, Gate
-from sfumato.server.wire.answers import Answer, Answering, Prepared, one_statement, question_of
+from sfumato.server.wire.answers import Answer, Answering, ReadyStatement, one_statement, question_of
 from sfumato.server.wire.catalogue.catalogue import Catalogue
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.frames import (
@@ -23,35 +23,34 @@ from sfumato.server.wire.frames import (
     ready,
     row_description,
 )
-from sfumato.server.wire.prepared import Kept
+from sfumato.server.wire.portals import Portal, formats_of
+from sfumato.server.wire.prepared import PreparedStatements
 from sfumato.server.wire.settings import Settings
 from sfumato.server.wire.sqlstates import Reported, WireError, reported, stale, too_large, unsupported, violation
 from sfumato.server.wire.statements import (
     Begin,
     Deallocate,
+    EmptyStatement,
     End,
     ExecutePrepared,
     Explain,
-    Nothing,
     Prepare,
-    Question,
     ResetAll,
     Savepoint,
+    SelectStatement,
     SetTo,
-    Show,
+    ShowSetting,
     Statement,
     read_statement,
     split,
 )
-from sfumato.server.wire.transactions import Block
+from sfumato.server.wire.transactions import TransactionBlock
 from sfumato.server.wire.values import read_value
 
 MOST_PENDING = 5000
 """So many messages may come before a Sync."""
 MOST_PENDING_BYTES = 1 << 20
 MOST_PORTALS = 100
-MOST_PIECES = 500
-"""So many statements may stand in one text."""
 SECONDS_TO_WRITE = 60.0
 """A client that reads nothing for so long is let go."""
 _BUFFER = 1 << 16
@@ -59,20 +58,7 @@ _BUFFER = 1 << 16
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Portal:
-    """A statement with its values. It is run, and charged, at most once; its rows leave in as many parts as asked."""
-
-    prepared: Prepared
-    values: list[object] = field(repr=False)
-    formats: tuple[int, ...]
-    answer: Answer | None = field(default=None, repr=False)
-    shown: int = 0
-    old: bool = False
-    """Whether its transaction is over: its name may be given again."""
-
-
-class Session:
+class WireSession:
     """One client that was let in."""
 
     def __init__(
@@ -93,8 +79,8 @@ class Session:
         self._told = settings.reported()
         self._answering = Answering(gate, caller, catalogue, settings, facts)
         self._out = bytearray()
-        self._block = Block(settings)
-        self._statements = Kept()
+        self._block = TransactionBlock(settings)
+        self._statements = PreparedStatements()
         self._portals: dict[str, Portal] = {}
         self._pending: list[tuple[bytes, bytes]] = []
         self._since_sync = 0
@@ -121,7 +107,7 @@ class Session:
 
     async def _take(self, kind: bytes, body: bytes) -> None:
         """Do what a message asks; those of the extended protocol wait for a Sync or Flush, as answers may."""
-        if kind in _EXTENDED:
+        if kind in _EXTENDED or kind == b"H":
             self._since_sync += 1
             self._pending_bytes += len(body)
             if self._skipping:
@@ -130,12 +116,11 @@ class Session:
                 self._pending.clear()
                 self._fail(too_large("Too many messages came without a Sync.", "Send a Sync more often."))
                 await self._flush()
-                return
-            self._pending.append((kind, body))
-        elif kind == b"H":
-            self._since_sync += 1
-            await self._work()
-            await self._flush()
+            elif kind == b"H":
+                await self._work()
+                await self._flush()
+            else:
+                self._pending.append((kind, body))
         elif kind == b"S":
             await self._work()
             await self._synchronise()
@@ -187,8 +172,6 @@ class Session:
             text = body.text()
             body.end()
             pieces = split(text)
-            if len(pieces) > MOST_PIECES:
-                raise too_large("There are too many statements in one text.", f"Send at most {MOST_PIECES}.")
             self._check_grant()
             if not pieces:
                 self._send(frame(b"I"))
@@ -203,7 +186,7 @@ class Session:
         await self._ready()
 
     async def _statement(self, offset: int, sql: str) -> None:
-        statement: Statement = Nothing("")
+        statement: Statement = EmptyStatement("")
         try:
             statement = read_statement(sql)
             self._block.check(statement)
@@ -226,7 +209,7 @@ class Session:
             await self._drain()
         self._send(command_complete(f"{answer.tag} {len(answer.rows)}" if answer.count else answer.tag))
 
-    async def _executed(self, statement: ExecutePrepared) -> tuple[Prepared, list[object]]:
+    async def _executed(self, statement: ExecutePrepared) -> tuple[ReadyStatement, list[object]]:
         prepared = self._statements.known(statement.name)
         values = self._answering.constants(statement.values)
         if len(values) != len(prepared.parameters):
@@ -261,14 +244,14 @@ class Session:
             prepared = await self._wait(self._answering.prepare(statement, declared))
         except (Refusal, WireError) as error:
             raise self._located(error, statement, offset) from None
-        self._statements.keep(name, prepared, len(text))
+        self._statements.keep(name, replace(prepared, offset=offset), len(text))
         self._send(frame(b"1"))
 
     async def _bind(self, body: Body) -> None:
         portal, name = body.text(), body.text()
         prepared = self._statements.known(name)
         forms = [body.number(">h") for _ in range(body.count())]
-        values = [_counted(body) for _ in range(body.count())]
+        values = [body.value() for _ in range(body.count())]
         results = [body.number(">h") for _ in range(body.count())]
         body.end()
         self._block.check(prepared.statement)
@@ -288,12 +271,12 @@ class Session:
             self._portals = {key: one for key, one in self._portals.items() if not one.old}
             if len(self._portals) >= MOST_PORTALS:
                 raise too_large("Too many portals are open.", "Close some.")
-        inputs = _each(forms, len(values))
+        inputs = formats_of(forms, len(values))
         read = [
             None if value is None else read_value(value, oid, form == 1, f"${number}")
             for number, (value, oid, form) in enumerate(zip(values, prepared.parameters, inputs, strict=True), 1)
         ]
-        formats = _each(results, len(prepared.columns or ()))
+        formats = formats_of(results, len(prepared.columns or ()))
         self._portals[portal] = Portal(prepared, read, formats)
         self._send(frame(b"2"))
 
@@ -321,7 +304,7 @@ class Session:
         statement = portal.prepared.statement
         self._block.check(statement)
         if portal.prepared.columns is None:
-            if statement == Nothing(""):
+            if statement == EmptyStatement(""):
                 self._send(frame(b"I"))
             else:
                 await self._command(statement)
@@ -330,7 +313,7 @@ class Session:
             try:
                 portal.answer = await self._wait(self._answering.run(portal.prepared, portal.values))
             except (Refusal, WireError) as error:
-                raise self._located(error, statement, 0) from None
+                raise self._located(error, statement, portal.prepared.offset) from None
         await self._rows(portal, portal.answer, most)
 
     async def _rows(self, portal: Portal, answer: Answer, most: int) -> None:
@@ -361,7 +344,7 @@ class Session:
     async def _command(self, statement: Statement) -> None:
         match statement:
             case SetTo(name, value, local, tag):
-                self._block.set(name, value, local)
+                self._settings.set(name, value, local)
                 self._send(command_complete(tag))
             case ResetAll(tag, everything):
                 self._settings.reset_all()
@@ -382,7 +365,7 @@ class Session:
             case Deallocate(name):
                 self._statements.remove(name)
                 self._send(command_complete("DEALLOCATE ALL" if name is None else "DEALLOCATE"))
-            case Nothing(tag):
+            case EmptyStatement(tag):
                 self._send(command_complete(tag))
             case _:
                 raise AssertionError("a statement with rows is no command")
@@ -390,7 +373,7 @@ class Session:
     async def _prepared(self, name: str, types: tuple[str, ...], sql: str) -> None:
         self._statements.check_new(name)
         statement = read_statement(sql)
-        if not isinstance(statement, Question | Explain | Show):
+        if not isinstance(statement, SelectStatement | Explain | ShowSetting):
             raise unsupported("Only questions can be prepared.", "PREPARE name AS SELECT …")
         declared = [self._answering.oid_of(type) for type in types]
         self._statements.keep(name, await self._wait(self._answering.prepare(statement, declared)), len(sql))
@@ -404,22 +387,23 @@ class Session:
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._cancelled.wait())
         try:
-            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+            late = self._settings.timeout
+            await asyncio.wait((task, stop), timeout=late, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return _result(task)
-            task.cancel()
+            why = "user request" if stop.done() else "statement timeout"
         finally:
             stop.cancel()
             if not task.done():
                 task.cancel()
         raise WireError(
             "57014",
-            "canceling statement due to user request",
+            f"canceling statement due to {why}",
             "What had begun goes on: it is charged, and its answer is kept.",
             "Asking the same again costs nothing then.",
         )
 
-    async def _fresh(self, prepared: Prepared) -> Prepared:
+    async def _fresh(self, prepared: ReadyStatement) -> ReadyStatement:
         """Return a statement as the settings of now have it."""
         if not self._answering.is_stale(prepared):
             return prepared
@@ -466,6 +450,7 @@ class Session:
                 await self._writer.drain()
 
     async def _ready(self) -> None:
+        self._block.rest()
         now = self._settings.reported()
         for name, value in now.items():
             if self._told.get(name) != value:
@@ -473,11 +458,6 @@ class Session:
         self._told = now
         self._send(ready(self._block.status))
         await self._flush()
-
-
-def _counted(body: Body) -> bytes | None:
-    length = body.number(">i")
-    return None if length == -1 else body.raw(length)
 
 
 def _result(task: "asyncio.Future[T]") -> T:
@@ -495,21 +475,10 @@ def _result(task: "asyncio.Future[T]") -> T:
     ) from None
 
 
-def _each(formats: Sequence[int], count: int) -> tuple[int, ...]:
-    """Return one format for each: none given is text for all, one given is for all."""
-    if any(one not in (0, 1) for one in formats):
-        raise violation("There is no such format.", fatal=False)
-    if len(formats) <= 1:
-        return (formats[0] if formats else 0,) * count
-    if len(formats) != count:
-        raise violation(f"{len(formats)} formats are given for {count} values.", fatal=False)
-    return tuple(formats)
-
-
 _EXTENDED = {
-    b"P": Session._parse,
-    b"B": Session._bind,
-    b"D": Session._describe,
-    b"E": Session._execute,
-    b"C": Session._close,
+    b"P": WireSession._parse,
+    b"B": WireSession._bind,
+    b"D": WireSession._describe,
+    b"E": WireSession._execute,
+    b"C": WireSession._close,
 }

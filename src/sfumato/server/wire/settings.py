@@ -84,6 +84,8 @@ _ALIASES = {"time zone": "timezone", "names": "client_encoding", "session charac
 _LONGEST = 2000
 _ON = frozenset({"on", "true", "yes", "1", "t", "y"})
 _OFF = frozenset({"off", "false", "no", "0", "f", "n", ""})
+_TIME = re.compile(r"(\d{1,9})\s*(us|ms|s|min|h|d)?", re.ASCII)
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PAIR = re.compile(r'\s*("(?:[^"]|"")+"|[^\s=:,"]+)\s*[=:]\s*([^\s,=:]+)\s*')
 
 
@@ -199,6 +201,11 @@ class Settings:
         word = self.get("sfumato.intervals")
         return None if word in _OFF else Fraction(95, 100) if word in _ON else Fraction(word)
 
+    @property
+    def timeout(self) -> float | None:
+        """How many seconds the client waits for a statement; None for as long as it takes."""
+        return read_time(self.get("statement_timeout")) or None
+
     def price(self) -> dict[str, object]:
         """Return what `ask` is to be given."""
         within = self.get("sfumato.within")
@@ -256,6 +263,22 @@ def _no_margins(text: str) -> WireError:
         "It gives columns of the answer the 95 % margin that each should have.",
         "SET sfumato.within = 'n = 25';",
     )
+
+
+def read_time(text: str) -> float | None:
+    """Read a time in milliseconds, or with its unit; None where it is none.
+
+    >>> read_time("1500"), read_time("2 min"), read_time("soon")
+    (1.5, 120.0, None)
+    """
+    match = _TIME.fullmatch(text.strip())
+    return None if match is None else int(match[1]) * _UNITS[match[2] or "ms"]
+
+
+def _time(name: str, value: str) -> str:
+    if read_time(value) is None:
+        raise _invalid(name, value)
+    return value
 
 
 def _number(name: str, value: str) -> str:
@@ -336,6 +359,7 @@ _CHECKS: dict[str, Callable[[str, str], str]] = {
     "datestyle": _date_style,
     "intervalstyle": _only("postgres"),
     "standard_conforming_strings": _only("on", "true", "yes", "1"),
+    "statement_timeout": _time,
     "sfumato.delta": _number,
     "sfumato.epsilon": _number,
     "sfumato.intervals": _intervals,

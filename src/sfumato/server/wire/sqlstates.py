@@ -8,13 +8,16 @@ from sfumato.errors import Refusal, Speaker
 SQLSTATES = {
     "answer_lost": "40003",
     "bad_parameter": "22023",
+    "bad_request": "08P01",
     "bad_policy": "58000",
     "bad_source": "58000",
     "bad_sql": "42601",
+    "body_too_large": "54000",
     "budget_exhausted": "53400",
     "busy": "53300",
     "engine_failed": "58000",
     "entropy_failed": "58000",
+    "foreign_origin": "28000",
     "free_limit": "54000",
     "grants_damaged": "58000",
     "imperfect_source": "58000",
@@ -23,8 +26,10 @@ SQLSTATES = {
     "ledger_unavailable": "58000",
     "loosened_policy": "42501",
     "malformed_event": "58000",
+    "method_not_allowed": "0A000",
     "mixed_neighbours": "58000",
     "no_snapshot": "55000",
+    "not_found": "42704",
     "not_granted": "28000",
     "other_ledger": "58000",
     "policy_changed": "55000",
@@ -44,6 +49,7 @@ SQLSTATES = {
     "unsupported_event": "58000",
     "unsupported_sql": "0A000",
     "wrong_key": "58000",
+    "wrong_media_type": "0A000",
 }
 """Privilege (42501) is what a policy does not allow; 53400 is a budget that is used up; 58000 is for the owner."""
 
@@ -98,7 +104,8 @@ def reported(error: Refusal | WireError, text: str = "", offset: int = 0) -> Rep
         before = sum(len(line) + 1 for line in lines[: int(match[1]) - 1])
         position = offset + before + int(match[2])
     severity = "FATAL" if error.code in ("not_granted", "stopping") else "ERROR"
-    return Reported(severity, sqlstate_of(error), error.what, error.why, error.advice(Speaker.SQL), position)
+    what = error.what if match is None else error.what[match.end() :]  # the position says where
+    return Reported(severity, sqlstate_of(error), what, error.why, error.advice(Speaker.SQL), position)
 
 
 def sqlstate_of(refusal: Refusal) -> str:

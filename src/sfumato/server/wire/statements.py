@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
-from sfumato.server.wire.sqlstates import WireError, unsupported
+from sfumato.server.wire.sqlstates import WireError, too_large, unsupported
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SelectStatement:
     """A SELECT, VALUES or WITH: answered by the catalogue or by the dataset."""
 
     sql: str
@@ -42,7 +43,7 @@ class ResetAll:
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class ShowSetting:
     """The value of a setting; `ALL` for every one."""
 
     name: str
@@ -96,27 +97,30 @@ class Deallocate:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class EmptyStatement:
     """What needs nothing to be done: there is nothing to unlisten or close, or no statement at all."""
 
     tag: str
 
 
 Statement = (
-    Question
+    SelectStatement
     | Explain
     | SetTo
     | ResetAll
-    | Show
+    | ShowSetting
     | Begin
     | End
     | Savepoint
     | Prepare
     | ExecutePrepared
     | Deallocate
-    | Nothing
+    | EmptyStatement
 )
 
+LONGEST_TEXT = 250_000
+MOST_PIECES = 500
+"""So many statements may stand in one text."""
 _SKIPPED = re.compile(
     r"'(?:[^']|'')*(?:'|$)|\"[^\"]*(?:\"|$)|--[^\n]*|/\*|\$(?P<tag>[A-Za-z_][A-Za-z0-9_]*)?\$|(?P<end>;)", re.ASCII
 )
@@ -215,8 +219,12 @@ def split(text: str) -> list[tuple[int, str]]:
     >>> split("SELECT ';' -- ;\n; ; SHOW x;")
     [(0, "SELECT ';' -- ;\n"), (20, 'SHOW x')]
     """
+    if len(text) > LONGEST_TEXT:
+        raise too_large(f"The text has {len(text)} characters.", f"Send at most {LONGEST_TEXT} at once.")
     found, start = [], 0
-    for end in (*_ends(text), len(text)):
+    for count, end in enumerate(chain(_ends(text), (len(text),))):
+        if count > MOST_PIECES:
+            raise too_large("There are too many statements in one text.", f"Send at most {MOST_PIECES}.")
         piece = text[start:end]
         blank = _BLANK.match(piece)
         begin = blank.end() if blank else 0
@@ -265,7 +273,7 @@ def read_statement(sql: str) -> Statement:
     word = _WORD.match(text)
     verb = word[0].upper() if word else ""
     if verb in _QUESTIONS or text.startswith("("):
-        return Question(sql)
+        return SelectStatement(sql)
     reader = _READERS.get(verb)
     found = reader(text) if reader is not None else None
     if found is not None:
@@ -305,7 +313,7 @@ def _setting_name(text: str) -> str:
 
 def _set(text: str) -> Statement | None:
     if _ISOLATION.fullmatch(text):
-        return Nothing("SET")
+        return EmptyStatement("SET")
     if re.fullmatch(r"SET\s+(?:SESSION\s+AUTHORIZATION|ROLE)\b.*", text, re.IGNORECASE | re.DOTALL):
         raise unsupported("The role of a session cannot be changed.", "Connect as another analyst.")
     match = _SET.fullmatch(text)
@@ -338,13 +346,13 @@ def _reset(text: str) -> Statement | None:
 
 def _show(text: str) -> Statement | None:
     match = _SHOW.fullmatch(text)
-    return None if match is None else Show(_setting_name(match["name"]))
+    return None if match is None else ShowSetting(_setting_name(match["name"]))
 
 
 def _discard(text: str) -> Statement | None:
     what = text.split()[1:]
     if [word.upper() for word in what] in (["PLANS"], ["SEQUENCES"], ["TEMP"], ["TEMPORARY"]):
-        return Nothing(f"DISCARD {what[0].upper()}")
+        return EmptyStatement(f"DISCARD {what[0].upper()}")
     return ResetAll("DISCARD ALL", everything=True) if [word.upper() for word in what] == ["ALL"] else None
 
 
@@ -384,7 +392,7 @@ def _explain(text: str) -> Statement | None:
     word = _WORD.match(sql)
     if word is not None and word[0].upper() in ("ANALYZE", "ANALYSE"):
         raise unsupported("EXPLAIN ANALYZE would run the question.", "Use EXPLAIN, which is free, or ask.")
-    if not isinstance(read_statement(sql), Question):
+    if not isinstance(read_statement(sql), SelectStatement):
         raise unsupported("Only a question has a price.", "EXPLAIN SELECT …")
     return Explain(sql, match.end())
 
@@ -410,11 +418,11 @@ def _deallocate(text: str) -> Statement | None:
 
 
 def _unlisten(text: str) -> Statement | None:
-    return Nothing("UNLISTEN") if text.split()[1:] == ["*"] else None
+    return EmptyStatement("UNLISTEN") if text.split()[1:] == ["*"] else None
 
 
 def _close(text: str) -> Statement | None:
-    return Nothing("CLOSE CURSOR ALL") if [word.upper() for word in text.split()[1:]] == ["ALL"] else None
+    return EmptyStatement("CLOSE CURSOR ALL") if [word.upper() for word in text.split()[1:]] == ["ALL"] else None
 
 
 _READERS = {

@@ -5,7 +5,7 @@ from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.statements import End, Savepoint, Statement
 
 
-class Block:
+class TransactionBlock:
     """Whether a session is in a transaction, and whether that has failed."""
 
     def __init__(self, settings: Settings) -> None:
@@ -44,10 +44,9 @@ class Block:
             self._settings.back_to(name)
             self.status = b"T"
 
-    def set(self, name: str, value: str | None, local: bool) -> None:
-        """Give a setting a value; one for a transaction alone has no effect outside."""
-        self._settings.set(name, value, local)
-        if local and self.status == b"I":
+    def rest(self) -> None:
+        """Nothing runs: what was set for a transaction alone is over where there is none."""
+        if self.status == b"I":
             self._settings.commit()
 
     def check(self, statement: Statement) -> None:

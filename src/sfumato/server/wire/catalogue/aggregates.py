@@ -7,9 +7,9 @@ from typing import Any
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Row, Run, Scope
+from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Row, Run, Sight
 from sfumato.server.wire.catalogue.expressions import Expressions
-from sfumato.server.wire.catalogue.functions import limited
+from sfumato.server.wire.catalogue.functions import joined_texts
 from sfumato.server.wire.catalogue.trees import refused
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
@@ -74,7 +74,7 @@ class _Aggregate:
             case "string_agg":
                 separator = self.arguments[1].run(run, (rows[0], *frames)) if len(self.arguments) > 1 else ""
                 texts = [one if isinstance(one, str) else (text_of(one, 0) or b"").decode() for one in there]
-                return limited(str(separator or "").join(texts))
+                return joined_texts(str(separator or ""), texts)
         return all(there)
 
 
@@ -82,10 +82,10 @@ def _sortable(value: Any) -> tuple[bool, Any]:
     return (value is None, 0 if value is None else value)
 
 
-class Aggregates:
+class CatalogueAggregates:
     """The aggregates of one SELECT."""
 
-    def __init__(self, nodes: list[exp.Expr], read: Expressions, scope: Scope, width: int) -> None:
+    def __init__(self, nodes: list[exp.Expr], read: Expressions, scope: Sight, width: int) -> None:
         self.found: list[_Aggregate] = []
         self.slots: dict[int, Compiled] = {}
         for node in nodes:
@@ -103,7 +103,7 @@ def _slot(at: int, oid: int) -> Compiled:
     return Compiled(oid, lambda _run, frames: frames[0][at], frozenset({(0, at)}))
 
 
-def _aggregate(node: exp.Expr, read: Expressions, scope: Scope) -> _Aggregate:
+def _aggregate(node: exp.Expr, read: Expressions, scope: Sight) -> _Aggregate:
     where = None
     if isinstance(node, exp.Filter):
         where = read.read(node.expression.this, scope)
@@ -139,7 +139,7 @@ class _Window:
 class Windows:
     """ROW_NUMBER() OVER (…), the only window function that clients use."""
 
-    def __init__(self, nodes: list[exp.Expr], read: Expressions, scope: Scope, width: int) -> None:
+    def __init__(self, nodes: list[exp.Expr], read: Expressions, scope: Sight, width: int) -> None:
         self.found: list[_Window] = []
         self.slots: dict[int, Compiled] = {}
         for node in nodes:
@@ -173,11 +173,11 @@ class Windows:
 class Gathered:
     """What a SELECT computes before its columns: groups with their aggregates, or numbers of windows."""
 
-    def __init__(self, node: exp.Select, read: Expressions, scope: Scope, width: int) -> None:
+    def __init__(self, node: exp.Select, read: Expressions, scope: Sight, width: int) -> None:
         calls = [call for part in _parts(node) for call in _calls(part)]
         windows: list[exp.Expr] = [call for call in calls if isinstance(call, exp.Window)]
         plain = [call for call in calls if not isinstance(call, exp.Window)]
-        self.aggregates = Aggregates(plain, read, scope, width)
+        self.aggregates = CatalogueAggregates(plain, read, scope, width)
         self.windows = Windows(windows, read, scope, width + len(plain))
         self._width = width
         group = node.args.get("group")
@@ -205,7 +205,7 @@ class Gathered:
             ]
         return self.windows.numbers(rows, run, frames)
 
-    def _key(self, part: exp.Expr, node: exp.Select, read: Expressions, scope: Scope) -> Compiled:
+    def _key(self, part: exp.Expr, node: exp.Select, read: Expressions, scope: Sight) -> Compiled:
         if isinstance(part, exp.Literal) and str(part.this).isdigit():
             at = int(str(part.this)[:6]) - 1
             if not 0 <= at < len(node.expressions):

@@ -117,7 +117,7 @@ def _cast(value: Any, source: int, target: int, numbers: Callable[[int, str], in
     if target in (oids.FLOAT4, oids.FLOAT8):
         return float(value)
     if target == oids.NUMERIC:
-        return value if isinstance(value, int) and not isinstance(value, bool) else Decimal(str(value)[:100])
+        return value if isinstance(value, int) and not isinstance(value, bool) else _as_numeric(str(value))
     if target == oids.BOOL:
         return _as_bool(value)
     if target == oids.DATE:
@@ -136,6 +136,13 @@ def _cast(value: Any, source: int, target: int, numbers: Callable[[int, str], in
         return "true" if value else "false"
     text = value if isinstance(value, str) else (text_of(value, source) or b"").decode()
     return text[:63] if target == oids.NAME else text[:1] if target == oids.CHAR else text
+
+
+def _as_numeric(text: str) -> Decimal:
+    value = Decimal(text[:100])
+    if not value.is_finite() or abs(value.adjusted()) > 1000:
+        raise ValueError
+    return value
 
 
 def _as_bool(value: Any) -> bool:

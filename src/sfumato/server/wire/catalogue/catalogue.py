@@ -4,6 +4,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 from sqlglot import exp
@@ -23,7 +24,10 @@ from sfumato.server.wire.catalogue.trees import identifier
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.sqlstates import WireError
 
+_SHORT = 200
 _KEPT = 256
+_KEPT_CHARACTERS = 200_000
+"""So many plans are kept, of texts that are so long together."""
 _SCHEMAS = ("pg_catalog", "information_schema")
 _FROM = re.compile(r"\bfrom\b", re.IGNORECASE)
 _NAMES = re.compile(r"\bpg_|\binformation_schema\b|\bcurrent_|\bversion\s*\(|\bformat_type\b", re.IGNORECASE)
@@ -67,19 +71,30 @@ class Catalogue:
         self._shadow = make_shadow(policy, columns, user)
         self._forms = functions(self._shadow)
         self._kept: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], CataloguePlan | None] = OrderedDict()
+        self._characters = 0
+        self._lock = Lock()
 
     def plan(self, sql: str, types: Mapping[str, int]) -> CataloguePlan | None:
         """Return the plan of a question about the catalogue or the session; None if it is one about data."""
         key = (sql, tuple(sorted(types.items())))
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
         tree = self._own(sql)
         made = None if tree is None else self._planned(tree, types)
-        self._kept[key] = made
-        if len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+        with self._lock:
+            self._characters += 0 if key in self._kept else len(sql)
+            self._kept[key] = made
+            while len(self._kept) > _KEPT or self._characters > _KEPT_CHARACTERS:
+                (dropped, _), _ = self._kept.popitem(last=False)
+                self._characters -= len(dropped)
         return made
+
+    def is_quick(self, sql: str, types: Mapping[str, int]) -> bool:
+        """Whether planning takes no time: the text is short, or its plan is at hand."""
+        with self._lock:
+            return len(sql) <= _SHORT or (sql, tuple(sorted(types.items()))) in self._kept
 
     def constants(self, sql: str) -> CataloguePlan:
         """Return the plan of values that are spelled out."""

@@ -8,9 +8,9 @@ from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.sqlstates import WireError
 
-MOST_STEPS = 3_000_000
+MOST_STEPS = 1_500_000
 MOST_CELLS = 4_000_000
-LONGEST_TEXT = 1 << 20
+LONGEST_TEXT = 1 << 16
 
 Row = tuple[Any, ...]
 
@@ -62,7 +62,7 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Visible:
     """A column in sight."""
 
     table: str
@@ -73,15 +73,15 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Sight:
     """The columns in sight, and those of the query around."""
 
-    fields: tuple[Field, ...] = ()
-    parent: "Scope | None" = None
+    fields: tuple[Visible, ...] = ()
+    parent: "Sight | None" = None
 
     def find(self, table: str, name: str) -> tuple[int, int, int] | None:
         """Return depth, place and type of a column; None where there is none."""
-        scope: Scope | None = self
+        scope: Sight | None = self
         depth = 0
         while scope is not None:
             found = [at for at, field in enumerate(scope.fields) if field.name == name and table in ("", field.table)]

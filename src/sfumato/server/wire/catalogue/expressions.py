@@ -2,21 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import Any, Protocol
 
 from sqlglot import exp
 
 from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.casting import NAMED, TEXTS, is_array, type_number
-from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Learned, Run, Scope, constant, deeper, joined_uses
+from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Learned, Run, Sight, constant, deeper, joined_uses
 from sfumato.server.wire.catalogue.fitting import Fitting
-from sfumato.server.wire.catalogue.functions import Form
+from sfumato.server.wire.catalogue.functions import Builtin
 from sfumato.server.wire.catalogue.operators import (
     ARITHMETIC,
     COMPARISONS,
     Binary,
     conjunction,
     disjunction,
+    effort,
     every,
     joined,
     like,
@@ -41,7 +43,7 @@ BARE = {
 _SCHEMAS = ("pg_catalog", "information_schema")
 
 
-class Query(Protocol):
+class Nested(Protocol):
     """A query inside an expression."""
 
     @property
@@ -57,7 +59,7 @@ class Expressions:
     """Compiles expressions; `subquery` compiles the queries inside them."""
 
     def __init__(
-        self, shadow: Shadow, forms: dict[str, Form], learned: Learned, subquery: Callable[[exp.Expr, Scope], Query]
+        self, shadow: Shadow, forms: dict[str, Builtin], learned: Learned, subquery: Callable[[exp.Expr, Sight], Nested]
     ) -> None:
         self.forms = forms
         self.learned = learned
@@ -67,7 +69,7 @@ class Expressions:
         self.slots: dict[int, Compiled] = {}
         """Aggregates and window functions of the query at hand, by node: columns that are computed before."""
 
-    def read(self, node: exp.Expr | None, scope: Scope) -> Compiled:
+    def read(self, node: exp.Expr | None, scope: Sight) -> Compiled:
         """Return an expression as a function."""
         if node is None:
             return constant(None, oids.UNKNOWN)
@@ -89,24 +91,24 @@ class Expressions:
 
     # ── values ──
 
-    def _literal(self, node: exp.Expr, _: Scope) -> Compiled:
+    def _literal(self, node: exp.Expr, _: Sight) -> Compiled:
         if node.args.get("is_string"):
             text = str(node.this)
             return replace(constant(text, oids.UNKNOWN), literal=text)
         return number(str(node.this))
 
-    def _bytestring(self, node: exp.Expr, _: Scope) -> Compiled:
+    def _bytestring(self, node: exp.Expr, _: Sight) -> Compiled:
         return replace(constant(str(node.this), oids.UNKNOWN), literal=str(node.this))
 
     _rawstring = _bytestring
 
-    def _boolean(self, node: exp.Expr, _: Scope) -> Compiled:
+    def _boolean(self, node: exp.Expr, _: Sight) -> Compiled:
         return constant(bool(node.this), oids.BOOL)
 
-    def _null(self, _node: exp.Expr, _: Scope) -> Compiled:
+    def _null(self, _node: exp.Expr, _: Sight) -> Compiled:
         return constant(None, oids.UNKNOWN)
 
-    def _parameter(self, node: exp.Expr, _: Scope) -> Compiled:
+    def _parameter(self, node: exp.Expr, _: Sight) -> Compiled:
         name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this)
         if not (name.isascii() and name.isdigit()) or len(name) > 4 or name == "0":
             raise WireError("42P02", "there is no such parameter")
@@ -118,7 +120,7 @@ class Expressions:
             parameter=name if known == oids.UNKNOWN else None,
         )
 
-    def _column(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _column(self, node: exp.Expr, scope: Sight) -> Compiled:
         table = node.args.get("table")
         name, owner = identifier(node.this), identifier(table) if table is not None else ""
         found = scope.find(owner, name)
@@ -132,27 +134,27 @@ class Expressions:
         depth, at, oid = found
         return Compiled(oid, lambda _run, frames: frames[depth][at], frozenset({(depth, at)}))
 
-    def _paren(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _paren(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self.read(node.this, scope)
 
-    def _collate(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _collate(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self.read(node.this, scope)
 
-    def _alias(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _alias(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self.read(node.this, scope)
 
-    def _array(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _array(self, node: exp.Expr, scope: Sight) -> Compiled:
         parts = [self.read(part, scope) for part in node.expressions]
         element = next((part.oid for part in parts if part.oid != oids.UNKNOWN), oids.TEXT)
         parts = [self.fit(part, element) for part in parts]
         oid = oids.ARRAYS.get(element, oids.ARRAYS[oids.TEXT])
         return Compiled(oid, lambda run, frames: [part.run(run, frames) for part in parts], joined_uses(parts))
 
-    def _tuple(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _tuple(self, node: exp.Expr, scope: Sight) -> Compiled:
         parts = [self.read(part, scope) for part in node.expressions]
         return Compiled(oids.TEXT, lambda run, frames: tuple(p.run(run, frames) for p in parts), joined_uses(parts))
 
-    def _bracket(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _bracket(self, node: exp.Expr, scope: Sight) -> Compiled:
         values = self.read(node.this, scope)
         if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
             raise refused(node)
@@ -168,7 +170,7 @@ class Expressions:
 
         return Compiled(oids.ELEMENTS.get(values.oid, oids.TEXT), run, values.uses | index.uses)
 
-    def _dot(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _dot(self, node: exp.Expr, scope: Sight) -> Compiled:
         """A function of a schema, or a part of a row, which nothing here has."""
         if isinstance(node.this, exp.Identifier) and identifier(node.this) in _SCHEMAS:
             return self.read(node.expression, scope)
@@ -176,13 +178,13 @@ class Expressions:
 
     # ── conditions ──
 
-    def _and(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _and(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self._logical(conjunction, exp.And, node, scope)
 
-    def _or(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _or(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self._logical(disjunction, exp.Or, node, scope)
 
-    def _logical(self, operator: Binary, kind: type[exp.Expr], node: exp.Expr, scope: Scope) -> Compiled:
+    def _logical(self, operator: Binary, kind: type[exp.Expr], node: exp.Expr, scope: Sight) -> Compiled:
         parts: list[Compiled] = []
         waiting: list[exp.Expr] = [node]
         while waiting:
@@ -203,7 +205,7 @@ class Expressions:
 
         return Compiled(oids.BOOL, run, joined_uses(parts))
 
-    def _not(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _not(self, node: exp.Expr, scope: Sight) -> Compiled:
         inner = self.fit(self.read(node.this, scope), oids.BOOL)
 
         def run(run: Run, frames: Frames) -> Any:
@@ -212,7 +214,7 @@ class Expressions:
 
         return Compiled(oids.BOOL, run, inner.uses)
 
-    def _compared(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: Scope) -> Compiled:
+    def _compared(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: Sight) -> Compiled:
         if isinstance(right, exp.Anonymous) and str(right.this).upper() in ("ALL", "SOME") and right.expressions:
             kind = exp.All if str(right.this).upper() == "ALL" else exp.Any
             right = kind(this=right.expressions[0])
@@ -227,7 +229,7 @@ class Expressions:
             first.uses | second.uses,
         )
 
-    def _quantified(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: Scope) -> Compiled:
+    def _quantified(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: Sight) -> Compiled:
         value = self.read(left, scope)
         inner = right.this.unnest() if isinstance(right.this, exp.Paren) else right.this
         if isinstance(inner, exp.Query):
@@ -243,17 +245,17 @@ class Expressions:
 
         return Compiled(oids.BOOL, run, value.uses | values.uses)
 
-    def _nullsafeeq(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _nullsafeeq(self, node: exp.Expr, scope: Sight) -> Compiled:
         first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)])
         return Compiled(
             oids.BOOL, lambda run, frames: first.run(run, frames) == second.run(run, frames), first.uses | second.uses
         )
 
-    def _nullsafeneq(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _nullsafeneq(self, node: exp.Expr, scope: Sight) -> Compiled:
         same = self._nullsafeeq(node, scope)
         return Compiled(oids.BOOL, lambda run, frames: not same.run(run, frames), same.uses)
 
-    def _is(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _is(self, node: exp.Expr, scope: Sight) -> Compiled:
         inner, other = self.read(node.this, scope), node.expression
         negated = bool(node.args.get("negate"))
         if isinstance(other, exp.Not):
@@ -263,7 +265,7 @@ class Expressions:
             raise refused(node)
         return Compiled(oids.BOOL, lambda run, frames: (inner.run(run, frames) is wanted) is not negated, inner.uses)
 
-    def _between(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _between(self, node: exp.Expr, scope: Sight) -> Compiled:
         low = self._compared(COMPARISONS["LTE"], node.args["low"], node.this, scope)
         high = self._compared(COMPARISONS["LTE"], node.this, node.args["high"], scope)
         return Compiled(
@@ -272,7 +274,7 @@ class Expressions:
             low.uses | high.uses,
         )
 
-    def _in(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _in(self, node: exp.Expr, scope: Sight) -> Compiled:
         value = self.read(node.this, scope)
         query = node.args.get("query")
         if query is not None:
@@ -290,35 +292,37 @@ class Expressions:
             joined_uses([value, *parts]),
         )
 
-    def _like(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _like(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self._matched(like, False, node, scope)
 
-    def _ilike(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _ilike(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self._matched(like, True, node, scope)
 
-    def _regexplike(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _regexplike(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self._matched(matches, False, node, scope)
 
-    def _regexpilike(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _regexpilike(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self._matched(matches, True, node, scope)
 
-    def _matched(self, match: Callable[..., Any], ignore: bool, node: exp.Expr, scope: Scope, *more: str) -> Compiled:
+    def _matched(self, match: Callable[..., Any], ignore: bool, node: exp.Expr, scope: Sight, *more: str) -> Compiled:
         value, pattern = self.read(node.this, scope), self.fit(self.read(node.expression, scope), oids.TEXT)
         negated = bool(node.args.get("negate"))
 
         def run(run: Run, frames: Frames) -> Any:
-            found = match(value.run(run, frames), pattern.run(run, frames), ignore, *more)
+            text, wanted = value.run(run, frames), pattern.run(run, frames)
+            run.spend(effort(text, wanted))
+            found = match(text, wanted, ignore, *more)
             return found if found is None or not negated else not found
 
         return Compiled(oids.BOOL, run, value.uses | pattern.uses)
 
-    def _escape(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _escape(self, node: exp.Expr, scope: Sight) -> Compiled:
         inner, escape = node.this, node.expression
         if not isinstance(inner, exp.Like | exp.ILike) or not isinstance(escape, exp.Literal) or len(escape.name) > 1:
             raise refused(node)
         return self._matched(like, isinstance(inner, exp.ILike), inner, scope, escape.name)
 
-    def _operator(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _operator(self, node: exp.Expr, scope: Sight) -> Compiled:
         symbol = str(node.args["operator"]).split(".")[-1].strip()
         known: dict[str, type[exp.Expr]] = {"~": exp.RegexpLike, "~*": exp.RegexpILike, "=": exp.EQ, "<>": exp.NEQ}
         known |= {"~~": exp.Like, "<": exp.LT, ">": exp.GT, "||": exp.DPipe}
@@ -329,7 +333,7 @@ class Expressions:
             raise refused(node)
         return self.read(known[symbol](this=node.this, expression=node.expression), scope)
 
-    def _arraycontainsall(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _arraycontainsall(self, node: exp.Expr, scope: Sight) -> Compiled:
         first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)])
 
         def run(run: Run, frames: Frames) -> Any:
@@ -340,14 +344,14 @@ class Expressions:
 
     # ── arithmetic, texts, cases ──
 
-    def _arithmetic(self, operator: Binary, node: exp.Expr, scope: Scope) -> Compiled:
+    def _arithmetic(self, operator: Binary, node: exp.Expr, scope: Sight) -> Compiled:
         first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)], oids.INT4)
         oid = second.oid if second.oid in (oids.FLOAT8, oids.NUMERIC) else first.oid
         return Compiled(
             oid, lambda run, frames: operator(first.run(run, frames), second.run(run, frames)), first.uses | second.uses
         )
 
-    def _neg(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _neg(self, node: exp.Expr, scope: Sight) -> Compiled:
         inner = self.read(node.this, scope)
 
         def run(run: Run, frames: Frames) -> Any:
@@ -356,7 +360,7 @@ class Expressions:
 
         return replace(inner, run=run, literal=None, parameter=None)
 
-    def _dpipe(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _dpipe(self, node: exp.Expr, scope: Sight) -> Compiled:
         first, second = (self.read(part, scope) for part in (node.this, node.expression))
         oid = first.oid if is_array(first.oid) else second.oid if is_array(second.oid) else oids.TEXT
         if not is_array(oid):
@@ -367,7 +371,7 @@ class Expressions:
             oid, lambda run, frames: joined(first.run(run, frames), second.run(run, frames)), first.uses | second.uses
         )
 
-    def _case(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _case(self, node: exp.Expr, scope: Sight) -> Compiled:
         whens = []
         for branch in node.args["ifs"]:
             if node.this is not None:
@@ -385,37 +389,40 @@ class Expressions:
 
         return Compiled(results[0].oid, run, joined_uses([*whens, *results]))
 
-    def _cast(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _cast(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self.cast(self.read(node.this, scope), type_number(type_name(node.args["to"])))
 
     _trycast = _cast
 
-    def _extract(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _extract(self, node: exp.Expr, scope: Sight) -> Compiled:
         inner, part = self.read(node.expression, scope), node.this.name.lower()
+        if part not in ("epoch", "year", "month", "day", "hour", "minute", "second"):
+            raise refused(node)
 
         def run(run: Run, frames: Frames) -> Any:
             value = inner.run(run, frames)
-            if value is None:
+            if not isinstance(value, date):
                 return None
-            return int(value.timestamp()) if part == "epoch" else getattr(value, part, None)
+            moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+            return int(moment.replace(tzinfo=UTC).timestamp()) if part == "epoch" else getattr(moment, part)
 
         return Compiled(oids.NUMERIC, run, inner.uses)
 
-    def _substring(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _substring(self, node: exp.Expr, scope: Sight) -> Compiled:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
         return self._called("substring", [part for part in parts if part is not None], scope)
 
-    def _strposition(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _strposition(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self._called("strpos", [node.this, node.args["substr"]], scope)
 
-    def _trim(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _trim(self, node: exp.Expr, scope: Sight) -> Compiled:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "btrim")
         more = node.args.get("expression")
         return self._called(name, [node.this, *([more] if more is not None else [])], scope)
 
     # ── functions and queries ──
 
-    def _anonymous(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _anonymous(self, node: exp.Expr, scope: Sight) -> Compiled:
         name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
         if name == "array" and len(node.expressions) == 1:
             return self._listed(node.expressions[0], scope)
@@ -425,7 +432,7 @@ class Expressions:
             return constant(self.read(node.expressions[0], scope).oid, oids.REGTYPE)
         return self._called(name, list(node.expressions), scope)
 
-    def _coalesce(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _coalesce(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self._chosen("coalesce", [self.read(part, scope) for part in (node.this, *node.expressions)])
 
     def _chosen(self, name: str, parts: list[Compiled]) -> Compiled:
@@ -444,7 +451,7 @@ class Expressions:
 
         return Compiled(parts[0].oid, run, joined_uses(parts))
 
-    def _called(self, name: str, arguments: list[exp.Expr], scope: Scope) -> Compiled:
+    def _called(self, name: str, arguments: list[exp.Expr], scope: Sight) -> Compiled:
         form = self.forms.get(name)
         if form is None:
             raise WireError("42883", f"function {name[:63]} does not exist here")
@@ -463,11 +470,11 @@ class Expressions:
 
         return Compiled(gives, run, joined_uses(parts))
 
-    def _exists(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _exists(self, node: exp.Expr, scope: Sight) -> Compiled:
         query = self.subquery(node.this, scope)
         return Compiled(oids.BOOL, lambda run, frames: bool(query.rows(run, frames)), deeper(query.uses))
 
-    def _subquery(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _subquery(self, node: exp.Expr, scope: Sight) -> Compiled:
         query = self.subquery(node.this, scope)
 
         def run(run: Run, frames: Frames) -> Any:
@@ -478,10 +485,10 @@ class Expressions:
 
         return Compiled(query.columns[0][1], run, deeper(query.uses))
 
-    def _select(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _select(self, node: exp.Expr, scope: Sight) -> Compiled:
         return self._subquery(exp.Subquery(this=node), scope)
 
-    def _listed(self, node: exp.Expr, scope: Scope) -> Compiled:
+    def _listed(self, node: exp.Expr, scope: Sight) -> Compiled:
         query = self.subquery(node, scope)
         oid = oids.ARRAYS.get(query.columns[0][1], oids.ARRAYS[oids.TEXT])
         return Compiled(oid, lambda run, frames: [row[0] for row in query.rows(run, frames)], deeper(query.uses))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,11 +16,13 @@ from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
 VERSION = f"PostgreSQL {SERVER_VERSION}: a differentially private database that speaks PostgreSQL's protocol"
+MOST_ITEMS = 100_000
+"""So many items a list may have."""
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Builtin:
     """A function: what it gives, how, and whether a NULL makes it NULL. A type of 0 is that of its first argument."""
 
     gives: int
@@ -30,16 +32,33 @@ class Form:
     """Whether a query that calls it is about the session, and so goes to the catalogue without naming a table of it."""
 
 
-def functions(shadow: Shadow) -> dict[str, Form]:
+def functions(shadow: Shadow) -> dict[str, Builtin]:
     """Return every function by name; each is given the run, then its arguments."""
     return _SESSION | _TEXTS | _ARRAYS | _constants() | _catalogue(shadow)
 
 
 def limited(text: str) -> str:
     """Return a text that was made, or refuse one that has grown too long."""
-    if len(text) > LONGEST_TEXT:
-        raise WireError("54000", "A text has grown too long.")
+    _check_length(len(text))
     return text
+
+
+def joined_texts(separator: str, texts: Sequence[str]) -> str:
+    """Return texts with a separator between them; what would be too long is never made."""
+    _check_length(sum(map(len, texts)) + len(separator) * len(texts))
+    return separator.join(texts)
+
+
+def _check_length(length: int) -> None:
+    if length > LONGEST_TEXT:
+        raise WireError("54000", "A text has grown too long.")
+
+
+def _replaced(_: Run, text: str, old: str, new: str) -> str:
+    if not old:
+        return text
+    _check_length(len(text) + text.count(old) * len(new))
+    return text.replace(old, new)
 
 
 def quote_ident(name: str) -> str:
@@ -66,48 +85,48 @@ def _set_config(run: Run, name: str, value: str | None, local: bool = False) -> 
 
 
 _SESSION = {
-    "version": Form(oids.TEXT, lambda _: VERSION, session=True),
-    "current_schema": Form(oids.NAME, lambda _: "public", session=True),
-    "current_schemas": Form(
+    "version": Builtin(oids.TEXT, lambda _: VERSION, session=True),
+    "current_schema": Builtin(oids.NAME, lambda _: "public", session=True),
+    "current_schemas": Builtin(
         oids.ARRAYS[oids.NAME],
         lambda _, implicit: ["pg_catalog", "public"] if implicit else ["public"],
         session=True,
     ),
-    "current_database": Form(oids.NAME, lambda run: run.facts.database, session=True),
-    "current_catalog": Form(oids.NAME, lambda run: run.facts.database, session=True),
-    "current_user": Form(oids.NAME, lambda run: run.facts.user, session=True),
-    "current_role": Form(oids.NAME, lambda run: run.facts.user, session=True),
-    "session_user": Form(oids.NAME, lambda run: run.facts.user, session=True),
-    "user": Form(oids.NAME, lambda run: run.facts.user, session=True),
-    "pg_backend_pid": Form(oids.INT4, lambda run: run.facts.process, session=True),
-    "inet_server_addr": Form(oids.TEXT, lambda run: run.facts.host, session=True),
-    "inet_server_port": Form(oids.INT4, lambda run: run.facts.port, session=True),
-    "inet_client_addr": Form(oids.TEXT, lambda _: None, session=True),
-    "inet_client_port": Form(oids.INT4, lambda _: None, session=True),
-    "current_setting": Form(oids.TEXT, _current_setting, session=True),
-    "set_config": Form(oids.TEXT, _set_config, strict=False, session=True),
-    "pg_is_in_recovery": Form(oids.BOOL, lambda _: False, session=True),
-    "now": Form(oids.TIMESTAMPTZ, _now, session=True),
-    "current_timestamp": Form(oids.TIMESTAMPTZ, _now, session=True),
-    "transaction_timestamp": Form(oids.TIMESTAMPTZ, _now, session=True),
-    "statement_timestamp": Form(oids.TIMESTAMPTZ, _now, session=True),
-    "clock_timestamp": Form(oids.TIMESTAMPTZ, _now, session=True),
-    "localtimestamp": Form(oids.TIMESTAMP, _now, session=True),
-    "current_date": Form(oids.DATE, lambda run: _now(run).date(), session=True),
-    "pg_advisory_unlock_all": Form(oids.VOID, lambda _: "", session=True),
-    "pg_my_temp_schema": Form(oids.OID, lambda _: 0, session=True),
-    "pg_encoding_to_char": Form(oids.NAME, lambda _, number: "UTF8" if number == 6 else "", session=True),
-    "pg_char_to_encoding": Form(
+    "current_database": Builtin(oids.NAME, lambda run: run.facts.database, session=True),
+    "current_catalog": Builtin(oids.NAME, lambda run: run.facts.database, session=True),
+    "current_user": Builtin(oids.NAME, lambda run: run.facts.user, session=True),
+    "current_role": Builtin(oids.NAME, lambda run: run.facts.user, session=True),
+    "session_user": Builtin(oids.NAME, lambda run: run.facts.user, session=True),
+    "user": Builtin(oids.NAME, lambda run: run.facts.user, session=True),
+    "pg_backend_pid": Builtin(oids.INT4, lambda run: run.facts.process, session=True),
+    "inet_server_addr": Builtin(oids.TEXT, lambda run: run.facts.host, session=True),
+    "inet_server_port": Builtin(oids.INT4, lambda run: run.facts.port, session=True),
+    "inet_client_addr": Builtin(oids.TEXT, lambda _: None, session=True),
+    "inet_client_port": Builtin(oids.INT4, lambda _: None, session=True),
+    "current_setting": Builtin(oids.TEXT, _current_setting, session=True),
+    "set_config": Builtin(oids.TEXT, _set_config, strict=False, session=True),
+    "pg_is_in_recovery": Builtin(oids.BOOL, lambda _: False, session=True),
+    "now": Builtin(oids.TIMESTAMPTZ, _now, session=True),
+    "current_timestamp": Builtin(oids.TIMESTAMPTZ, _now, session=True),
+    "transaction_timestamp": Builtin(oids.TIMESTAMPTZ, _now, session=True),
+    "statement_timestamp": Builtin(oids.TIMESTAMPTZ, _now, session=True),
+    "clock_timestamp": Builtin(oids.TIMESTAMPTZ, _now, session=True),
+    "localtimestamp": Builtin(oids.TIMESTAMP, _now, session=True),
+    "current_date": Builtin(oids.DATE, lambda run: _now(run).date(), session=True),
+    "pg_advisory_unlock_all": Builtin(oids.VOID, lambda _: "", session=True),
+    "pg_my_temp_schema": Builtin(oids.OID, lambda _: 0, session=True),
+    "pg_encoding_to_char": Builtin(oids.NAME, lambda _, number: "UTF8" if number == 6 else "", session=True),
+    "pg_char_to_encoding": Builtin(
         oids.INT4, lambda _, name: 6 if name.upper() in ("UTF8", "UTF-8") else -1, session=True
     ),
-    "pg_client_encoding": Form(oids.NAME, lambda _: "UTF8", session=True),
+    "pg_client_encoding": Builtin(oids.NAME, lambda _: "UTF8", session=True),
 }
 
 
 def _concat_ws(_: Run, separator: str | None, *parts: Any) -> str | None:
     if separator is None:
         return None
-    return limited(separator.join(_as_text(part) for part in parts if part is not None))
+    return joined_texts(separator, [_as_text(part) for part in parts if part is not None])
 
 
 def _as_text(value: Any) -> str:
@@ -129,33 +148,35 @@ def _round(_: Run, value: Any, digits: int = 0) -> Any:
 
 
 _TEXTS = {
-    "lower": Form(oids.TEXT, lambda _, text: text.lower()),
-    "upper": Form(oids.TEXT, lambda _, text: text.upper()),
-    "length": Form(oids.INT4, lambda _, text: len(text)),
-    "char_length": Form(oids.INT4, lambda _, text: len(text)),
-    "octet_length": Form(oids.INT4, lambda _, text: len(text.encode())),
-    "replace": Form(oids.TEXT, lambda _, text, old, new: limited(text.replace(old, new)) if old else text),
-    "concat": Form(oids.TEXT, lambda run, *parts: _concat_ws(run, "", *parts), strict=False),
-    "concat_ws": Form(oids.TEXT, _concat_ws, strict=False),
-    "btrim": Form(oids.TEXT, lambda _, text, chars=" ": text.strip(chars)),
-    "trim": Form(oids.TEXT, lambda _, text, chars=" ": text.strip(chars)),
-    "ltrim": Form(oids.TEXT, lambda _, text, chars=" ": text.lstrip(chars)),
-    "rtrim": Form(oids.TEXT, lambda _, text, chars=" ": text.rstrip(chars)),
-    "split_part": Form(oids.TEXT, _split_part),
-    "substring": Form(oids.TEXT, _substring),
-    "substr": Form(oids.TEXT, _substring),
-    "left": Form(oids.TEXT, lambda _, text, count: text[:count]),
-    "right": Form(oids.TEXT, lambda _, text, count: text[max(len(text) - count, 0) :] if count >= 0 else text[-count:]),
-    "strpos": Form(oids.INT4, lambda _, text, part: text.find(part) + 1),
-    "position": Form(oids.INT4, lambda _, text, part: text.find(part) + 1),
-    "starts_with": Form(oids.BOOL, lambda _, text, part: text.startswith(part)),
-    "quote_ident": Form(oids.TEXT, lambda _, name: quote_ident(name)),
-    "quote_literal": Form(oids.TEXT, lambda _, value: "'" + _as_text(value).replace("'", "''") + "'"),
-    "abs": Form(0, lambda _, value: abs(value)),
-    "floor": Form(0, lambda _, value: value // 1),
-    "mod": Form(0, lambda _, value, by: value % by if by else None),
-    "round": Form(oids.NUMERIC, _round),
-    "to_char": Form(oids.TEXT, lambda _, value, _form: _as_text(value)),
+    "lower": Builtin(oids.TEXT, lambda _, text: text.lower()),
+    "upper": Builtin(oids.TEXT, lambda _, text: text.upper()),
+    "length": Builtin(oids.INT4, lambda _, text: len(text)),
+    "char_length": Builtin(oids.INT4, lambda _, text: len(text)),
+    "octet_length": Builtin(oids.INT4, lambda _, text: len(text.encode())),
+    "replace": Builtin(oids.TEXT, _replaced),
+    "concat": Builtin(oids.TEXT, lambda run, *parts: _concat_ws(run, "", *parts), strict=False),
+    "concat_ws": Builtin(oids.TEXT, _concat_ws, strict=False),
+    "btrim": Builtin(oids.TEXT, lambda _, text, chars=" ": text.strip(chars)),
+    "trim": Builtin(oids.TEXT, lambda _, text, chars=" ": text.strip(chars)),
+    "ltrim": Builtin(oids.TEXT, lambda _, text, chars=" ": text.lstrip(chars)),
+    "rtrim": Builtin(oids.TEXT, lambda _, text, chars=" ": text.rstrip(chars)),
+    "split_part": Builtin(oids.TEXT, _split_part),
+    "substring": Builtin(oids.TEXT, _substring),
+    "substr": Builtin(oids.TEXT, _substring),
+    "left": Builtin(oids.TEXT, lambda _, text, count: text[:count]),
+    "right": Builtin(
+        oids.TEXT, lambda _, text, count: text[max(len(text) - count, 0) :] if count >= 0 else text[-count:]
+    ),
+    "strpos": Builtin(oids.INT4, lambda _, text, part: text.find(part) + 1),
+    "position": Builtin(oids.INT4, lambda _, text, part: text.find(part) + 1),
+    "starts_with": Builtin(oids.BOOL, lambda _, text, part: text.startswith(part)),
+    "quote_ident": Builtin(oids.TEXT, lambda _, name: quote_ident(name)),
+    "quote_literal": Builtin(oids.TEXT, lambda _, value: "'" + _as_text(value).replace("'", "''") + "'"),
+    "abs": Builtin(0, lambda _, value: abs(value)),
+    "floor": Builtin(0, lambda _, value: value // 1),
+    "mod": Builtin(0, lambda _, value, by: value % by if by else None),
+    "round": Builtin(oids.NUMERIC, _round),
+    "to_char": Builtin(oids.TEXT, lambda _, value, _form: _as_text(value)),
 }
 
 
@@ -163,7 +184,7 @@ def _array_to_string(_: Run, values: Any, separator: str, null: str | None = Non
     if values is None or separator is None:
         return None
     texts = [null if one is None else _as_text(one) for one in values]
-    return limited(separator.join(text for text in texts if text is not None))
+    return joined_texts(separator, [text for text in texts if text is not None])
 
 
 def _upper(_: Run, values: list[Any], dimension: int = 1) -> int | None:
@@ -179,25 +200,25 @@ def _json_object(_: Run, *parts: Any) -> str:
 
 
 _ARRAYS = {
-    "json_build_object": Form(oids.JSON, _json_object, strict=False),
-    "jsonb_build_object": Form(oids.JSONB, _json_object, strict=False),
-    "array_to_string": Form(oids.TEXT, _array_to_string, strict=False),
-    "string_to_array": Form(
+    "json_build_object": Builtin(oids.JSON, _json_object, strict=False),
+    "jsonb_build_object": Builtin(oids.JSONB, _json_object, strict=False),
+    "array_to_string": Builtin(oids.TEXT, _array_to_string, strict=False),
+    "string_to_array": Builtin(
         oids.ARRAYS[oids.TEXT], lambda _, text, separator: text.split(separator) if separator else [text]
     ),
-    "array_length": Form(oids.INT4, _upper),
-    "array_upper": Form(oids.INT4, _upper),
-    "array_lower": Form(oids.INT4, lambda _, values, dimension=1: 1 if values and dimension == 1 else None),
-    "array_ndims": Form(oids.INT4, lambda _, values: 1 if values else None),
-    "cardinality": Form(oids.INT4, lambda _, values: len(values)),
-    "array_position": Form(oids.INT4, lambda _, values, one: values.index(one) + 1 if one in values else None),
-    "array_append": Form(0, lambda _, values, one: [*(values or []), one], strict=False),
-    "array_cat": Form(0, lambda _, one, other: [*(one or []), *(other or [])], strict=False),
-    "array_remove": Form(0, lambda _, values, one: [value for value in values if value != one]),
+    "array_length": Builtin(oids.INT4, _upper),
+    "array_upper": Builtin(oids.INT4, _upper),
+    "array_lower": Builtin(oids.INT4, lambda _, values, dimension=1: 1 if values and dimension == 1 else None),
+    "array_ndims": Builtin(oids.INT4, lambda _, values: 1 if values else None),
+    "cardinality": Builtin(oids.INT4, lambda _, values: len(values)),
+    "array_position": Builtin(oids.INT4, lambda _, values, one: values.index(one) + 1 if one in values else None),
+    "array_append": Builtin(0, lambda _, values, one: [*(values or [])[:MOST_ITEMS], one], strict=False),
+    "array_cat": Builtin(0, lambda _, one, other: [*(one or []), *(other or [])][:MOST_ITEMS], strict=False),
+    "array_remove": Builtin(0, lambda _, values, one: [value for value in values if value != one]),
 }
 
 
-def _constants() -> dict[str, Form]:
+def _constants() -> dict[str, Builtin]:
     """Return the functions whose answer never differs: sizes, definitions and statistics say nothing here."""
     nothing = (
         "pg_get_expr pg_get_constraintdef pg_get_indexdef pg_get_viewdef pg_get_functiondef pg_get_ruledef "
@@ -216,15 +237,15 @@ def _constants() -> dict[str, Form]:
         "pg_ts_config_is_visible pg_ts_dict_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible"
     )
     false = "pg_relation_is_publishable pg_is_other_temp_schema pg_relation_is_updatable pg_column_is_updatable"
-    made = {name: Form(oids.TEXT, lambda _, *_values: None, strict=False) for name in nothing.split()}
-    made |= {name: Form(oids.INT8, lambda _, *_values: 0) for name in zero.split()}
-    made |= {name: Form(oids.BOOL, lambda _, *_values: True) for name in true.split()}
-    made |= {name: Form(oids.BOOL, lambda _, *_values: False) for name in false.split()}
+    made = {name: Builtin(oids.TEXT, lambda _, *_values: None, strict=False) for name in nothing.split()}
+    made |= {name: Builtin(oids.INT8, lambda _, *_values: 0) for name in zero.split()}
+    made |= {name: Builtin(oids.BOOL, lambda _, *_values: True) for name in true.split()}
+    made |= {name: Builtin(oids.BOOL, lambda _, *_values: False) for name in false.split()}
     return made | {
-        "pg_size_pretty": Form(oids.TEXT, lambda _, size: f"{size} bytes"),
-        "pg_tablespace_location": Form(oids.TEXT, lambda _, _number: ""),
-        "pg_describe_object": Form(oids.TEXT, lambda _, *_values: None),
-        "_pg_expandarray": Form(oids.INT4, lambda _, *_values: None),
+        "pg_size_pretty": Builtin(oids.TEXT, lambda _, size: f"{size} bytes"),
+        "pg_tablespace_location": Builtin(oids.TEXT, lambda _, _number: ""),
+        "pg_describe_object": Builtin(oids.TEXT, lambda _, *_values: None),
+        "_pg_expandarray": Builtin(oids.INT4, lambda _, *_values: None),
     }
 
 
@@ -238,7 +259,7 @@ def _privilege(wanted: str) -> Callable[..., bool]:
     return allowed
 
 
-def _catalogue(shadow: Shadow) -> dict[str, Form]:
+def _catalogue(shadow: Shadow) -> dict[str, Builtin]:
     def described(_: Run, number: int, _catalogue: str = "") -> str | None:
         return shadow.descriptions.get((number, 0))
 
@@ -252,22 +273,22 @@ def _catalogue(shadow: Shadow) -> dict[str, Form]:
         return shadow.number(oids.REGTYPE, name)
 
     return {
-        "format_type": Form(oids.TEXT, format_type, strict=False),
-        "pg_table_is_visible": Form(oids.BOOL, lambda _, number: shadow.is_visible(number)),
-        "obj_description": Form(oids.TEXT, described),
-        "col_description": Form(oids.TEXT, lambda _, table, column: shadow.descriptions.get((table, column))),
-        "pg_get_userbyid": Form(oids.NAME, user_of),
-        "has_table_privilege": Form(oids.BOOL, _privilege("SELECT")),
-        "has_column_privilege": Form(oids.BOOL, _privilege("SELECT")),
-        "has_any_column_privilege": Form(oids.BOOL, _privilege("SELECT")),
-        "has_schema_privilege": Form(oids.BOOL, _privilege("USAGE")),
-        "has_database_privilege": Form(oids.BOOL, _privilege("CONNECT")),
-        "has_function_privilege": Form(oids.BOOL, _privilege("EXECUTE")),
-        "has_sequence_privilege": Form(oids.BOOL, lambda _, *_values: False),
-        "has_type_privilege": Form(oids.BOOL, _privilege("USAGE")),
-        "pg_has_role": Form(oids.BOOL, lambda _, *_values: True),
-        "to_regclass": Form(oids.REGCLASS, lambda _, name: shadow.number(oids.REGCLASS, name)),
-        "to_regtype": Form(oids.REGTYPE, typed),
-        "to_regnamespace": Form(oids.REGNAMESPACE, lambda _, name: shadow.number(oids.REGNAMESPACE, name)),
-        "to_regproc": Form(oids.REGPROC, lambda _, _name: None),
+        "format_type": Builtin(oids.TEXT, format_type, strict=False),
+        "pg_table_is_visible": Builtin(oids.BOOL, lambda _, number: shadow.is_visible(number)),
+        "obj_description": Builtin(oids.TEXT, described),
+        "col_description": Builtin(oids.TEXT, lambda _, table, column: shadow.descriptions.get((table, column))),
+        "pg_get_userbyid": Builtin(oids.NAME, user_of),
+        "has_table_privilege": Builtin(oids.BOOL, _privilege("SELECT")),
+        "has_column_privilege": Builtin(oids.BOOL, _privilege("SELECT")),
+        "has_any_column_privilege": Builtin(oids.BOOL, _privilege("SELECT")),
+        "has_schema_privilege": Builtin(oids.BOOL, _privilege("USAGE")),
+        "has_database_privilege": Builtin(oids.BOOL, _privilege("CONNECT")),
+        "has_function_privilege": Builtin(oids.BOOL, _privilege("EXECUTE")),
+        "has_sequence_privilege": Builtin(oids.BOOL, lambda _, *_values: False),
+        "has_type_privilege": Builtin(oids.BOOL, _privilege("USAGE")),
+        "pg_has_role": Builtin(oids.BOOL, lambda _, *_values: True),
+        "to_regclass": Builtin(oids.REGCLASS, lambda _, name: shadow.number(oids.REGCLASS, name)),
+        "to_regtype": Builtin(oids.REGTYPE, typed),
+        "to_regnamespace": Builtin(oids.REGNAMESPACE, lambda _, name: shadow.number(oids.REGNAMESPACE, name)),
+        "to_regproc": Builtin(oids.REGPROC, lambda _, _name: None),
     }

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from sfumato.server.wire.catalogue.functions import limited
+from sfumato.server.wire.catalogue.functions import MOST_ITEMS, limited
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
@@ -79,6 +79,8 @@ def joined(left: Any, right: Any) -> Any:
     """|| of texts, or of lists."""
     if isinstance(left, list) or isinstance(right, list):
         parts = [one if isinstance(one, list) else [] if one is None else [one] for one in (left, right)]
+        if len(parts[0]) + len(parts[1]) > MOST_ITEMS:
+            raise WireError("54000", "A list has grown too long.")
         return parts[0] + parts[1]
     return None if left is None or right is None else limited(_text(left) + _text(right))
 
@@ -120,23 +122,44 @@ def every(value: Any, values: list[Any], compare: Binary) -> Any:
 
 
 @lru_cache(256)
-def like_pattern(pattern: str, ignore_case: bool, escape: str = "\\") -> re.Pattern[str]:
-    """Return LIKE's pattern; runs of % are one, so that matching stays short."""
-    if len(pattern) > _LONGEST_PATTERN or len(re.findall(r"%+", pattern)) > 8:
-        raise WireError("54000", "A pattern is too long.")
-    written, rest = "", iter(re.sub(r"%+", "%", pattern))
+def like_parts(pattern: str, escape: str) -> tuple[tuple[str | None, ...], ...]:
+    """Return what stands between the % of a pattern, letter by letter; None for any letter."""
+    parts: list[list[str | None]] = [[]]
+    rest = iter(pattern)
     for letter in rest:
         if letter == escape:
-            written += re.escape(next(rest, ""))
+            parts[-1].append(next(rest, ""))
+        elif letter == "%":
+            parts.append([])
         else:
-            written += {"%": ".*", "_": "."}.get(letter, re.escape(letter))
-    return re.compile(written, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+            parts[-1].append(None if letter == "_" else letter)
+    return tuple(map(tuple, parts))
+
+
+def _fits(text: str, part: tuple[str | None, ...], at: int) -> bool:
+    return all(letter is None or text[at + place] == letter for place, letter in enumerate(part))
+
+
+def is_like(text: str, parts: tuple[tuple[str | None, ...], ...]) -> bool:
+    """Tell whether a text is what % and _ describe: each part at its first place, so that nothing is tried twice."""
+    first, last = parts[0], parts[-1]
+    if len(parts) == 1:
+        return len(text) == len(first) and _fits(text, first, 0)
+    at, end = len(first), len(text) - len(last)
+    if end < at or not _fits(text, first, 0) or not _fits(text, last, end):
+        return False
+    for part in parts[1:-1]:
+        found = next((place for place in range(at, end - len(part) + 1) if _fits(text, part, place)), None)
+        if found is None:
+            return False
+        at = found + len(part)
+    return True
 
 
 @lru_cache(256)
 def regular_pattern(pattern: str, ignore_case: bool) -> re.Pattern[str]:
     """Return a regular expression of the few that clients send: names, alternatives, anchors, .* and no more."""
-    if len(pattern) > _LONGEST_PATTERN or pattern.count("*") > 4 or not _is_simple(pattern):
+    if len(pattern) > _LONGEST_PATTERN or not _is_simple(pattern):
         raise WireError(
             "0A000", "This regular expression is not supported here.", "Some take very long on some texts.", "Use LIKE."
         )
@@ -147,21 +170,36 @@ def regular_pattern(pattern: str, ignore_case: bool) -> re.Pattern[str]:
 
 
 def _is_simple(pattern: str) -> bool:
-    """Only .* repeats, and never inside what repeats: matching is then polynomial of a small degree."""
-    without = re.sub(r"\\.", "x", pattern).replace(".*", "").replace(".+", "")
-    without = re.sub(r"\[[^\]]*\]", "x", without).replace("(?:", "(")
-    return not re.search(r"[*+?{}]", without)
+    """Whether only .* repeats, twice at most, and there is one group of alternatives: nothing is tried very often."""
+    plain = re.sub(r"\\.", "x", pattern)
+    bracketed = re.sub(r"\[[^\]]*\]", "x", plain).replace("(?:", "(")
+    repeated = bracketed.count(".*") + bracketed.count(".+")
+    rest = bracketed.replace(".*", "").replace(".+", "")
+    return repeated <= 2 and rest.count("(") <= 2 and not re.search(r"[*+?{}]", rest)
+
+
+def effort(value: Any, pattern: Any) -> int:
+    """Return how many steps a match may take at most, in the currency of a run."""
+    if value is None or pattern is None:
+        return 1
+    length, text = len(_text(value)), str(pattern)
+    tries = 1 + text.count("|")
+    repeated: int = text.count(".*") + text.count(".+")
+    return 1 + tries * int(length ** (1 + min(repeated, 3))) // 20
 
 
 def like(value: Any, pattern: Any, ignore_case: bool, escape: str = "\\") -> Any:
     """LIKE and ILIKE."""
     if value is None or pattern is None:
         return None
-    return like_pattern(str(pattern), ignore_case, escape).fullmatch(_text(value)[:4000]) is not None
+    text, wanted = _text(value), str(pattern)
+    if ignore_case:
+        text, wanted = text.lower(), wanted.lower()
+    return is_like(text, like_parts(wanted, escape))
 
 
 def matches(value: Any, pattern: Any, ignore_case: bool) -> Any:
     """~ and ~*."""
     if value is None or pattern is None:
         return None
-    return regular_pattern(str(pattern), ignore_case).search(_text(value)[:4000]) is not None
+    return regular_pattern(str(pattern), ignore_case).search(_text(value)) is not None

@@ -7,12 +7,13 @@ from sqlglot import exp
 
 from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.aggregates import Gathered
-from sfumato.server.wire.catalogue.compiled import Compiled, Field, Frames, Learned, Row, Run, Scope, deeper
+from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Learned, Row, Run, Sight, Visible, deeper
 from sfumato.server.wire.catalogue.expressions import Expressions
-from sfumato.server.wire.catalogue.functions import Form
+from sfumato.server.wire.catalogue.functions import Builtin
 from sfumato.server.wire.catalogue.naming import output_name
 from sfumato.server.wire.catalogue.rows import (
-    Item,
+    LISTS,
+    CatalogueItem,
     Key,
     chosen,
     column_at,
@@ -25,41 +26,22 @@ from sfumato.server.wire.catalogue.rows import (
     unique,
 )
 from sfumato.server.wire.catalogue.shadow import Shadow, relations
-from sfumato.server.wire.catalogue.sources import Condition, Join, Source, conjuncts, joined_rows, place, scope_of
+from sfumato.server.wire.catalogue.sources import (
+    CatalogueJoin,
+    Condition,
+    RowSource,
+    conjuncts,
+    joined_rows,
+    place,
+    scope_of,
+)
 from sfumato.server.wire.catalogue.trees import identifier, refused
 from sfumato.server.wire.sqlstates import WireError
 
+_MOST_COLUMNS = 1664
 _MOST_ROUNDS = 1000
 """So often a recursive query may go on."""
 _SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
-
-_KEYWORDS = (
-    "analyse",
-    "analyze",
-    "asc",
-    "deferrable",
-    "desc",
-    "do",
-    "freeze",
-    "ilike",
-    "initially",
-    "isnull",
-    "limit",
-    "notnull",
-    "offset",
-    "placing",
-    "returning",
-    "variadic",
-    "verbose",
-)
-_PAIR = ("option_name", "option_value")
-_LISTS: dict[str, tuple[tuple[str, ...], list[Row]]] = {
-    "pg_get_keywords": (("word", "catcode", "catdesc"), [(word, "R", "reserved") for word in _KEYWORDS]),
-    "pg_options_to_table": (_PAIR, []),
-    "pg_listening_channels": (("pg_listening_channels",), []),
-    "pg_get_publication_tables": (("relid",), []),
-}
-"""Functions that give rows which never differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +66,7 @@ class _Shared:
 class Queries:
     """Compiles the queries of one text."""
 
-    def __init__(self, shadow: Shadow, forms: dict[str, Form], learned: Learned) -> None:
+    def __init__(self, shadow: Shadow, forms: dict[str, Builtin], learned: Learned) -> None:
         self.shadow = shadow
         self.expressions = Expressions(shadow, forms, learned, self.read)
         self.touched = False
@@ -92,7 +74,7 @@ class Queries:
         self._shared: Mapping[str, _Shared] = {}
         self._numbers = 0
 
-    def read(self, node: exp.Expr, parent: Scope | None) -> Plan:
+    def read(self, node: exp.Expr, parent: Sight | None) -> Plan:
         """Return the plan of any query."""
         before, slots = self._shared, self.expressions.slots
         self.expressions.slots = {}
@@ -102,7 +84,7 @@ class Queries:
         finally:
             self._shared, self.expressions.slots = before, slots
 
-    def _query(self, node: exp.Expr, parent: Scope | None) -> Plan:
+    def _query(self, node: exp.Expr, parent: Sight | None) -> Plan:
         match node:
             case exp.Subquery():
                 inner = self.read(node.this, parent)
@@ -121,7 +103,7 @@ class Queries:
 
     # ── WITH ──
 
-    def _define(self, node: exp.Expr, parent: Scope | None) -> None:
+    def _define(self, node: exp.Expr, parent: Sight | None) -> None:
         clause = node.args.get("with_")
         if clause is None:
             return
@@ -137,7 +119,7 @@ class Queries:
                 plan = _renamed(self.read(definition.this, parent), names)
             self._shared = {**self._shared, name: _Shared(number, plan.columns, plan)}
 
-    def _recursive(self, node: exp.Expr, parent: Scope | None, name: str, names: list[str], number: int) -> Plan:
+    def _recursive(self, node: exp.Expr, parent: Sight | None, name: str, names: list[str], number: int) -> Plan:
         first = _renamed(self.read(node.this, parent), names)
         before = self._shared
         self._shared = {**self._shared, name: _Shared(number, first.columns, None)}
@@ -166,7 +148,7 @@ class Queries:
 
     # ── SELECT ──
 
-    def _select(self, node: exp.Select, parent: Scope | None) -> Plan:
+    def _select(self, node: exp.Select, parent: Sight | None) -> Plan:
         joins = self._from(node, parent)
         scope = scope_of(joins, parent)
         width = len(scope.fields)
@@ -208,37 +190,39 @@ class Queries:
         uses |= frozenset(use for join in joins for use in join.source.uses if use[0] > 0)
         return Plan(columns, uses, rows)
 
-    def _condition(self, node: exp.Expr, scope: Scope) -> Condition:
+    def _condition(self, node: exp.Expr, scope: Sight) -> Condition:
         read = self.expressions
         if isinstance(node, exp.EQ) and not isinstance(node.expression, exp.Any | exp.All):
             left, right = read.alike([read.read(node.this, scope), read.read(node.expression, scope)])
             return Condition(read.read(node, scope), (left, right))
         return Condition(read.fit(read.read(node, scope), oids.BOOL))
 
-    def _items(self, node: exp.Select, scope: Scope) -> list[Item]:
-        items: list[Item] = []
+    def _items(self, node: exp.Select, scope: Sight) -> list[CatalogueItem]:
+        items: list[CatalogueItem] = []
         for part in node.expressions:
             star = part if isinstance(part, exp.Star) else part.this if isinstance(part, exp.Column) else None
             if isinstance(star, exp.Star):
                 table = identifier(part.args["table"]) if isinstance(part, exp.Column) else ""
                 items += [
-                    Item(known.name, column_at(at, known.oid))
+                    CatalogueItem(known.name, column_at(at, known.oid))
                     for at, known in enumerate(scope.fields)
                     if table in ("", known.table) and not (known.hidden and not table)
                 ]
             elif (made := self._set(part.this if isinstance(part, exp.Alias) else part, scope)) is not None:
-                items.append(Item(output_name(part), made, is_set=True))
+                items.append(CatalogueItem(output_name(part), made, is_set=True))
             else:
-                items.append(Item(output_name(part), self._output(part, scope)))
+                items.append(CatalogueItem(output_name(part), self._output(part, scope)))
+        if len(items) > _MOST_COLUMNS:
+            raise WireError("54011", f"target lists can have at most {_MOST_COLUMNS} entries")
         return items
 
-    def _output(self, part: exp.Expr, scope: Scope) -> Compiled:
+    def _output(self, part: exp.Expr, scope: Sight) -> Compiled:
         value = self.expressions.read(part, scope)
         if value.oid in (oids.REGCLASS, oids.REGTYPE, oids.REGPROC, oids.REGNAMESPACE, oids.REGROLE):
             return value
         return value if isinstance(part, exp.Null) else self.expressions.settled(value)
 
-    def _set(self, node: exp.Expr, scope: Scope) -> Compiled | None:
+    def _set(self, node: exp.Expr, scope: Sight) -> Compiled | None:
         """Return the list of a function that gives rows, which a SELECT may call."""
         call = node.expression if isinstance(node, exp.Dot) else node
         if isinstance(call, exp.Unnest):
@@ -252,7 +236,7 @@ class Queries:
         uses = frozenset(use for part in parts for use in part.uses)
         return Compiled(element, lambda run, frames: series(name, [part.run(run, frames) for part in parts], run), uses)
 
-    def _order(self, node: exp.Expr, items: list[Item], scope: Scope) -> list[Key]:
+    def _order(self, node: exp.Expr, items: list[CatalogueItem], scope: Sight) -> list[Key]:
         clause = node.args.get("order")
         keys = []
         for part in clause.expressions if clause is not None else []:
@@ -263,7 +247,7 @@ class Queries:
             keys.append(Key(value, at is not None, descending, bool(part.args.get("nulls_first"))))
         return keys
 
-    def _distinct_on(self, node: exp.Select, items: list[Item], scope: Scope) -> list[Key] | None:
+    def _distinct_on(self, node: exp.Select, items: list[CatalogueItem], scope: Sight) -> list[Key] | None:
         distinct = node.args.get("distinct")
         on = distinct.args.get("on") if distinct is not None else None
         if on is None:
@@ -271,15 +255,15 @@ class Queries:
         parts = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
         return [Key(self.expressions.read(part, scope), False, False, False) for part in parts]
 
-    def _number(self, node: exp.Expr | None, scope: Scope) -> Compiled | None:
+    def _number(self, node: exp.Expr | None, scope: Sight) -> Compiled | None:
         if node is None:
             return None
         inner = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
-        return self.expressions.fit(self.expressions.read(inner, Scope(parent=scope.parent)), oids.INT8)
+        return self.expressions.fit(self.expressions.read(inner, Sight(parent=scope.parent)), oids.INT8)
 
     # ── UNION and what follows it ──
 
-    def _combined(self, node: exp.Expr, parent: Scope | None) -> Plan:
+    def _combined(self, node: exp.Expr, parent: Sight | None) -> Plan:
         left, right = self.read(node.this, parent), self.read(node.expression, parent)
         if len(left.columns) != len(right.columns):
             raise WireError("42601", "each UNION query must have the same number of columns")
@@ -301,9 +285,9 @@ class Queries:
 
         return Plan(columns, left.uses | right.uses, rows)
 
-    def _ordered(self, node: exp.Expr, plan: Plan, parent: Scope | None) -> Plan:
-        scope = Scope(tuple(Field("", name, oid) for name, oid in plan.columns), parent)
-        items = [Item(name, column_at(at, oid)) for at, (name, oid) in enumerate(plan.columns)]
+    def _ordered(self, node: exp.Expr, plan: Plan, parent: Sight | None) -> Plan:
+        scope = Sight(tuple(Visible("", name, oid) for name, oid in plan.columns), parent)
+        items = [CatalogueItem(name, column_at(at, oid)) for at, (name, oid) in enumerate(plan.columns)]
         order = self._order(node, items, scope)
         counts = (self._number(node.args.get("limit"), scope), self._number(node.args.get("offset"), scope))
 
@@ -315,8 +299,8 @@ class Queries:
 
     # ── FROM ──
 
-    def _from(self, node: exp.Expr, parent: Scope | None) -> list[Join]:
-        joins: list[Join] = []
+    def _from(self, node: exp.Expr, parent: Sight | None) -> list[CatalogueJoin]:
+        joins: list[CatalogueJoin] = []
         origin = node.args.get("from_")
         if origin is not None:
             self._add(joins, origin.this, parent)
@@ -326,22 +310,22 @@ class Queries:
             self._add(joins, lateral, parent)
         return joins
 
-    def _join(self, joins: list[Join], node: exp.Expr, parent: Scope | None) -> None:
+    def _join(self, joins: list[CatalogueJoin], node: exp.Expr, parent: Sight | None) -> None:
         kind = str(node.args.get("side") or "INNER").upper()
         start = len(scope_of(joins, parent).fields)
         nested = node.this.args.get("joins") if isinstance(node.this, exp.Table | exp.Subquery) else None
         if nested and not (isinstance(node.this, exp.Subquery) and node.this.alias):
             source = self._bracketed(node.this, parent)
-            joins.append(Join(source, kind, start))
+            joins.append(CatalogueJoin(source, kind, start))
         else:
-            joins.append(Join(self._source(node.this, scope_of(joins, parent)), kind, start))
+            joins.append(CatalogueJoin(self._source(node.this, scope_of(joins, parent)), kind, start))
         scope = scope_of(joins, parent)
         for part in conjuncts(node.args.get("on")):
             joins[-1].on.append(self._condition(part, scope))
         for name in node.args.get("using") or []:
             self._using(joins, identifier(name), start, scope)
 
-    def _using(self, joins: list[Join], name: str, start: int, scope: Scope) -> None:
+    def _using(self, joins: list[CatalogueJoin], name: str, start: int, scope: Sight) -> None:
         left = next((at for at, known in enumerate(scope.fields[:start]) if known.name == name), None)
         right = next((at for at, known in enumerate(scope.fields[start:], start) if known.name == name), None)
         if left is None or right is None:
@@ -355,25 +339,25 @@ class Queries:
         hidden = tuple(replace(known, hidden=known.hidden or known.name == name) for known in source.fields)
         joins[-1].source = replace(source, fields=hidden)
 
-    def _bracketed(self, node: exp.Expr, parent: Scope | None) -> Source:
+    def _bracketed(self, node: exp.Expr, parent: Sight | None) -> RowSource:
         """Return a join in brackets as one source, its columns under their own tables' names."""
-        inner: list[Join] = []
+        inner: list[CatalogueJoin] = []
         first = node.copy()
         more = first.args.pop("joins", None) or []
         self._add(inner, first.this if isinstance(first, exp.Subquery) and not first.alias else first, parent)
         for join in more:
             self._join(inner, join, parent)
         fields = scope_of(inner, parent).fields
-        return Source(fields, lambda run, frames: joined_rows(inner, run, frames[1:]))
+        return RowSource(fields, lambda run, frames: joined_rows(inner, run, frames[1:]))
 
-    def _add(self, joins: list[Join], node: exp.Expr, parent: Scope | None) -> None:
+    def _add(self, joins: list[CatalogueJoin], node: exp.Expr, parent: Sight | None) -> None:
         start = len(scope_of(joins, parent).fields)
         inner = node.args.get("joins") if isinstance(node, exp.Table | exp.Subquery) else None
-        joins.append(Join(self._source(node, scope_of(joins, parent)), "INNER", start))
+        joins.append(CatalogueJoin(self._source(node, scope_of(joins, parent)), "INNER", start))
         for join in inner or []:
             self._join(joins, join, parent)
 
-    def _source(self, node: exp.Expr, scope: Scope) -> Source:
+    def _source(self, node: exp.Expr, scope: Sight) -> RowSource:
         alias, names = _alias(node)
         match node:
             case exp.Lateral():
@@ -396,12 +380,12 @@ class Queries:
                 return self._table(node, scope, alias, names)
         raise refused(node)
 
-    def _derived(self, node: exp.Expr, scope: Scope, alias: str, names: list[str]) -> Source:
+    def _derived(self, node: exp.Expr, scope: Sight, alias: str, names: list[str]) -> RowSource:
         plan = self.read(node, scope)
-        fields = tuple(Field(alias, name, oid) for name, oid in plan.columns)
-        return _named(Source(fields, plan.rows, deeper(plan.uses)), alias, names)
+        fields = tuple(Visible(alias, name, oid) for name, oid in plan.columns)
+        return _named(RowSource(fields, plan.rows, deeper(plan.uses)), alias, names)
 
-    def _table(self, node: exp.Expr, scope: Scope, alias: str, names: list[str]) -> Source:
+    def _table(self, node: exp.Expr, scope: Sight, alias: str, names: list[str]) -> RowSource:
         if not isinstance(node.this, exp.Identifier):
             call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
             return self._function(call, scope, alias, names, bool(node.args.get("ordinality")))
@@ -409,45 +393,47 @@ class Queries:
         schema = identifier(node.args["db"]) if node.args.get("db") is not None else ""
         shared = self._shared.get(name) if not schema else None
         if shared is not None:
-            fields = tuple(Field(alias or name, column, oid) for column, oid in shared.columns)
-            return _named(Source(fields, _held(shared)), alias or name, names)
+            fields = tuple(Visible(alias or name, column, oid) for column, oid in shared.columns)
+            return _named(RowSource(fields, _held(shared)), alias or name, names)
         relation = relations().get((schema or "pg_catalog", name))
         if relation is None:
             raise WireError("42P01", f'relation "{f"{schema}.{name}" if schema else name}" does not exist'[:120])
         self.touched = True
-        fields = tuple(Field(alias or name, column, oid) for column, oid in relation.columns)
+        fields = tuple(Visible(alias or name, column, oid) for column, oid in relation.columns)
         shadow, key = self.shadow, (relation.schema, relation.name)
         if ("tableoid", oids.OID) not in relation.columns:
-            fields += (Field(alias or name, "tableoid", oids.OID, hidden=True),)
+            fields += (Visible(alias or name, "tableoid", oids.OID, hidden=True),)
         number = shadow.number(oids.REGCLASS, f"{key[0]}.{key[1]}")
         return _named(
-            Source(fields, lambda _run, _frames: [(*row, number) for row in shadow.rows(*key)]), alias or name, names
+            RowSource(fields, lambda _run, _frames: [(*row, number) for row in shadow.rows(*key)]), alias or name, names
         )
 
-    def _function(self, node: exp.Expr, scope: Scope, alias: str, names: list[str], ordinal: bool) -> Source:
+    def _function(self, node: exp.Expr, scope: Sight, alias: str, names: list[str], ordinal: bool) -> RowSource:
         call = node.expression if isinstance(node, exp.Dot) else node
         name = "unnest" if isinstance(call, exp.Unnest) else str(call.this).lower()
-        if name in _LISTS:
-            columns, listed = _LISTS[name]
+        if name in LISTS:
+            columns, listed = LISTS[name]
             return _named(
-                Source(tuple(Field(alias, one, oids.TEXT) for one in columns), lambda *_: list(listed)), alias, names
+                RowSource(tuple(Visible(alias, one, oids.TEXT) for one in columns), lambda *_: list(listed)),
+                alias,
+                names,
             )
         made = self._set(call, scope)
         if made is None:
             value = self.expressions.read(call, scope)
-            one = (Field(alias or name, alias or name, value.oid),)
-            return _named(Source(one, lambda run, frames: [(value.run(run, frames),)], value.uses), alias, names)
-        numbered = [Field(alias or name, "ordinality", oids.INT8)] * ordinal
-        fields = (Field(alias or name, alias or name, made.oid), *numbered)
+            one = (Visible(alias or name, alias or name, value.oid),)
+            return _named(RowSource(one, lambda run, frames: [(value.run(run, frames),)], value.uses), alias, names)
+        numbered = [Visible(alias or name, "ordinality", oids.INT8)] * ordinal
+        fields = (Visible(alias or name, alias or name, made.oid), *numbered)
 
         def rows(run: Run, frames: Frames) -> list[Row]:
             values = made.run(run, frames) or []
             return [(one, at) if ordinal else (one,) for at, one in enumerate(values, 1)]
 
-        return _named(Source(fields, rows, made.uses), alias, names)
+        return _named(RowSource(fields, rows, made.uses), alias, names)
 
-    def _values(self, node: exp.Expr, parent: Scope | None, alias: str) -> Source:
-        scope = Scope(parent=parent)
+    def _values(self, node: exp.Expr, parent: Sight | None, alias: str) -> RowSource:
+        scope = Sight(parent=parent)
         read = self.expressions
         cells = [
             [read.read(cell, scope) for cell in (row.expressions if isinstance(row, exp.Tuple) else [row])]
@@ -456,10 +442,10 @@ class Queries:
         if len({len(row) for row in cells}) != 1:
             raise WireError("42601", "VALUES lists must all be the same length")
         columns = [read.alike(list(column)) for column in zip(*cells, strict=True)]
-        fields = tuple(Field(alias, f"column{at}", column[0].oid) for at, column in enumerate(columns, 1))
+        fields = tuple(Visible(alias, f"column{at}", column[0].oid) for at, column in enumerate(columns, 1))
         listed = list(zip(*columns, strict=True))
         uses = frozenset((depth - 1, at) for row in listed for cell in row for depth, at in cell.uses if depth > 0)
-        return Source(
+        return RowSource(
             fields, lambda run, frames: [tuple(cell.run(run, ((), *frames)) for cell in row) for row in listed], uses
         )
 
@@ -491,7 +477,7 @@ def _alias(node: exp.Expr) -> tuple[str, list[str]]:
     return (identifier(alias.this) if alias.this is not None else ""), names
 
 
-def _named(source: Source, alias: str, names: list[str]) -> Source:
+def _named(source: RowSource, alias: str, names: list[str]) -> RowSource:
     if not names and (not alias or all(known.table == alias for known in source.fields)):
         return source
     fields = tuple(

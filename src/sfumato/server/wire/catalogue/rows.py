@@ -11,10 +11,32 @@ from sfumato.server.wire.catalogue.trees import identifier
 from sfumato.server.wire.sqlstates import WireError
 
 _MOST_SERIES = 100_000
+_KEYWORDS: tuple[str, ...] = (
+    "analyse",
+    "analyze",
+    "asc",
+    "deferrable",
+    "desc",
+    "do",
+    "freeze",
+    "ilike",
+    "initially",
+    "isnull",
+    "limit",
+)
+_KEYWORDS += ("notnull", "offset", "placing", "returning", "variadic", "verbose")
+_PAIR = ("option_name", "option_value")
+LISTS: dict[str, tuple[tuple[str, ...], list[Row]]] = {
+    "pg_get_keywords": (("word", "catcode", "catdesc"), [(word, "R", "reserved") for word in _KEYWORDS]),
+    "pg_options_to_table": (_PAIR, []),
+    "pg_listening_channels": (("pg_listening_channels",), []),
+    "pg_get_publication_tables": (("relid",), []),
+}
+"""Functions that give rows which never differ."""
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class CatalogueItem:
     """One column of a SELECT."""
 
     name: str
@@ -42,7 +64,7 @@ def column_at(at: int, oid: int) -> Compiled:
     return Compiled(oid, lambda _run, frames: frames[0][at], frozenset({(0, at)}))
 
 
-def chosen(node: exp.Expr, items: list[Item]) -> int | None:
+def chosen(node: exp.Expr, items: list[CatalogueItem]) -> int | None:
     """Return which column of the answer an ordinal or a name means; None if it is an expression of its own."""
     if isinstance(node, exp.Literal) and not node.args.get("is_string") and str(node.this).isdigit():
         at = int(str(node.this)[:6]) - 1
@@ -71,7 +93,7 @@ def series(name: str, values: list[Any], run: Run) -> list[Any]:
     return list(series)
 
 
-def projected(items: list[Item], rows: list[Row], run: Run, frames: Frames) -> list[Shown]:
+def projected(items: list[CatalogueItem], rows: list[Row], run: Run, frames: Frames) -> list[Shown]:
     """Return the columns of a SELECT for each row; a function that gives rows multiplies them."""
     run.spend(len(rows))
     run.room(rows, len(items))

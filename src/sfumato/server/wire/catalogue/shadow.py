@@ -15,6 +15,7 @@ from sfumato.query.types import Type
 from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.casting import TYPE_NAMES
 from sfumato.server.wire.catalogue.compiled import Row
+from sfumato.server.wire.settings import Settings
 
 _HERE = Path(__file__).parent
 PG_CATALOG, PUBLIC, INFORMATION_SCHEMA = 11, 2200, 13000
@@ -258,7 +259,10 @@ class _Contents:
             "pg_tablespace": lambda: [{"oid": 1663, "spcname": "pg_default", "spcowner": OWNER}],
             "pg_type": self._types,
             "pg_user": lambda: [{"usename": self._user, "usesysid": USER, "passwd": "********"}],
-            "pg_settings": lambda: [{"name": "max_index_keys", "setting": "32", "vartype": "integer"}],
+            "pg_settings": lambda: [
+                {"name": name, "setting": value, "context": "user", "vartype": "string", "source": "default"}
+                for name, value in Settings(self._user, ()).all()
+            ],
         }
         schema: dict[str, Callable[[], _Rows]] = {
             "columns": self._information_columns,

@@ -6,16 +6,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from sfumato.server.wire.catalogue.compiled import Compiled, Field, Frames, Row, Run, Scope
+from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Row, Run, Sight, Visible
 
 Rows = Callable[[Run, Frames], list[Row]]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RowSource:
     """What gives rows: its columns, how, and what it reads of the rows to its left (depth 0) and around."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[Visible, ...]
     rows: Rows
     uses: frozenset[tuple[int, int]] = frozenset()
 
@@ -50,10 +50,10 @@ class Condition:
 
 
 @dataclass(slots=True)
-class Join:
+class CatalogueJoin:
     """One step: the next source, how it is joined, and the conditions on which."""
 
-    source: Source
+    source: RowSource
     kind: str
     """INNER, LEFT, RIGHT or FULL."""
     start: int
@@ -66,7 +66,7 @@ class Join:
         return self.start + len(self.source.fields)
 
 
-def place(conditions: Sequence[Condition], joins: Sequence[Join]) -> list[Condition]:
+def place(conditions: Sequence[Condition], joins: Sequence[CatalogueJoin]) -> list[Condition]:
     """Give each condition of WHERE to the first step that has all it needs; return those that nobody took."""
     if any(join.kind in ("RIGHT", "FULL") for join in joins):
         return list(conditions)
@@ -82,7 +82,7 @@ def place(conditions: Sequence[Condition], joins: Sequence[Join]) -> list[Condit
     return left
 
 
-def joined_rows(joins: Sequence[Join], run: Run, frames: Frames) -> list[Row]:
+def joined_rows(joins: Sequence[CatalogueJoin], run: Run, frames: Frames) -> list[Row]:
     """Return the rows of a FROM clause; without one there is a single empty row."""
     rows: list[Row] = [()]
     for join in joins:
@@ -91,7 +91,7 @@ def joined_rows(joins: Sequence[Join], run: Run, frames: Frames) -> list[Row]:
     return rows
 
 
-def _step(join: Join, rows: list[Row], run: Run, frames: Frames) -> list[Row]:
+def _step(join: CatalogueJoin, rows: list[Row], run: Run, frames: Frames) -> list[Row]:
     source, width = join.source, len(join.source.fields)
     pairs = [pair for condition in join.on if (pair := condition.lookup(join.start, join.end)) is not None]
     fixed: list[Row] | None = None if source.is_lateral else source.rows(run, ((), *frames))
@@ -151,6 +151,6 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     return found
 
 
-def scope_of(joins: Sequence[Join], parent: Scope | None) -> Scope:
+def scope_of(joins: Sequence[CatalogueJoin], parent: Sight | None) -> Sight:
     """Return the columns of all steps."""
-    return Scope(tuple(field for join in joins for field in join.source.fields), parent)
+    return Sight(tuple(field for join in joins for field in join.source.fields), parent)

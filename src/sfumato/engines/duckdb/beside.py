@@ -1,0 +1,85 @@
+"""The public side of a copy whose private tables lie in another engine: in a DuckDB file beside the ledger.
+
+Whatever is known before a charge, and exact answers over public tables, are computed here, the same for every engine;
+no question about public rows reaches the engine that holds people's rows. Public rows that meet people's rows are
+computed here once, and brought there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+
+from sfumato.analysis.catalog import Catalog
+from sfumato.analysis.flow import Show
+from sfumato.engines.catalog_of import catalog_of
+from sfumato.engines.duckdb.connection import COPY, closed_connection, execute
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.duckdb.reader import Reader
+from sfumato.engines.duckdb.shape import write_shape
+from sfumato.engines.duckdb.tables import DuckDBTables
+from sfumato.engines.engine import Limits
+from sfumato.engines.snapshots import Registered
+from sfumato.engines.sql.copy import CopiedColumn, CopiedTable
+from sfumato.engines.sql.job import Rows, shown
+from sfumato.engines.sql.names import RANK, literal, quoted
+from sfumato.engines.sql.public import KeptTable, PublicTables
+from sfumato.policy.policy import Policy
+
+SHELF = "memory.main"
+"""Where public rows are kept that were computed once: beside the copy, in memory."""
+
+PublicRows = Mapping[str, tuple[Mapping[str, str], pa.RecordBatchReader]]
+"""For each public table the SQL of its columns, and rows over which that SQL is read."""
+
+
+def write_beside(file: Path, private: Sequence[CopiedTable], public: PublicRows, limits: Limits) -> None:
+    """Write the file of a copy: its public tables, and the shape of all. Its folder is its owner's alone."""
+    copied = list(private)
+    with closing(closed_connection([file.parent], limits, file.parent / "spill")) as connection:
+        execute(connection, f"ATTACH {literal(str(file))} AS {COPY}")
+        for name, (columns, rows) in public.items():
+            listed = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in columns.items())
+            target = f"{COPY}.main.{quoted(name)}"
+            connection.register("rows", rows)
+            execute(connection, f"CREATE TABLE {target} AS SELECT {listed} FROM rows")  # noqa: S608
+            connection.unregister("rows")
+            described = execute(connection, f"DESCRIBE {target}")
+            copied.append(CopiedTable(name, tuple(CopiedColumn(column, kind) for column, kind, *_ in described), None))
+        write_shape(connection, copied)
+        execute(connection, f"DETACH {COPY}")
+
+
+class Beside:
+    """The catalog, and what is public, of one registered source. Threads may share it, and forked processes."""
+
+    catalog: Catalog
+    version: str
+    public: PublicTables
+
+    def __init__(self, policy: Policy, registered: Registered, limits: Limits) -> None:
+        self._reader = Reader(registered, limits)
+        tables = DuckDBTables(policy, registered.tables, self._reader.rows, elsewhere=True)
+        self._tables, _ = tables.relations()
+        self.version = registered.version
+        self.public = PublicTables(self._tables, self._reader.rows, DUCKDB, SHELF)
+        self.catalog = catalog_of(policy, tables, self.public)
+
+    def ready(self) -> None:
+        """Open the file again in a process that was forked."""
+        self._reader.ready()
+
+    def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
+        """Return the columns of a query that reads public tables alone."""
+        self.public.check(show)
+        return shown(show, self._tables, DUCKDB, self._reader.free_rows)
+
+    def rows(self, kept: KeptTable, width: int) -> Iterator[Rows]:
+        """Give public rows that were computed once, some at a time: the columns by their places, and their rank."""
+        listed = ", ".join([*(f"c{at}" for at in range(width)), quoted(RANK)])
+        return self._reader.parts(f"SELECT {listed} FROM {kept.relation}")  # noqa: S608
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._reader.close()

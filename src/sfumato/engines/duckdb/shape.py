@@ -1,0 +1,37 @@
+"""The public shape of a copy, written down in a DuckDB file: its tables, their columns, and which of them is the id."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from sfumato.engines.duckdb.connection import COPY, Connection, execute, open_copy
+from sfumato.engines.engine import Limits
+from sfumato.engines.sql.copy import CopiedColumn, CopiedTable
+
+_SHAPE = "sfumato_shape"
+"""The schema of the copy in which its public shape is written down."""
+
+
+def write_shape(connection: Connection, tables: Sequence[CopiedTable]) -> None:
+    """Write the shape into the file that is attached as the copy."""
+    shape = f"{COPY}.{_SHAPE}.columns"
+    execute(connection, f"CREATE SCHEMA {COPY}.{_SHAPE}")
+    execute(connection, f"CREATE TABLE {shape} (tab VARCHAR, col VARCHAR, kind VARCHAR, unit BOOLEAN)")
+    for table in tables:
+        for column in table.columns:
+            row = [table.name, column.name, column.type, column.name == table.unit]
+            execute(connection, f"INSERT INTO {shape} VALUES ($1, $2, $3, $4)", row)  # noqa: S608
+
+
+def read_shape(path: Path, limits: Limits) -> tuple[CopiedTable, ...]:
+    """Return the shape of a copy."""
+    with closing(open_copy(path, limits)) as connection:
+        rows = execute(connection, f"SELECT tab, col, kind, unit FROM {_SHAPE}.columns ORDER BY rowid")  # noqa: S608
+    return tuple(
+        CopiedTable(
+            name,
+            tuple(CopiedColumn(column, kind) for table, column, kind, _ in rows if table == name),
+            next((column for table, column, _, unit in rows if table == name and unit), None),
+        )
+        for name in dict.fromkeys(table for table, *_ in rows)
+    )

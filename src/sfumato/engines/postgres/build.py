@@ -1,0 +1,149 @@
+"""One build of a bounded copy in PostgreSQL: in one transaction, over one snapshot of the source."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.analysis.catalog import REMOVED
+from sfumato.engines.duckdb.beside import PublicRows
+from sfumato.engines.postgres.column import READING
+from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, failing_closed
+from sfumato.engines.postgres.dialect import POSTGRES
+from sfumato.engines.postgres.source import SourceTable
+from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.names import quoted
+from sfumato.policy.policy import Policy, Table, fold
+
+_BATCH = 10_000
+_PUBLIC = {
+    Kind.INTEGER: "BIGINT",
+    Kind.DECIMAL: "DOUBLE",
+    Kind.FLOATING: "DOUBLE",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.DATE: "DATE",
+    Kind.CLOCK: "TIMESTAMP",
+    Kind.TEXT: "VARCHAR",
+}
+"""What the columns of public tables become beside the ledger; those of another kind do not exist for a query."""
+
+
+_PRECISE = re.compile(r"numeric\((\d+),(-?\d+)\)")
+_DIGITS = 38
+
+
+def relation(identity: str, name: str) -> str:
+    """Return a table of a copy: its name is the copy's random id and what it is to us, never a name of the source."""
+    return f"{SCHEMA}.{quoted(f'c_{identity}_{name}')}"
+
+
+def copied_name(policy: Policy, table: str) -> str:
+    """Return what a table of the copy is to us: the number of the policy's table, and whether it is of removed rows."""
+    number = next(at for at, one in enumerate(policy.tables) if fold(one.name) == fold(table.removesuffix(REMOVED)))
+    return f"{'r' if table.endswith(REMOVED) else 't'}{number}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Build:
+    """`sql.copy.Building`: a connection in a transaction, the source's schema, and the salt in a table of its own."""
+
+    connection: Any
+    identity: str
+    policy: Policy
+    sources: Mapping[str, SourceTable]
+    read: Mapping[str, int]
+    dialect: Dialect = POSTGRES
+    reading: ValueForms = READING
+
+    @property
+    def salt_sql(self) -> str:
+        """The salt is read where it lies: literals and parameters are logged."""
+        return f"(SELECT salt FROM {self.stage('salt')})"  # noqa: S608
+
+    def bring_salt(self, salt: bytes) -> None:
+        """Copy the salt in: what is copied in is in no log."""
+        execute(self.connection, f"CREATE UNLOGGED TABLE {self.stage('salt')} (salt text)")
+        copy_in(self.connection, self.stage("salt"), iter([(salt.hex(),)]))
+
+    def source(self, name: str) -> SourceTable:
+        """Return the source's table of this name."""
+        return next(source for known, source in self.sources.items() if fold(known) == fold(name))
+
+    def parts(self, table: str) -> Sequence[Part]:
+        """Return the rows of a table of the source: they are all stored alike."""
+        return [self.source(table).part]
+
+    def stage(self, name: str) -> str:
+        """Return how an intermediate table is named; none of them outlives the transaction."""
+        return relation(self.identity, f"s_{name}")
+
+    def kept(self, table: str) -> str:
+        """Return how a table of the copy is named."""
+        return relation(self.identity, copied_name(self.policy, table))
+
+    def make(self, relation: str, query: str, *, salted: bool = False) -> None:
+        """Write the rows of a query, in its order, into a new table; the planner is told what is in it."""
+        execute(self.connection, f"CREATE UNLOGGED TABLE {relation} AS {query}")
+        execute(self.connection, f"ANALYZE {relation}")
+
+    def append(self, relation: str, query: str, *, salted: bool = False) -> None:
+        """Write the rows of a query into a table that there is."""
+        execute(self.connection, f"INSERT INTO {relation} {query}")
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query about the build itself."""
+        return execute(self.connection, query)
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Throw intermediate tables away that there may be."""
+        for name in names:
+            execute(self.connection, f"DROP TABLE IF EXISTS {self.stage(name)}")
+
+
+def public_rows(connection: Any, policy: Policy, sources: Mapping[str, SourceTable]) -> PublicRows:
+    """Return the public tables of the source, as texts that are read again beside the ledger."""
+    return {table.name: _public(connection, table, sources[table.name]) for table in policy.tables if table.public}
+
+
+def _public(connection: Any, table: Table, source: SourceTable) -> tuple[dict[str, str], pa.RecordBatchReader]:
+    columns = [(name, stored) for name, stored in source.part.columns if stored.kind in _PUBLIC]
+    if table.columns:
+        declared = {fold(column.name): column.name for column in table.columns}
+        columns = [(declared[fold(name)], stored) for name, stored in columns if fold(name) in declared]
+    names = [f"c{at}" for at in range(len(columns))]
+    listed = ", ".join(f"{_as_text(stored)} AS {name}" for name, (_, stored) in zip(names, columns, strict=True))
+    query = f"SELECT {listed or '0'} FROM {source.part.relation}"  # noqa: S608
+    schema = pa.schema([(name, pa.string()) for name in names or ["c0"]])
+    read = {
+        name: f"TRY_CAST({at} AS {_public_type(stored)})" for at, (name, stored) in zip(names, columns, strict=True)
+    }
+    batches = _batches(connection, query, schema, f"public{source.oid}")
+    return read, pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _public_type(stored: Stored) -> str:
+    """Return the type beside the ledger: a numeric of few enough digits stays exact."""
+    precise = _PRECISE.fullmatch(stored.type)
+    if precise and 0 <= int(precise[2]) <= int(precise[1]) <= _DIGITS:
+        return f"DECIMAL({precise[1]},{precise[2]})"
+    return _PUBLIC[stored.kind]
+
+
+def _as_text(stored: Stored) -> str:
+    zoned = stored.type.endswith("with time zone")
+    value = f"({stored.sql} AT TIME ZONE 'UTC')" if zoned else stored.sql
+    return f"CAST(CAST({value} AS text) AS text)"
+
+
+def _batches(connection: Any, query: str, schema: pa.Schema, name: str) -> Iterator[pa.RecordBatch]:
+    with failing_closed(), connection.cursor(name=name) as cursor:
+        cursor.execute(query)
+        while rows := cursor.fetchmany(_BATCH):
+            columns = [
+                pa.array([None if row[at] is None else str(row[at]) for row in rows], pa.string())
+                for at in range(len(schema))
+            ]
+            yield pa.record_batch(columns, schema=schema)

@@ -1,0 +1,198 @@
+"""How PostgreSQL reads a column of the source: an integer on the grid, text, or NULL where it has no meaning.
+
+Each expression looks at one value, never raises, and depends on the policy and the source's type alone. A value that
+the declared type cannot hold is absent, as NULL is: NaN, infinities (numbers, dates and timestamps have them here).
+"""
+
+from datetime import date
+
+from sfumato.engines.postgres.dialect import POSTGRES
+from sfumato.engines.postgres.numbers import DOUBLE, NARROW, WIDE, let
+from sfumato.engines.sql.column import Kind, Stored, ValueForms, range_of
+from sfumato.engines.sql.grid import NotExact, Range, floating, whole
+from sfumato.errors import BadSource
+from sfumato.policy.policy import Column, ColumnType, position
+
+_KINDS = {
+    **dict.fromkeys(("smallint", "integer", "bigint"), Kind.INTEGER),
+    "numeric": Kind.DECIMAL,
+    **dict.fromkeys(("real", DOUBLE), Kind.FLOATING),
+    "boolean": Kind.BOOLEAN,
+    "date": Kind.DATE,
+    **dict.fromkeys(("timestamp without time zone", "timestamp with time zone"), Kind.CLOCK),
+    **dict.fromkeys(("text", "character varying", "character", '"char"', "name", "uuid", "citext"), Kind.TEXT),
+}
+_EPOCH = "DATE '1970-01-01'"
+_FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
+"""The days that a policy can write; others are absent unless bounds clip them."""
+
+
+def stored(sql: str, type: str, is_enum: bool = False) -> Stored:
+    """Return a value of the source; the type may have its precision in brackets."""
+    return Stored(sql, type, Kind.TEXT if is_enum else _KINDS.get(type.partition("(")[0], Kind.OTHER))
+
+
+def check_range(table: str, column: Column, stored: Stored) -> None:
+    """Refuse a step that cannot be applied to the source's type exactly."""
+    try:
+        column_sql(column, stored)
+    except NotExact:
+        raise BadSource(
+            f"tables.{table}.columns.{column.name}.step cannot be applied exactly to the {stored.kind} of the source.",
+            "Rounding is exact, in 128-bit integers; with floating-point numbers the step has at most 15 digits.",
+            "Choose a step with fewer digits, for example 0.01.",
+        ) from None
+
+
+def storage(column: Column) -> str:
+    """Return the engine's type of this column in the copy."""
+    if column.type is ColumnType.TEXT:
+        return "text"
+    return DOUBLE if column.type is ColumnType.DECIMAL and column.step is None else NARROW
+
+
+def column_sql(column: Column, stored: Stored) -> str:
+    """Return the SQL of the column's value in the copy, of the type `storage`; keys are checked by `keyed`."""
+    if stored.kind is Kind.NOTHING:
+        return f"CAST(NULL AS {storage(column)})"
+    match column.type:
+        case ColumnType.TEXT:
+            text = _text(stored)
+            if column.length is None or isinstance(column.values, tuple):  # a longer text is none of the listed keys
+                return text
+            return f"left({text}, {column.length})"  # counted in characters
+        case ColumnType.BOOLEAN:
+            return _boolean(stored)
+        case ColumnType.DATE:
+            return _clipped_days(column, stored)
+        case ColumnType.TIMESTAMP:
+            return _microseconds(stored, range_of(column))
+        case ColumnType.DECIMAL if column.step is None:
+            return _double(stored)
+        case _:
+            return _number(stored, range_of(column))
+
+
+def _text(stored: Stored) -> str:
+    return f'(CAST({stored.sql} AS text) COLLATE "C")'
+
+
+def _number(stored: Stored, target: Range) -> str:
+    if stored.kind is Kind.FLOATING:  # dividing what is nearly nothing would raise, and its grid integer is 0
+        value = f"CAST({stored.sql} AS {DOUBLE})"
+        inner = floating("v", target, POSTGRES)
+        return let(inner, v=f"CASE WHEN abs({value}) < 1e-200 THEN 0 ELSE {value} END")
+    if stored.kind is Kind.INTEGER:
+        return let(whole(f"CAST(v AS {WIDE})", 0, 2**63, target, POSTGRES), v=stored.sql)
+    return _numeric(stored.sql, target)
+
+
+def _is_number(name: str) -> str:
+    return f"{name} NOT IN ('NaN', 'Infinity', '-Infinity')"
+
+
+def _numeric(sql: str, target: Range) -> str:
+    """Return the grid integer of a numeric of any number of places: its arithmetic is exact."""
+    times, over = target.step.denominator, target.step.numerator
+    slack = 0 if target.clipped else 1
+    low, high = ((side * over) for side in (target.least - slack, target.greatest + slack))
+    near = f"least(greatest(v * {times}, {low}), {high})"  # in units of 1/times of a step
+    nearest = (
+        f"f + CASE WHEN 2 * (p - f * {over}) > {over} OR 2 * (p - f * {over}) = {over} AND mod(f, 2) = 1 "
+        "THEN 1 ELSE 0 END"
+    )
+    rounded = f"(SELECT sign(n) * ({nearest}) FROM (SELECT n, abs(n) AS p, div(abs(n), {over}) AS f OFFSET 0) AS q)"  # noqa: S608
+    rounded = f"(SELECT {rounded} FROM (SELECT {near} AS n OFFSET 0) AS r)"  # noqa: S608
+    if target.clipped:
+        rounded = f"CAST(least(greatest({rounded}, {target.least}), {target.greatest}) AS {NARROW})"
+    else:
+        rounded = POSTGRES.narrowed(rounded)
+    return let(f"CASE WHEN {_is_number('v')} THEN {rounded} END", v=f"CAST({sql} AS {WIDE})")
+
+
+def _double(stored: Stored) -> str:
+    """Return a finite double; adding zero makes −0.0 and 0.0 one value."""
+    if stored.kind is Kind.DECIMAL:  # beyond the largest double, and below the least, a cast raises
+        size = "abs(v) < 1.7e308 AND (abs(v) > 1e-307 OR v = 0)"
+        inner = f"CASE WHEN v = 0 THEN 0 WHEN {size} THEN CAST(v AS {DOUBLE}) + 0 END"
+        return let(f"CASE WHEN {_is_number('v')} THEN {inner} END", v=f"CAST({stored.sql} AS {WIDE})")
+    return let(f"CASE WHEN {POSTGRES.finite('v')} THEN v + 0 END", v=f"CAST({stored.sql} AS {DOUBLE})")
+
+
+def _boolean(stored: Stored) -> str:
+    value = stored.sql
+    if stored.kind is Kind.INTEGER:
+        return f"CASE WHEN {value} IN (0, 1) THEN CAST({value} AS {NARROW}) END"
+    return f"CAST(CAST({value} AS integer) AS {NARROW})"
+
+
+def _instant(stored: Stored) -> str:
+    """Return a timestamp without zone; what has one is read in UTC."""
+    return f"({stored.sql} AT TIME ZONE 'UTC')" if stored.type.endswith("with time zone") else stored.sql
+
+
+def _clipped_days(column: Column, stored: Stored) -> str:
+    value = stored.sql if stored.kind is Kind.DATE else f"CAST({_instant(stored)} AS date)"
+    days = f"CAST(v - {_EPOCH} AS {NARROW})"
+    low, high = (column.bounds.low, column.bounds.high) if column.bounds else (_FIRST, _LAST)
+    if column.bounds:
+        days = f"least(greatest({days}, {position(low)}), {position(high)})"
+    else:
+        days = f"CASE WHEN {days} BETWEEN {position(low)} AND {position(high)} THEN {days} END"
+    return let(f"CASE WHEN isfinite(v) THEN {days} END", v=value)
+
+
+def _microseconds(stored: Stored, target: Range) -> str:
+    if stored.kind is Kind.DATE:  # not every date is a timestamp
+        clock, value = f"CAST(v - {_EPOCH} AS {WIDE}) * 86400000000", stored.sql
+    else:
+        clock, value = "trunc(extract(epoch FROM v) * 1000000)", _instant(stored)
+    inner = let(whole("w", 0, 2**80, target, POSTGRES), w=clock)
+    if not target.clipped:
+        inner = let(f"CASE WHEN w BETWEEN {target.least} AND {target.greatest} THEN w END", w=inner)
+    return let(f"CASE WHEN isfinite(v) THEN {inner} END", v=value)
+
+
+def unit_sql(column: Column, stored: Stored) -> str:
+    """Return the text that names a person: equal for equal people, however each table stores them; NULL for nobody.
+
+    Nothing is rounded, cut or clipped here, because that would make one person of two: what is not exactly of the
+    declared type names nobody. So does a floating-point number from 2^53 on, which may stand for several integers.
+    """
+    if stored.kind is Kind.NOTHING:
+        return "CAST(NULL AS text)"
+    match column.type:
+        case ColumnType.INTEGER:
+            return _exact_integer(stored)
+        case ColumnType.TEXT:
+            text = _text(stored)
+            return text if column.length is None else f"CASE WHEN length({text}) <= {column.length} THEN {text} END"
+        case ColumnType.DATE:
+            days = f"CAST({_clipped_days(Column(column.name, column.type), stored)} AS text)"
+            if stored.kind is Kind.DATE:
+                return days
+            instant = _instant(stored)
+            return f"CASE WHEN date_trunc('day', {instant}) = {instant} THEN {days} END"
+        case ColumnType.TIMESTAMP:
+            return f"CAST({_microseconds(stored, range_of(Column(column.name, column.type)))} AS text)"
+        case _:  # a key of a path; no person is named by one
+            return f"CAST({column_sql(Column(column.name, column.type), stored)} AS text)"
+
+
+def _exact_integer(stored: Stored) -> str:
+    match stored.kind:
+        case Kind.FLOATING:
+            exact = f"abs(v) < {2.0**53!r} AND v = trunc(v)"
+            return let(
+                f"CASE WHEN {exact} THEN CAST(CAST(v AS {NARROW}) AS text) END", v=f"CAST({stored.sql} AS {DOUBLE})"
+            )
+        case Kind.DECIMAL:
+            return let(
+                f"CASE WHEN {_is_number('v')} THEN CASE WHEN v = trunc(v) THEN CAST(trunc(v) AS text) END END",
+                v=f"CAST({stored.sql} AS {WIDE})",
+            )
+        case _:
+            return f"CAST({stored.sql} AS text)"
+
+
+READING = ValueForms(storage, column_sql, unit_sql)

@@ -1,0 +1,138 @@
+"""The PostgreSQL engine: plans become statements before anything is charged, and exact, secret integers after."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary, finalize
+
+from sfumato.analysis.catalog import REMOVED, Catalog
+from sfumato.analysis.facts import Facts, Kind
+from sfumato.analysis.flow import Kept, Show
+from sfumato.analysis.private_query import PrivateQuery
+from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.duckdb.beside import Beside
+from sfumato.engines.engine import Job, Limits
+from sfumato.engines.postgres.build import copied_name, relation
+from sfumato.engines.postgres.connection import copy_in, execute
+from sfumato.engines.postgres.dialect import POSTGRES
+from sfumato.engines.postgres.numbers import DOUBLE, integer_type
+from sfumato.engines.postgres.reader import Reader
+from sfumato.engines.snapshots import Registered, identity_of
+from sfumato.engines.sql.job import Statements, aggregated, prepared
+from sfumato.engines.sql.names import RANK, quoted
+from sfumato.engines.sql.public import KeptTable, PublicTables
+from sfumato.errors import EngineFailed
+from sfumato.planning.plan import Plan
+from sfumato.policy.policy import Policy, fold
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import system_source
+
+_TYPES = {Kind.REAL: DOUBLE, Kind.TEXT: 'text COLLATE "C"', Kind.BOOLEAN: "boolean"}
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class _Brought:
+    """Public rows that lie on the server, too: the same that were priced."""
+
+    relation: str
+
+
+class PostgreSQL:
+    """One registered source. Threads may share it; in a process that was forked it connects again."""
+
+    catalog: Catalog
+    version: str
+    public: PublicTables
+
+    def __init__(self, policy: Policy, registered: Registered, limits: Limits) -> None:
+        self._beside = Beside(policy, registered, limits)
+        self.catalog, self.version, self.public = self._beside.catalog, self._beside.version, self._beside.public
+        self._identity = identity_of(registered.path)
+        self._reader = Reader(policy.source.target, self._identity)
+        self._tables = {}
+        for table in policy.tables:
+            if not table.public:
+                name = fold(table.name)
+                self._tables[name] = relation(self._identity, copied_name(policy, table.name))
+                self._tables[name + REMOVED] = self._removed(policy, table.name)
+        self._lock = Lock()
+        self._brought: WeakKeyDictionary[KeptTable, _Brought] = WeakKeyDictionary()
+        self._unused: deque[str] = deque()
+
+    def _removed(self, policy: Policy, table: str) -> str:
+        """Return those who lost rows: one row each, whose rank is 1."""
+        name = relation(self._identity, copied_name(policy, table + REMOVED))
+        return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS removed"  # noqa: S608
+
+    def check(self, private: PrivateQuery) -> None:
+        """Accept every question that was analysed: it has a statement here."""
+
+    def prepare(self, plan: Plan) -> Statements:
+        """Return what will be run. No private table is read: whatever can be refused is refused here."""
+        self._beside.ready()
+        return prepared(plan, self._tables, self.public, POSTGRES, self._bring)
+
+    def run(self, job: Job) -> Aggregates:
+        """Return the exact aggregates of a plan that has been charged: in one transaction, a statement per group."""
+        if isinstance(job, Statements) and not any(job.statements):
+            return aggregated(job, _nothing)
+        with self._reader.asking() as run:
+            return aggregated(job, run)
+
+    def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
+        """Return the columns of a query that reads public tables alone."""
+        return self._beside.exact(show)
+
+    def close(self) -> None:
+        """Let go of the copy, and leave no connection and no public rows behind."""
+        self._close(self._reader, self._beside, [one.relation for one in self._brought.values()] + list(self._unused))
+
+    def retire(self) -> None:
+        """Let go of the copy when the last question about it is answered: another snapshot has taken its place."""
+        finalize(self, self._close, self._reader, self._beside, [])
+
+    @staticmethod
+    def _close(reader: Reader, beside: Beside, brought: list[str]) -> None:
+        if brought:
+            try:
+                with reader.writing() as connection:
+                    execute(connection, f"DROP TABLE IF EXISTS {', '.join(brought)}")
+            except EngineFailed:
+                pass  # they are swept with the copy
+        reader.close()
+        beside.close()
+
+    def _bring(self, kept: Kept) -> Kept:
+        """Write public rows into a table of the schema of our own, once."""
+        rows = kept.rows
+        if not isinstance(rows, KeptTable):
+            raise AssertionError("public rows are kept beside the ledger")
+        with self._lock:
+            found = self._brought.get(rows)
+            if found is None:
+                found = self._brought[rows] = _Brought(
+                    self._written(rows, [item.scalar.facts for item in kept.columns])
+                )
+                finalize(rows, self._unused.append, found.relation).atexit = False
+        return replace(kept, rows=found)
+
+    def _written(self, rows: KeptTable, columns: list[Facts]) -> str:
+        name = relation(self._identity, f"p{fresh_id(system_source())[:12]}")
+        listed = [f"c{at} {_TYPES.get(facts.kind) or integer_type(facts)}" for at, facts in enumerate(columns)]
+        with self._reader.writing() as connection:
+            while self._unused:
+                execute(connection, f"DROP TABLE IF EXISTS {self._unused.popleft()}")
+            execute(connection, f"CREATE UNLOGGED TABLE {name} ({', '.join([*listed, f'{quoted(RANK)} bigint'])})")
+            copy_in(connection, name, self._rows(rows, len(columns)))
+            execute(connection, f"ANALYZE {name}")
+        return name
+
+    def _rows(self, rows: KeptTable, width: int) -> Iterator[tuple[Any, ...]]:
+        for part in self._beside.rows(rows, width):
+            yield from part
+
+
+def _nothing(_statement: str) -> list[tuple[Any, ...]]:
+    raise AssertionError("nothing is measured")

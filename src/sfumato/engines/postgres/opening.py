@@ -1,0 +1,7 @@
+"""How tables of a PostgreSQL server are opened: their snapshot, and the engine over it."""
+
+from sfumato.engines.postgres.engine import PostgreSQL
+from sfumato.engines.postgres.registration import ServerCopying
+from sfumato.engines.snapshots import backend
+
+BACKEND = backend(ServerCopying, PostgreSQL)

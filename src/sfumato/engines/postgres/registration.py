@@ -1,0 +1,167 @@
+"""How the tables of a PostgreSQL server are copied: into tables of random names, in a schema of our own."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from hmac import digest
+from pathlib import Path
+from typing import Any
+
+from sfumato.engines.duckdb.beside import write_beside
+from sfumato.engines.duckdb.shape import read_shape
+from sfumato.engines.engine import Limits, Progress
+from sfumato.engines.postgres.build import Build, public_rows, relation
+from sfumato.engines.postgres.connection import SCHEMA, close, connect, execute
+from sfumato.engines.postgres.source import SourceTable, check_own_schema, read_schema
+from sfumato.engines.snapshots import identity_of
+from sfumato.engines.sql.copy import CopiedTable, bounded_table
+from sfumato.engines.sql.names import literal, quoted
+from sfumato.engines.versions import keyed
+from sfumato.errors import Refusal
+from sfumato.policy.policy import Policy
+
+MARKER = "m"
+"""The table with one row by which we see that a crash of the server has not emptied a copy."""
+
+
+@dataclass(slots=True, repr=False)
+class _Built:
+    """A copy in a transaction that has not been committed: if we die, the server throws it away."""
+
+    stamp: str
+    file: Path
+    connection: Any
+
+    def commit(self) -> None:
+        """Make the tables of the copy durable."""
+        try:
+            execute(self.connection, "COMMIT")
+        finally:
+            close(self.connection)
+
+    def discard(self) -> None:
+        """Throw the tables away unless they were committed: the server does when the connection ends."""
+        close(self.connection)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCopying:
+    """`snapshots.Copying` of tables on a PostgreSQL server."""
+
+    policy: Policy = field(repr=False)
+    limits: Limits
+    stamps_tell_all: bool = False
+    """The server's counters of changes lag, and begin anew."""
+
+    def check_place(self) -> None:
+        """Refuse a source that is not there."""
+        close(connect(self.policy.source.target)[0])
+
+    def stamp(self, salt: bytes) -> str:
+        """Return which tables there are and how often each was changed, as far as the server has counted."""
+        connection, schema = connect(self.policy.source.target)
+        try:
+            return _stamp(connection, read_schema(connection, schema, self.policy), salt)
+        finally:
+            close(connection)
+
+    def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _Built:
+        """Build the copy in one transaction, over one snapshot of all tables."""
+        connection, schema = connect(self.policy.source.target)
+        try:
+            check_own_schema(connection)
+            sources = read_schema(connection, schema, self.policy)
+            execute(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+            execute(connection, "SET LOCAL lock_timeout = '10s'")
+            stamp = _stamp(connection, sources, salt)
+            folder.mkdir(mode=0o700)
+            copied = self._tables(connection, identity, sources, salt, progress)
+            write_beside(folder / "copy", copied, public_rows(connection, self.policy, sources), self.limits)
+        except BaseException:
+            close(connection)
+            raise
+        return _Built(stamp, folder / "copy", connection)
+
+    def _tables(
+        self, connection: Any, identity: str, sources: dict[str, SourceTable], salt: bytes, progress: Progress
+    ) -> list[CopiedTable]:
+        counts = {
+            name: execute(connection, f"SELECT count(*) FROM {source.part.relation}")[0][0]  # noqa: S608
+            for name, source in sources.items()
+        }
+        build = Build(connection, identity, self.policy, sources, counts)
+        build.bring_salt(salt)
+        copied = []
+        for table in self.policy.tables:
+            if table.public:
+                progress("copy", table.name)
+            else:
+                copied.append(bounded_table(build, table, progress))
+        build.drop(["salt"])
+        build.make(relation(identity, MARKER), "SELECT 1 AS here")
+        execute(connection, f"COMMENT ON TABLE {relation(identity, MARKER)} IS {literal(_dataset(salt))}")
+        return copied
+
+    def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
+        """Return what is public about a copy; None where the server has lost it."""
+        tables = read_shape(file, self.limits)
+        connection, _ = connect(self.policy.source.target)
+        try:
+            return tables if is_whole(connection, identity_of(file)) else None
+        finally:
+            close(connection)
+
+    def sweep(self, salt: bytes, kept: Collection[str]) -> None:
+        """Drop the tables of copies of this dataset whose files are gone."""
+        connection, _ = connect(self.policy.source.target)
+        try:
+            execute(connection, "SET lock_timeout = '2s'")
+            for (name,) in execute(
+                connection,
+                "SELECT c.relname FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n "
+                "ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r' AND c.relname LIKE 'c\\_%%\\_m' "
+                "AND pg_catalog.obj_description(c.oid, 'pg_class') = %s",
+                [SCHEMA, _dataset(salt)],
+            ):
+                if name.split("_")[1] not in kept:
+                    _drop(connection, name.split("_")[1])
+        finally:
+            close(connection)
+
+
+def is_whole(connection: Any, identity: str) -> bool:
+    """Tell whether a copy is still there: who made the tables unlogged has none left after a crash."""
+    try:
+        return execute(connection, f"SELECT here FROM {relation(identity, MARKER)}") == [(1,)]  # noqa: S608
+    except Refusal:
+        return False
+
+
+def _drop(connection: Any, identity: str) -> None:
+    names = execute(
+        connection,
+        "SELECT c.relname FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = %s AND c.relkind = 'r' AND starts_with(CAST(c.relname AS text), %s)",
+        [SCHEMA, f"c_{identity}_"],
+    )
+    if names:
+        listed = ", ".join(f"{SCHEMA}.{quoted(name)}" for (name,) in names)
+        execute(connection, f"DROP TABLE IF EXISTS {listed}")
+
+
+def _dataset(salt: bytes) -> str:
+    """Return what tells our copies from those of other datasets that share the schema; nobody learns the salt of it."""
+    return digest(salt, b"dataset", "sha256").hex()[:32]
+
+
+def _stamp(connection: Any, sources: dict[str, SourceTable], salt: bytes) -> str:
+    lines = [
+        execute(
+            connection,
+            "SELECT c.oid, c.relfilenode, pg_catalog.pg_stat_get_tuples_inserted(c.oid), "
+            "pg_catalog.pg_stat_get_tuples_updated(c.oid), pg_catalog.pg_stat_get_tuples_deleted(c.oid) "
+            "FROM pg_catalog.pg_class AS c WHERE c.oid = %s",
+            [sources[name].oid],
+        )
+        for name in sorted(sources)
+    ]
+    return keyed(salt, "stamp", lines)

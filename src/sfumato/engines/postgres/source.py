@@ -1,0 +1,113 @@
+"""Where the tables of a PostgreSQL source lie, and what columns they have: read from the catalog, never from rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.engines.postgres.column import check_range
+from sfumato.engines.postgres.column import stored as as_stored
+from sfumato.engines.postgres.connection import SCHEMA, execute
+from sfumato.engines.sql.column import Part, Stored, check_type
+from sfumato.engines.sql.names import quoted
+from sfumato.errors import BadSource
+from sfumato.policy.policy import Policy, Reference, Table, fold
+
+_TABLES = (
+    "SELECT c.oid, c.relname, has_table_privilege(c.oid, 'SELECT') FROM pg_catalog.pg_class AS c "
+    "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
+)
+_COLUMNS = (
+    "SELECT a.attname, pg_catalog.format_type(a.atttypid, CASE WHEN t.typname = 'numeric' THEN a.atttypmod END), "
+    "t.typtype = 'e' FROM pg_catalog.pg_attribute AS a "
+    "JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped "
+    "ORDER BY a.attnum"
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SourceTable:
+    """A table as the server has it."""
+
+    oid: int
+    part: Part
+    """All its rows: they are stored alike."""
+
+    def column(self, name: str) -> Stored | None:
+        """Return the column of this name in any case, or None."""
+        return next((stored for known, stored in self.part.columns if fold(known) == fold(name)), None)
+
+
+def read_schema(connection: Any, schema: str | None, policy: Policy) -> dict[str, SourceTable]:
+    """Find every table of the policy and check its columns, or refuse by the policy's own key."""
+    known = execute(connection, _TABLES, [schema]) if schema else []
+    found = {}
+    for table in policy.tables:
+        source = found[table.name] = _table(connection, schema or "public", table, known)
+        for column in table.columns:
+            stored = source.column(column.name)
+            if stored is None:
+                raise _no_column(table, column.name)
+            check_type(table.name, column, stored)
+            if not table.public:
+                check_range(table.name, column, stored)
+        for key in _foreign_keys(policy, table):
+            if source.column(key) is None:
+                raise _no_column(table, key)
+    return found
+
+
+def _table(connection: Any, schema: str, table: Table, known: list[tuple[Any, ...]]) -> SourceTable:
+    named = [one for one in known if fold(one[1]) == fold(table.name)]
+    exact = [one for one in named if one[1] == table.name]
+    if len(named) != 1 and len(exact) != 1:
+        raise BadSource(
+            f"tables.{table.name} is {'more than once' if named else 'not'} in the source.",
+            f"A table of this name is looked for in the schema {schema}: the first of the search path.",
+            "Correct the name, or name another schema in source: postgresql://…?options=-csearch_path%3DSCHEMA",
+        )
+    oid, name, readable = (exact or named)[0]
+    if not readable:
+        raise BadSource(
+            f"tables.{table.name} may not be read.",
+            "The role that source names has no right to.",
+            f"Its owner runs: GRANT SELECT ON {quoted(schema)}.{quoted(name)} TO ROLE; with the name of that role.",
+        )
+    columns = tuple(
+        (column, as_stored(f"t.{quoted(column)}", type, is_enum))
+        for column, type, is_enum in execute(connection, _COLUMNS, [oid])
+    )
+    return SourceTable(oid, Part(f"{quoted(schema)}.{quoted(name)} AS t", columns))
+
+
+def check_own_schema(connection: Any) -> None:
+    """Refuse a server on which we have no schema of our own, with the line that makes one."""
+    ((found, may),) = execute(
+        connection,
+        "SELECT to_regnamespace(%s) IS NOT NULL, CASE WHEN to_regnamespace(%s) IS NOT NULL "
+        "THEN has_schema_privilege(%s, 'CREATE') AND has_schema_privilege(%s, 'USAGE') END",
+        [SCHEMA] * 4,
+    )
+    if not found or not may:
+        line = (
+            f"GRANT USAGE, CREATE ON SCHEMA {SCHEMA} TO ROLE;"
+            if found
+            else f"CREATE SCHEMA {SCHEMA} AUTHORIZATION ROLE;"
+        )
+        raise BadSource(
+            f"There is no schema {SCHEMA} in the database of source, or its role may not create tables in it.",
+            "The bounded copy of people's rows lies there, and nothing else is written anywhere.",
+            f"An administrator runs: {line} with the name of the role that source names.",
+        )
+
+
+def _foreign_keys(policy: Policy, table: Table) -> list[str]:
+    values = [column.values for other in policy.tables for column in other.columns]
+    return [one.column for one in values if isinstance(one, Reference) and fold(one.table) == fold(table.name)]
+
+
+def _no_column(table: Table, column: str) -> BadSource:
+    return BadSource(
+        f"tables.{table.name}.columns.{column} is not in the source.",
+        "A declared column must exist in its table.",
+        "Correct the name, or remove it from the policy.",
+    )

@@ -1,0 +1,214 @@
+"""PostgreSQL's form of the operators on texts. Each takes time linear in its argument.
+
+Texts are compared by code point: every constant and every column of the copy says COLLATE "C". That collation knows the
+case of ASCII letters alone, so that other letters are translated one by one, by the table that DuckDB has. Numbers and
+dates are cut out by a regular expression that admits only what a cast or a function of the calendar cannot refuse.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+import duckdb
+
+from sfumato.analysis.facts import STORED
+from sfumato.analysis.lower_texts import ANY, like_pieces
+from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.engines.postgres.numbers import NARROW, let
+from sfumato.engines.postgres.times import integer
+from sfumato.engines.sql.names import literal
+
+_SPACE = "\t\n\v\f\r "
+_AROUND = r"[\t\n\v\f\r ]*"
+_YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_DATE = f"{_YEAR}-[0-9]{{1,2}}-[0-9]{{1,2}}"
+_CLOCK = r"[ T](?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
+_INTEGER = "[+-]?[0-9]{1,40}"
+_DECIMAL = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})"
+_TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1")
+_FALSE = ("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0")
+_MOST = 2**31 - 1
+_NOWHERE = "\uffff"
+"""Stands for the character 0, which no text of PostgreSQL holds: no text has a character that Unicode says is none."""
+
+
+def text_sql(text: str) -> str:
+    """Return a text as a constant: no backslash is an escape, and it is compared by code point."""
+    return f'(CAST({literal(text.replace(chr(0), _NOWHERE))} AS text) COLLATE "C")'
+
+
+def _called(name: str, type: str = "") -> Callable[[Scalar, list[str]], str]:
+    def form(_: Scalar, arguments: list[str]) -> str:
+        call = f"{name}({', '.join(arguments)})"
+        return f"CAST({call} AS {type})" if type else call
+
+    return form
+
+
+@cache
+def _letters(name: str) -> tuple[str, str]:
+    """Return every letter beyond ASCII whose other case is another one, and those: as DuckDB knows them."""
+    codes = "(FROM range(128, 55296) UNION ALL FROM range(57344, 1114112))"
+    every = f"SELECT chr(CAST(range AS INTEGER)) AS c FROM {codes}"  # noqa: S608
+    query = f"SELECT c, {name}(c) FROM ({every}) WHERE c <> {name}(c)"  # noqa: S608
+    with duckdb.connect() as connection:
+        found = connection.execute(query).fetchall()
+    return "".join(one for one, _ in found), "".join(other for _, other in found)
+
+
+def _cased(name: str) -> Callable[[Scalar, list[str]], str]:
+    def form(_: Scalar, arguments: list[str]) -> str:
+        plain = f'{name}(v COLLATE "C")'
+        others = ", ".join(literal(letters) for letters in _letters(name))
+        return let(
+            f"CASE WHEN octet_length(v) = length(v) THEN {plain} ELSE translate({plain}, {others}) END", v=arguments[0]
+        )
+
+    return form
+
+
+def _cut(name: str) -> Callable[[Scalar, list[str]], str]:
+    """Of a count that no text is as long as, nothing more than its sign matters."""
+
+    def form(_: Scalar, arguments: list[str]) -> str:
+        count = f"CAST(least(greatest(n, -{_MOST}), {_MOST}) AS integer)"
+        return let(f"CASE WHEN n IS NOT NULL THEN {name}(v, {count}) END", v=arguments[0], n=arguments[1])
+
+    return form
+
+
+def _joined(_: Scalar, arguments: list[str]) -> str:
+    return f"({' || '.join(arguments)})"
+
+
+def _trimmed(name: str) -> Callable[[Scalar, list[str]], str]:
+    def form(scalar: Scalar, arguments: list[str]) -> str:
+        return f"{name}({arguments[0]}, {text_sql(str(scalar.constant))})"
+
+    return form
+
+
+def _replace(scalar: Scalar, arguments: list[str]) -> str:
+    match scalar.constant:
+        case (str(old), str(new)):
+            return f"replace({arguments[0]}, {text_sql(old)}, {text_sql(new)})"
+        case _:
+            raise AssertionError("what is replaced comes with what replaces it")
+
+
+def _like(scalar: Scalar, arguments: list[str]) -> str:
+    (text,) = arguments
+    pieces = like_pieces(str(scalar.constant))
+    front, back = bool(pieces) and pieces[0] == "%", len(pieces) > 1 and pieces[-1] == "%"
+    middle = pieces[front : len(pieces) - back]
+    if not ANY.isdisjoint(middle):
+        pattern = "".join(piece if piece in ANY else f"\\{piece[1:]}" for piece in pieces)
+        return f"({text} LIKE {text_sql(pattern)})"
+    plain = "".join(piece[1:] for piece in middle)
+    match front, back:
+        case False, False:
+            return f"({text} = {text_sql(plain)})"
+        case False, True:
+            return f"starts_with({text}, {text_sql(plain)})"
+        case True, False:
+            return f"(right({text}, {len(plain)}) = {text_sql(plain)})"
+        case _:
+            return f"(strpos({text}, {text_sql(plain)}) > 0)"
+
+
+def _cut_out(text: str, expression: str) -> str:
+    """Return the part in brackets of the one expression that the whole text is, or NULL."""
+    return f"substring({text} FROM {text_sql(f'^{_AROUND}({expression}){_AROUND}$')})"
+
+
+def narrowed(sql: str) -> str:
+    """Return a numeric as a bigint; NULL beyond 64 bits."""
+    return let(f"CASE WHEN v BETWEEN {-STORED} AND {STORED - 1} THEN CAST(v AS {NARROW}) END", v=sql)
+
+
+def _read_integer(_: Scalar, arguments: list[str]) -> str:
+    return narrowed(f"CAST({_cut_out(arguments[0], _INTEGER)} AS numeric)")
+
+
+def _read_decimal(_: Scalar, arguments: list[str]) -> str:
+    return narrowed(f"round(CAST({_cut_out(arguments[0], _DECIMAL)} AS numeric) * 1000000000)")
+
+
+def _read_boolean(_: Scalar, arguments: list[str]) -> str:
+    words = " ".join(
+        f"WHEN {text_sql(word)} THEN {truth}" for truth, words in (("true", _TRUE), ("false", _FALSE)) for word in words
+    )
+    return f'(CASE lower(btrim({arguments[0]}, {text_sql(_SPACE)}) COLLATE "C") {words} END)'
+
+
+def _days(date: str) -> str:
+    """Return a date in figures as a day; NULL where the month has no such day."""
+    leap = "CASE WHEN y % 4 = 0 AND (y % 100 <> 0 OR y % 400 = 0) THEN 29 ELSE 28 END"
+    last = f"CASE WHEN m = 2 THEN {leap} ELSE 30 + (m + m / 8) % 2 END"
+    day = f"CASE WHEN m BETWEEN 1 AND 12 AND d BETWEEN 1 AND {last} THEN make_date(y, m, d) - DATE '1970-01-01' END"
+    parts = {name: f"CAST(split_part(f, '-', {at}) AS integer)" for at, name in enumerate(("y", "m", "d"), 1)}
+    return f"CAST({let(let(day, **parts), f=date)} AS {NARROW})"
+
+
+def _read_day(_: Scalar, arguments: list[str]) -> str:
+    return _days(f"substring({arguments[0]} FROM {text_sql(f'^{_AROUND}({_DATE})(?:{_CLOCK})?{_AROUND}$')})")
+
+
+def _read_moment(_: Scalar, arguments: list[str]) -> str:
+    clock = "translate(c, 'T', ' ')"
+    second = f"nullif(split_part({clock}, ':', 3), '')"
+    time = (
+        f"coalesce(CAST(nullif(split_part({clock}, ':', 1), '') AS {NARROW}), 0) * 3600000000 + "
+        f"coalesce(CAST(nullif(split_part({clock}, ':', 2), '') AS {NARROW}), 0) * 60000000 + "
+        f"coalesce(CAST(CAST({second} AS numeric) * 1000000 AS {NARROW}), 0)"
+    )
+    parts = {"d": _days("substring(w FROM '^[0-9-]+')"), "c": "substring(w FROM '[ T](.*)$')"}
+    listed = ", ".join(f"{sql} AS {name}" for name, sql in parts.items())
+    body = f"(SELECT d * 86400000000 + {time} FROM (SELECT {listed} OFFSET 0) AS m)"  # noqa: S608
+    return let(body, w=_cut_out(arguments[0], f"{_DATE}(?:{_CLOCK})?"))
+
+
+def _number_text(scalar: Scalar, arguments: list[str]) -> str:
+    places = integer(scalar)
+    if places == 0:
+        return f"CAST({arguments[0]} AS text)"
+    return f"CAST(CAST({arguments[0]} AS numeric) * 0.{'0' * (places - 1)}1 AS text)"
+
+
+def _plain_text(_: Scalar, arguments: list[str]) -> str:
+    return f"CAST({arguments[0]} AS text)"
+
+
+def _real_text(_: Scalar, arguments: list[str]) -> str:
+    """Zero has no sign in a text; 15 and 16 digits are written out, and whole numbers have a place."""
+    long = "abs(v) >= 1e15 AND abs(v) < 1e16"
+    shortest = f"CASE WHEN {long} THEN CAST(CAST(CAST(v AS text) AS numeric) AS text) ELSE CAST(v AS text) END"
+    written = let("CASE WHEN t ~ '^-?[0-9]+$' THEN t || '.0' ELSE t END", t=shortest)
+    return let(f"CASE WHEN v = 0 THEN '0.0' ELSE {written} END", v=arguments[0])
+
+
+FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
+    Operator.LOWER: _cased("lower"),
+    Operator.UPPER: _cased("upper"),
+    Operator.LENGTH: _called("length", NARROW),
+    Operator.LEFT: _cut("left"),
+    Operator.RIGHT: _cut("right"),
+    Operator.FROM: _cut("substr"),
+    Operator.CONCAT: _called("concat"),
+    Operator.JOINED: _joined,
+    Operator.TRIM: _trimmed("btrim"),
+    Operator.LTRIM: _trimmed("ltrim"),
+    Operator.RTRIM: _trimmed("rtrim"),
+    Operator.REPLACE: _replace,
+    Operator.STARTS_WITH: _called("starts_with"),
+    Operator.POSITION: _called("strpos", NARROW),
+    Operator.LIKE: _like,
+    Operator.READ_INTEGER: _read_integer,
+    Operator.READ_DECIMAL: _read_decimal,
+    Operator.READ_BOOLEAN: _read_boolean,
+    Operator.READ_DAY: _read_day,
+    Operator.READ_MOMENT: _read_moment,
+    Operator.NUMBER_TEXT: _number_text,
+    Operator.REAL_TEXT: _real_text,
+    Operator.BOOLEAN_TEXT: _plain_text,
+}
+"""One form per operator on texts."""

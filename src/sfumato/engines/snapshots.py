@@ -1,0 +1,381 @@
+"""Snapshots of every engine: found, or taken by one process of many; until one is complete nothing has changed.
+
+A snapshot is a file beside the ledger, which the manifest names. What else an engine keeps, on a server or in a folder,
+belongs to that file by its random id: whoever uses the file keeps it, and without the file it is swept.
+"""
+
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from sfumato.engines.engine import Backend, Engine, Limits, Progress
+from sfumato.engines.inspection import Inspected
+from sfumato.engines.salt import read_or_draw_salt
+from sfumato.engines.sql.copy import CopiedTable
+from sfumato.engines.versions import FORMAT, Manifest, place_of, read_manifest, write_manifest
+from sfumato.errors import BadSource, EngineFailed, Refusal
+from sfumato.policy.canonical import tables_hash
+from sfumato.policy.policy import Policy, Refresh
+from sfumato.private_files import Use, locked, publish, remove_unused, write_whole
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import system_source
+
+_ATTEMPTS = 3
+
+
+class Built(Protocol):
+    """A copy that is complete and lies aside."""
+
+    @property
+    def stamp(self) -> str:
+        """What the source was, as `Copying.stamp` tells it."""
+
+    @property
+    def file(self) -> Path:
+        """The file that becomes the copy's."""
+
+    def commit(self) -> None:
+        """Make durable what lies elsewhere: the file has its place by now, and the manifest will name it."""
+
+    def discard(self) -> None:
+        """Throw away what lies elsewhere, unless it was committed."""
+
+
+class Copying(Protocol):
+    """How one engine copies the source of one policy."""
+
+    @property
+    def stamps_tell_all(self) -> bool:
+        """Whether an equal stamp means equal data."""
+
+    def check_place(self) -> None:
+        """Refuse a source that is not there."""
+
+    def stamp(self, salt: bytes) -> str:
+        """Return what changes when the source does, under the salt; no row is read."""
+
+    def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> Built:
+        """Build a copy aside; `folder` does not exist yet, and is removed afterwards, whatever happens."""
+
+    def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
+        """Return what is public about a copy; None where something of it is gone: then it is built again."""
+
+    def sweep(self, salt: bytes, kept: Collection[str]) -> None:
+        """Remove what lies elsewhere and belongs to no copy: `kept` are the ids of the files that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A source that can be asked: which snapshot of the data, and what is public about its copy."""
+
+    version: str
+    path: Path = field(repr=False)
+    tables: tuple[CopiedTable, ...]
+    use: Use = field(repr=False, compare=False)
+    """Keeps the copy where it is."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Places:
+    """The files beside the ledger. Their names come from the ledger's, which the owner typed, and from random ids."""
+
+    ledger: Path
+
+    def beside(self, ending: str) -> Path:
+        """Return the file beside the ledger with this ending."""
+        return self.ledger.with_name(f"{self.ledger.name}.{ending}")
+
+    @property
+    def copies(self) -> list[Path]:
+        """Every copy there is, current or not."""
+        begins = f"{self.ledger.name}.copy-"
+        return [path for path in self.ledger.parent.iterdir() if path.name.startswith(begins) and path.is_file()]
+
+    def copy(self, identity: str) -> Path:
+        """Return the file of a copy, given its random id."""
+        return self.beside(f"copy-{identity}")
+
+    @property
+    def builds(self) -> list[Path]:
+        """Every folder of a build that is under way or was interrupted."""
+        return [path for path in self.ledger.parent.iterdir() if path.name.startswith(f"{self.ledger.name}.build-")]
+
+    @property
+    def manifest(self) -> Path:
+        """The file that says which copy is current."""
+        return self.beside("copy.manifest")
+
+
+def identity_of(copy: Path) -> str:
+    """Return the random id of a copy, given its file."""
+    return copy.name.rpartition("-")[2]
+
+
+class Snapshot:
+    """A snapshot that was found, or one that is complete and becomes the current one when it is kept."""
+
+    def __init__(self, ledger: str, keep: Callable[[str], Registered]) -> None:
+        self.ledger = ledger
+        """The ledger that paid for answers about the snapshot before it; empty where there was none."""
+        self._keep = keep
+
+    def keep(self, ledger: str) -> Registered:
+        """Make it the current one; its answers are paid for by this ledger."""
+        with _failing_closed():
+            return self._keep(ledger)
+
+
+@contextmanager
+def snapshot(
+    policy: Policy,
+    copying: Copying,
+    progress: Progress,
+    *,
+    again: bool = False,
+    first: Callable[[], None] | None = None,
+) -> Iterator[Snapshot]:
+    """Find the current snapshot, or take one aside. Whoever leaves without keeping it has changed nothing.
+
+    One is taken where there is none, where the policy's words about tables have changed, where the source has changed
+    and the policy says so, and if it is to be taken `again`. `first` may refuse before anything is read.
+    """
+    places = places_of(policy)
+    with _failing_closed():
+        found = None if again else _found(policy, copying, places)
+        if found is not None:
+            _check_place(policy, copying, places)
+    if found is not None and not _is_wanted(policy, copying):
+        yield found
+        return
+    if first is not None:
+        first()
+    with _build_lock(places, wait=found is None) as ours:
+        with _failing_closed():
+            if not again:  # somebody else may have taken one while we waited
+                found = _found(policy, copying, places) or found
+                ours = ours and (found is None or _is_wanted(policy, copying))
+            taken = _Taken(policy, copying, places, again) if ours else None
+            if taken is not None:
+                found = taken.or_before(progress, found)
+        if found is None:
+            raise AssertionError("who waits for the lock has it")
+        try:
+            yield found
+        finally:
+            if taken is not None:
+                taken.clean()
+
+
+def has_changed(policy: Policy, copying: Copying) -> bool:
+    """Tell the owner whether the source has changed since its snapshot was taken, and no row is read."""
+    places = places_of(policy)
+    known = read_manifest(places.manifest)
+    try:
+        return known is not None and _stamp(copying, places) != known.stamp
+    except (OSError, BadSource, EngineFailed):
+        return True  # it is not there any more
+
+
+def was_paid_for(policy: Policy) -> bool:
+    """Tell whether there is a snapshot that a ledger belongs to."""
+    places = places_of(policy)
+    known = read_manifest(places.manifest)
+    return bool(places.copies) if known is None else bool(known.ledger)
+
+
+def places_of(policy: Policy) -> Places:
+    """Return where the copy and its salt lie: beside the ledger, or beside the data where the ledger is on a server."""
+    path = policy.ledger.path
+    if path is None and policy.source.path is not None:
+        path = policy.source.path.with_name(f"{policy.source.path.name}.sfumato")
+    if path is None:
+        raise BadSource(
+            "source and ledger are both on servers.",
+            "The bounded copy and its salt are files, and lie beside one of the two.",
+            'Write ledger = "sqlite:PATH".',
+        )
+    source = policy.source.path
+    if "?" in str(path) or (policy.source.scheme == "duckdb" and "?" in str(source)):
+        raise BadSource(
+            "The path of the ledger or of the database holds a question mark.",
+            "The engine takes what follows it for a parameter.",
+            "Rename the folder or the file.",
+        )
+    if not path.parent.is_dir():
+        raise BadSource(
+            "ledger lies in a folder that does not exist.",
+            "The bounded copy and its salt lie beside it.",
+            "Create the folder, or correct the path.",
+        )
+    if source is not None and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
+        raise BadSource(
+            "ledger lies inside source.",
+            "The bounded copy and its salt lie beside the ledger, and secrets do not belong among the data.",
+            'Write ledger = "sqlite:PATH" with a path outside that folder, or move the data into a folder below it.',
+        )
+    return Places(path)
+
+
+def _found(policy: Policy, copying: Copying, places: Places) -> Snapshot | None:
+    """Return the current snapshot if it is of these tables. No lock is needed: a manifest appears whole."""
+    for _ in range(_ATTEMPTS):
+        known = read_manifest(places.manifest)
+        if known is None or known.tables != tables_hash(policy):
+            return None
+        path = places.ledger.with_name(known.copy)
+        try:
+            use = Use(path)
+        except OSError:
+            continue  # another one has just taken its place, or somebody removed it
+        read_or_draw_salt(places.beside("copy.salt"), system_source())  # one that others can read is refused
+        tables = copying.shape(path)
+        return None if tables is None else _same(known.ledger, Registered(known.version, path, tables, use))
+    return None
+
+
+def _same(ledger: str, registered: Registered) -> Snapshot:
+    return Snapshot(ledger, lambda _ledger: registered)
+
+
+def _is_wanted(policy: Policy, copying: Copying) -> bool:
+    """Tell whether another snapshot is to be taken although there is one."""
+    return policy.refresh is Refresh.ON_CHANGE and has_changed(policy, copying)
+
+
+def _check_place(policy: Policy, copying: Copying, places: Places) -> None:
+    """Refuse another source that does not exist: a slip of the keyboard must not put the rest of a policy in force."""
+    known, secret = read_manifest(places.manifest), places.beside("copy.salt")
+    if known is None or not secret.exists():
+        return
+    if known.place != place_of(policy.source, read_or_draw_salt(secret, system_source())):
+        copying.check_place()
+
+
+def _stamp(copying: Copying, places: Places) -> str:
+    return copying.stamp(read_or_draw_salt(places.beside("copy.salt"), system_source()))
+
+
+@contextmanager
+def _build_lock(places: Places, wait: bool) -> Iterator[bool]:
+    """Hold the lock of builds. Where there is no snapshot afterwards, nothing stays behind."""
+    path = places.beside("copy.lock")
+    with _failing_closed():
+        lock = locked(path, wait)
+        ours = lock.__enter__()
+    try:
+        yield ours
+    finally:
+        if ours and not places.manifest.exists():
+            path.unlink(missing_ok=True)
+        lock.__exit__(None, None, None)
+
+
+@contextmanager
+def _failing_closed() -> Iterator[None]:
+    """Turn what the system says into one sentence: a disk that is full, a folder that cannot be written."""
+    try:
+        yield
+        return
+    except OSError:
+        pass  # the system's words hold paths
+    raise EngineFailed()
+
+
+class _Taken:
+    """A snapshot that is being taken. The lock is held, so whatever is unfinished was left by a dead process."""
+
+    def __init__(self, policy: Policy, copying: Copying, places: Places, anew: bool) -> None:
+        self._policy, self._copying, self._places, self._anew = policy, copying, places, anew
+        self._random = system_source()
+        self._identity = fresh_id(self._random)
+        self._folder = places.beside(f"build-{self._identity}")
+        self._salt = read_or_draw_salt(places.beside("copy.salt"), self._random)
+        self._known = read_manifest(places.manifest)
+        self._built: Built | None = None
+
+    def or_before(self, progress: Progress, before: Snapshot | None) -> Snapshot:
+        """Return the snapshot when it is complete; the one before where there is one and this cannot be taken."""
+        try:
+            built = self._complete(progress)
+        except (Refusal, OSError):
+            if before is None:
+                raise
+            return before
+        ledger = "" if self._known is None else self._known.ledger
+        return Snapshot(ledger, lambda ledger: self._kept(built, ledger))
+
+    def _complete(self, progress: Progress) -> Built:
+        for left in self._places.builds:
+            shutil.rmtree(left, ignore_errors=True)
+        self._sweep()
+        self._built = self._copying.build(self._identity, self._folder, self._salt, progress)
+        return self._built
+
+    def _kept(self, built: Built, ledger: str) -> Registered:
+        places, known, stamp = self._places, self._known, built.stamp
+        same_data = self._copying.stamps_tell_all and known is not None and known.stamp == stamp and not self._anew
+        version = known.version if known is not None and same_data else fresh_id(self._random)
+        secret = places.beside("copy.salt")
+        if not secret.exists():
+            write_whole(secret, self._salt)
+        path = places.copy(self._identity)
+        publish(built.file, path)
+        use = Use(path)
+        built.commit()
+        tables, place = tables_hash(self._policy), place_of(self._policy.source, self._salt)
+        shape = self._copying.shape(path)
+        if shape is None:
+            raise EngineFailed()
+        registered = Registered(version, path, shape, use)
+        write_manifest(places.manifest, Manifest(FORMAT, version, stamp, place, tables, path.name, ledger))
+        for other in places.copies:
+            if other != path:
+                remove_unused(other)
+        self._sweep()
+        return registered
+
+    def _sweep(self) -> None:
+        """Remove what belongs to no copy. It is no reason to fail: whoever takes the next snapshot does it again."""
+        with suppress(EngineFailed, BadSource):
+            self._copying.sweep(self._salt, [identity_of(path) for path in self._places.copies])
+
+    def clean(self) -> None:
+        """Remove what was not kept."""
+        if self._built is not None:
+            self._built.discard()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """`engine.Taken`: a snapshot, and the engine over it."""
+
+    snapshot: Snapshot
+    opened: Callable[[Registered], Engine]
+
+    @property
+    def ledger(self) -> str:
+        return self.snapshot.ledger
+
+    def keep(self, ledger: str) -> Engine:
+        return self.opened(self.snapshot.keep(ledger))
+
+
+def backend(
+    copying: Callable[[Policy, Limits], Copying],
+    engine: Callable[[Policy, Registered, Limits], Engine],
+    inspect: Callable[[Policy], Inspected] | None = None,
+) -> Backend:
+    """Return the backend of an engine: how it copies a source, opens a copy, and counts what is lost between them."""
+
+    @contextmanager
+    def take(
+        policy: Policy, progress: Progress, limits: Limits, *, again: bool, first: Callable[[], None] | None
+    ) -> Iterator[_Opening]:
+        with snapshot(policy, copying(policy, limits), progress, again=again, first=first) as taken:
+            yield _Opening(taken, lambda registered: engine(policy, registered, limits))
+
+    return Backend(take, lambda policy: has_changed(policy, copying(policy, Limits())), was_paid_for, inspect)

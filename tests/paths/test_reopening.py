@@ -1,0 +1,58 @@
+"""An answer that was given before is shown again as it was, or not at all."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato
+from sfumato.errors import PolicyChanged, UnknownName
+from sfumato.policy.canonical import policy_hash
+from sfumato.policy.reading import read_policy
+
+COST = "SELECT SUM(cost) AS cost FROM visits"
+
+
+def policy(folder: Path, **cost: object) -> dict[str, Any]:
+    pq.write_table(pa.table({"id": [1, 2, 3], "cost": [10.0, 20.0, 30.0]}), folder / "visits.parquet")
+    columns = {"id": {"type": "integer"}, "cost": {"type": "decimal", **cost}}
+    return {
+        "name": "clinic",
+        "source": f"parquet:{folder / 'visits.parquet'}",
+        "ledger": f"sqlite:{folder / 'ledger' / 'clinic.ledger'}",
+        "budget": {"epsilon": 10, "delta": 1e-6},
+        "tables": {"visits": {"unit": "id", "rows_per_unit": 1, "columns": columns}},
+        "analysts": {"press": {"epsilon": 5}},
+    }
+
+
+@pytest.fixture(autouse=True)
+def ledgers(tmp_path: Path) -> None:
+    (tmp_path / "ledger").mkdir()
+
+
+def test_it_is_shown_again_after_a_refresh_and_under_another_budget(tmp_path: Path) -> None:
+    words = policy(tmp_path, bounds=[0, 100], step=1)
+    with sfumato.open(words) as database:
+        answer = database.ask(COST, epsilon=1)
+        database.refresh()
+        assert database.reopen(answer.receipt.id).rows() == answer.rows()
+    words["budget"]["epsilon"] = 9
+    with sfumato.open(words) as database:
+        assert database.reopen(answer.receipt.id).rows() == answer.rows()
+        with pytest.raises(UnknownName, match="no answer with this receipt"):
+            database.as_analyst("press").reopen(answer.receipt.id)
+
+
+def test_integers_are_not_read_on_another_grid(tmp_path: Path) -> None:
+    with sfumato.open(policy(tmp_path, bounds=[0, 100], step=1)) as database:
+        answer = database.ask(COST, epsilon=1)
+    finer = policy(tmp_path, bounds=[0, 10], step=0.1)  # the same integers, and the same event
+    confirmed = policy_hash(read_policy(finer))
+    with (
+        sfumato.open(finer, confirm=confirmed) as database,
+        pytest.raises(PolicyChanged, match="cannot be shown again"),
+    ):
+        database.reopen(answer.receipt.id)
