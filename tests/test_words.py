@@ -26,8 +26,6 @@ CLASSES = {
     "Table": "as a policy declares it, as a query needs it (a Protocol), and as analysis knows it",
 }
 FUNCTIONS = {
-    "has_changed": "of a source: asked of whichever engine reads it, and how engines with snapshots answer",
-    "was_paid_for": "of a snapshot: asked of whichever engine reads it, and how engines with snapshots answer",
     "absolute": "of a scalar, and of the interval that it lies in",
     "audit": "one audit each: the same is asked of every one",
     "divided": "of scalars, and of the intervals that they lie in",
@@ -49,9 +47,8 @@ def _definitions(package: Path) -> list[tuple[type, str, Path]]:
     ]
 
 
-APART = ("engines/duckdb", "engines/postgres", "engines/spark", "server/wire")
-"""Folders with words of their own: engines have the same files with the same names, which mean the same in each; the
-wire protocol and its catalogue speak PostgreSQL's language, in which a query or a join is something else than here."""
+APART = ("engines/duckdb", "engines/postgres", "engines/spark")
+"""Engines have the same files with the same names, which mean the same in each."""
 
 
 def _country(path: Path) -> str:
@@ -109,8 +106,8 @@ def test_what_is_allowed_twice_occurs_twice() -> None:
         ({"query/a.py": "class Wave: ...\n", "ledger/b.py": "class Wave: ...\n"}, 1, 0),
         ({"query/a.py": "def wave(): ...\n", "query/b.py": "def wave(): ...\n"}, 0, 1),
         ({"query/a.py": "def wave(): ...\n", "ledger/b.py": "def wave(): ...\n"}, 0, 0),
-        ({"server/wire/a.py": "class Wave: ...\n", "ledger/b.py": "class Wave: ...\n"}, 0, 0),
-        ({"server/wire/a.py": "class Wave: ...\n", "server/wire/b.py": "class Wave: ...\n"}, 1, 0),
+        ({"engines/spark/a.py": "class Wave: ...\n", "ledger/b.py": "class Wave: ...\n"}, 0, 0),
+        ({"engines/spark/a.py": "class Wave: ...\n", "engines/spark/b.py": "class Wave: ...\n"}, 1, 0),
         ({"query/a.py": "class _Wave: ...\n", "ledger/b.py": "class _Wave: ...\n"}, 0, 0),
     ],
 )

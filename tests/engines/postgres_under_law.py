@@ -20,7 +20,7 @@ from tests.ledger.postgres import binaries, server
 from sfumato.engines.duckdb.beside import write_beside
 from sfumato.engines.engine import Engine, Limits
 from sfumato.engines.opening import open_engine
-from sfumato.engines.postgres.build import Build, public_rows
+from sfumato.engines.postgres.build import ServerBuild, public_rows
 from sfumato.engines.postgres.connection import SCHEMA, connect
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import read_schema
@@ -102,7 +102,7 @@ def _python(value: Any) -> Any:
     return value.replace(_NOWHERE, "\0") if isinstance(value, str) else value
 
 
-def _public(build: Build) -> dict[str, Rows]:
+def _public(build: ServerBuild) -> dict[str, Rows]:
     """Return the public tables of a copy, which lie beside the ledger."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "copy"
@@ -133,7 +133,7 @@ class PostgresUnderLaw:
         with connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
             read = {name: table.num_rows for name, table in tables.items()}
-            build = Build(connection, uuid4().hex, policy, read_schema(connection, schema, policy), read)
+            build = ServerBuild(connection, uuid4().hex, policy, read_schema(connection, schema, policy), read)
             build.bring_salt(salt)
             copied = [bounded_table(build, table, lambda *_: None) for table in policy.tables if not table.public]
             listed = {table.name: ", ".join(quoted(column.name) for column in table.columns) for table in copied}
@@ -144,3 +144,10 @@ class PostgresUnderLaw:
             public = _public(build)
             connection.rollback()
         return public | {name: Counter(tuple(map(_python, row)) for row in rows) for name, rows in found.items()}
+
+
+def forget_connection() -> None:
+    """Close the connection of the laws: somebody is about to cut every one that is open."""
+    if _connection.cache_info().currsize:
+        _connection().close()
+        _connection.cache_clear()

@@ -93,10 +93,9 @@ FINDINGS: tuple[Bug, ...] = (
         "cells of a person are ranked by a badly mixed hash",
         _EVEN,
         (
-            "engines/duckdb/dialect.py",
-            '        mixed = f"hash(xor({mixed}, hash({column})))"\n',
-            "        pass\n    names = [name for name, _ in columns]\n"
-            "    mixed = f\"hash({', '.join([owner, *names] if owner else names)})\"\n",
+            "engines/sql/group.py",
+            'return [dialect.draw(" || ".join(parts)), ',
+            "return [dialect.draw(parts[-1]), ",
         ),
     ),
     planned(
@@ -184,8 +183,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "engines/snapshots.py",
-            "return policy.refresh is Refresh.ON_CHANGE and has_changed(policy, copying)",
-            "return has_changed(policy, copying)",
+            "return policy.refresh is Refresh.ON_CHANGE and source_changed(policy, copying)",
+            "return source_changed(policy, copying)",
         ),
     ),
     planned(
@@ -308,8 +307,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/planning/test_truncation.py",
         (
             "planning/truncation.py",
-            "        tables = dict.fromkeys(read.table for read in _private(group.rows) if not read.sole)\n",
-            "        tables = [read.table for read in _private(group.rows) if not read.sole][:1]\n",
+            "tables = dict.fromkeys(read.table for read in _private(group.rows) if not read.sole)",
+            "tables = [read.table for read in _private(group.rows) if not read.sole][:1]",
         ),
     ),
 )

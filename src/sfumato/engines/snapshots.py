@@ -169,7 +169,7 @@ def snapshot(
                 taken.clean()
 
 
-def has_changed(policy: Policy, copying: Copying) -> bool:
+def source_changed(policy: Policy, copying: Copying) -> bool:
     """Tell the owner whether the source has changed since its snapshot was taken, and no row is read."""
     places = places_of(policy)
     known = read_manifest(places.manifest)
@@ -179,7 +179,7 @@ def has_changed(policy: Policy, copying: Copying) -> bool:
         return True  # it is not there any more
 
 
-def was_paid_for(policy: Policy) -> bool:
+def has_ledger(policy: Policy) -> bool:
     """Tell whether there is a snapshot that a ledger belongs to."""
     places = places_of(policy)
     known = read_manifest(places.manifest)
@@ -242,7 +242,7 @@ def _same(ledger: str, registered: Registered) -> Snapshot:
 
 def _is_wanted(policy: Policy, copying: Copying) -> bool:
     """Tell whether another snapshot is to be taken although there is one."""
-    return policy.refresh is Refresh.ON_CHANGE and has_changed(policy, copying)
+    return policy.refresh is Refresh.ON_CHANGE and source_changed(policy, copying)
 
 
 def _check_place(policy: Policy, copying: Copying, places: Places) -> None:
@@ -281,7 +281,7 @@ def _failing_closed() -> Iterator[None]:
         return
     except OSError:
         pass  # the system's words hold paths
-    raise EngineFailed()
+    raise EngineFailed() from None
 
 
 class _Taken:
@@ -378,4 +378,4 @@ def backend(
         with snapshot(policy, copying(policy, limits), progress, again=again, first=first) as taken:
             yield _Opening(taken, lambda registered: engine(policy, registered, limits))
 
-    return Backend(take, lambda policy: has_changed(policy, copying(policy, Limits())), was_paid_for, inspect)
+    return Backend(take, lambda policy: source_changed(policy, copying(policy, Limits())), has_ledger, inspect)

@@ -10,12 +10,13 @@ import pyarrow as pa
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.duckdb.beside import PublicRows
 from sfumato.engines.postgres.column import READING
-from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, failing_closed
+from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, is_of_the_server
 from sfumato.engines.postgres.dialect import POSTGRES
-from sfumato.engines.postgres.source import SourceTable
+from sfumato.engines.postgres.source import ServerTable
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
+from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy, Table, fold
 
 _BATCH = 10_000
@@ -47,13 +48,13 @@ def copied_name(policy: Policy, table: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Build:
+class ServerBuild:
     """`sql.copy.Building`: a connection in a transaction, the source's schema, and the salt in a table of its own."""
 
     connection: Any
     identity: str
     policy: Policy
-    sources: Mapping[str, SourceTable]
+    sources: Mapping[str, ServerTable]
     read: Mapping[str, int]
     dialect: Dialect = POSTGRES
     reading: ValueForms = READING
@@ -68,7 +69,7 @@ class Build:
         execute(self.connection, f"CREATE UNLOGGED TABLE {self.stage('salt')} (salt text)")
         copy_in(self.connection, self.stage("salt"), iter([(salt.hex(),)]))
 
-    def source(self, name: str) -> SourceTable:
+    def source(self, name: str) -> ServerTable:
         """Return the source's table of this name."""
         return next(source for known, source in self.sources.items() if fold(known) == fold(name))
 
@@ -103,12 +104,12 @@ class Build:
             execute(self.connection, f"DROP TABLE IF EXISTS {self.stage(name)}")
 
 
-def public_rows(connection: Any, policy: Policy, sources: Mapping[str, SourceTable]) -> PublicRows:
+def public_rows(connection: Any, policy: Policy, sources: Mapping[str, ServerTable]) -> PublicRows:
     """Return the public tables of the source, as texts that are read again beside the ledger."""
     return {table.name: _public(connection, table, sources[table.name]) for table in policy.tables if table.public}
 
 
-def _public(connection: Any, table: Table, source: SourceTable) -> tuple[dict[str, str], pa.RecordBatchReader]:
+def _public(connection: Any, table: Table, source: ServerTable) -> tuple[dict[str, str], pa.RecordBatchReader]:
     columns = [(name, stored) for name, stored in source.part.columns if stored.kind in _PUBLIC]
     if table.columns:
         declared = {fold(column.name): column.name for column in table.columns}
@@ -139,11 +140,17 @@ def _as_text(stored: Stored) -> str:
 
 
 def _batches(connection: Any, query: str, schema: pa.Schema, name: str) -> Iterator[pa.RecordBatch]:
-    with failing_closed(), connection.cursor(name=name) as cursor:
-        cursor.execute(query)
-        while rows := cursor.fetchmany(_BATCH):
-            columns = [
-                pa.array([None if row[at] is None else str(row[at]) for row in rows], pa.string())
-                for at in range(len(schema))
-            ]
-            yield pa.record_batch(columns, schema=schema)
+    try:
+        with connection.cursor(name=name) as cursor:
+            cursor.execute(query)
+            while rows := cursor.fetchmany(_BATCH):
+                yield pa.record_batch([_texts(rows, at) for at in range(len(schema))], schema=schema)
+        return
+    except Exception as error:
+        if not is_of_the_server(error):
+            raise
+    raise EngineFailed()
+
+
+def _texts(rows: list[tuple[Any, ...]], at: int) -> pa.Array:
+    return pa.array([None if row[at] is None else str(row[at]) for row in rows], pa.string())

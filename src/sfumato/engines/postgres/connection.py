@@ -4,11 +4,11 @@ Neither address, user nor password, nor anything that the server or the driver s
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from sfumato.errors import BadSource, EngineFailed, Refusal
+from sfumato.errors import BadSource, EngineFailed
 
 SCHEMA = "sfumato"
 """The schema of our own, in which copies lie."""
@@ -40,7 +40,7 @@ def connect(url: str) -> tuple[Any, str | None]:
     except Exception as error:
         _close(connection)
         connection = None
-        if not _is_theirs(error):
+        if not is_of_the_server(error):
             raise
     if connection is None:
         raise BadSource(
@@ -63,27 +63,24 @@ def execute(connection: Any, statement: str, parameters: Sequence[object] | None
 
     The refusal is raised after the handler, so that the server's words are not even in its context.
     """
-    with failing_closed():
+    try:
         cursor = connection.execute(statement, parameters)
         return cursor.fetchall() if cursor.description else []
-    raise AssertionError("it returns or raises")
+    except Exception as error:
+        if not is_of_the_server(error):
+            raise
+    raise EngineFailed()
 
 
 def copy_in(connection: Any, relation: str, rows: Iterator[Sequence[object]]) -> None:
     """Write rows into a table: what is copied in is in no log of statements."""
-    with failing_closed(), connection.cursor() as cursor, cursor.copy(f"COPY {relation} FROM STDIN") as copy:
-        for row in rows:
-            copy.write_row(row)
-
-
-@contextmanager
-def failing_closed() -> Iterator[None]:
-    """Turn what the server or the driver says into one fixed sentence."""
     try:
-        yield
+        with connection.cursor() as cursor, cursor.copy(f"COPY {relation} FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
         return
     except Exception as error:
-        if isinstance(error, Refusal) or not _is_theirs(error):
+        if not is_of_the_server(error):
             raise
     raise EngineFailed()
 
@@ -99,7 +96,8 @@ def _close(connection: Any) -> None:
             connection.close()
 
 
-def _is_theirs(error: Exception) -> bool:
+def is_of_the_server(error: Exception) -> bool:
+    """Tell whether an error is the server's or the driver's, so that its words may hold anything."""
     kinds = (OSError, ValueError, OverflowError, MemoryError)
     return isinstance(error, kinds) or any(kind.__module__.startswith("psycopg") for kind in type(error).__mro__)
 

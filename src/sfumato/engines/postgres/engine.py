@@ -18,7 +18,7 @@ from sfumato.engines.postgres.build import copied_name, relation
 from sfumato.engines.postgres.connection import copy_in, execute
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.numbers import DOUBLE, integer_type
-from sfumato.engines.postgres.reader import Reader
+from sfumato.engines.postgres.reader import ServerReader
 from sfumato.engines.snapshots import Registered, identity_of
 from sfumato.engines.sql.job import Statements, aggregated, prepared
 from sfumato.engines.sql.names import RANK, quoted
@@ -50,7 +50,7 @@ class PostgreSQL:
         self._beside = Beside(policy, registered, limits)
         self.catalog, self.version, self.public = self._beside.catalog, self._beside.version, self._beside.public
         self._identity = identity_of(registered.path)
-        self._reader = Reader(policy.source.target, self._identity)
+        self._reader = ServerReader(policy.source.target, self._identity)
         self._tables = {}
         for table in policy.tables:
             if not table.public:
@@ -94,7 +94,7 @@ class PostgreSQL:
         finalize(self, self._close, self._reader, self._beside, [])
 
     @staticmethod
-    def _close(reader: Reader, beside: Beside, brought: list[str]) -> None:
+    def _close(reader: ServerReader, beside: Beside, brought: list[str]) -> None:
         if brought:
             try:
                 with reader.writing() as connection:

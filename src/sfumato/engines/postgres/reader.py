@@ -19,7 +19,7 @@ _INHERITED: list[Any] = []
 """Connections of a parent process: ending one here would end the parent's session, so they are kept for ever."""
 
 
-class Reader:
+class ServerReader:
     """Connections to one copy. Each question has one of its own, in a transaction that cannot write."""
 
     def __init__(self, url: str, identity: str) -> None:
@@ -107,7 +107,7 @@ def _close_all(connections: list[Any]) -> None:
         close(connections.pop())
 
 
-_READERS: WeakSet[Reader] = WeakSet()
+_READERS: WeakSet[ServerReader] = WeakSet()
 
 
 def _after_fork() -> None:

@@ -2,17 +2,16 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from hmac import digest
 from pathlib import Path
 from typing import Any
 
 from sfumato.engines.duckdb.beside import write_beside
 from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.engine import Limits, Progress
-from sfumato.engines.postgres.build import Build, public_rows, relation
+from sfumato.engines.postgres.build import ServerBuild, public_rows, relation
 from sfumato.engines.postgres.connection import SCHEMA, close, connect, execute
-from sfumato.engines.postgres.source import SourceTable, check_own_schema, read_schema
-from sfumato.engines.snapshots import identity_of
+from sfumato.engines.postgres.source import ServerTable, check_own_schema, read_schema
+from sfumato.engines.snapshots import identity_of, places_of
 from sfumato.engines.sql.copy import CopiedTable, bounded_table
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.engines.versions import keyed
@@ -65,7 +64,7 @@ class ServerCopying:
             close(connection)
 
     def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _Built:
-        """Build the copy in one transaction, over one snapshot of all tables."""
+        """ServerBuild the copy in one transaction, over one snapshot of all tables."""
         connection, schema = connect(self.policy.source.target)
         try:
             check_own_schema(connection)
@@ -82,13 +81,13 @@ class ServerCopying:
         return _Built(stamp, folder / "copy", connection)
 
     def _tables(
-        self, connection: Any, identity: str, sources: dict[str, SourceTable], salt: bytes, progress: Progress
+        self, connection: Any, identity: str, sources: dict[str, ServerTable], salt: bytes, progress: Progress
     ) -> list[CopiedTable]:
         counts = {
             name: execute(connection, f"SELECT count(*) FROM {source.part.relation}")[0][0]  # noqa: S608
             for name, source in sources.items()
         }
-        build = Build(connection, identity, self.policy, sources, counts)
+        build = ServerBuild(connection, identity, self.policy, sources, counts)
         build.bring_salt(salt)
         copied = []
         for table in self.policy.tables:
@@ -98,7 +97,7 @@ class ServerCopying:
                 copied.append(bounded_table(build, table, progress))
         build.drop(["salt"])
         build.make(relation(identity, MARKER), "SELECT 1 AS here")
-        execute(connection, f"COMMENT ON TABLE {relation(identity, MARKER)} IS {literal(_dataset(salt))}")
+        execute(connection, f"COMMENT ON TABLE {relation(identity, MARKER)} IS {literal(self._dataset(salt))}")
         return copied
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
@@ -120,12 +119,16 @@ class ServerCopying:
                 "SELECT c.relname FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n "
                 "ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r' AND c.relname LIKE 'c\\_%%\\_m' "
                 "AND pg_catalog.obj_description(c.oid, 'pg_class') = %s",
-                [SCHEMA, _dataset(salt)],
+                [SCHEMA, self._dataset(salt)],
             ):
                 if name.split("_")[1] not in kept:
                     _drop(connection, name.split("_")[1])
         finally:
             close(connection)
+
+    def _dataset(self, salt: bytes) -> str:
+        """Return what tells our copies from those of other datasets that share the schema; it tells nobody anything."""
+        return keyed(salt, "dataset", str(places_of(self.policy).ledger.resolve()))[:32]
 
 
 def is_whole(connection: Any, identity: str) -> bool:
@@ -148,12 +151,7 @@ def _drop(connection: Any, identity: str) -> None:
         execute(connection, f"DROP TABLE IF EXISTS {listed}")
 
 
-def _dataset(salt: bytes) -> str:
-    """Return what tells our copies from those of other datasets that share the schema; nobody learns the salt of it."""
-    return digest(salt, b"dataset", "sha256").hex()[:32]
-
-
-def _stamp(connection: Any, sources: dict[str, SourceTable], salt: bytes) -> str:
+def _stamp(connection: Any, sources: dict[str, ServerTable], salt: bytes) -> str:
     lines = [
         execute(
             connection,

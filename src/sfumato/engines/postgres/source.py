@@ -25,7 +25,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SourceTable:
+class ServerTable:
     """A table as the server has it."""
 
     oid: int
@@ -37,7 +37,7 @@ class SourceTable:
         return next((stored for known, stored in self.part.columns if fold(known) == fold(name)), None)
 
 
-def read_schema(connection: Any, schema: str | None, policy: Policy) -> dict[str, SourceTable]:
+def read_schema(connection: Any, schema: str | None, policy: Policy) -> dict[str, ServerTable]:
     """Find every table of the policy and check its columns, or refuse by the policy's own key."""
     known = execute(connection, _TABLES, [schema]) if schema else []
     found = {}
@@ -56,7 +56,7 @@ def read_schema(connection: Any, schema: str | None, policy: Policy) -> dict[str
     return found
 
 
-def _table(connection: Any, schema: str, table: Table, known: list[tuple[Any, ...]]) -> SourceTable:
+def _table(connection: Any, schema: str, table: Table, known: list[tuple[Any, ...]]) -> ServerTable:
     named = [one for one in known if fold(one[1]) == fold(table.name)]
     exact = [one for one in named if one[1] == table.name]
     if len(named) != 1 and len(exact) != 1:
@@ -76,7 +76,7 @@ def _table(connection: Any, schema: str, table: Table, known: list[tuple[Any, ..
         (column, as_stored(f"t.{quoted(column)}", type, is_enum))
         for column, type, is_enum in execute(connection, _COLUMNS, [oid])
     )
-    return SourceTable(oid, Part(f"{quoted(schema)}.{quoted(name)} AS t", columns))
+    return ServerTable(oid, Part(f"{quoted(schema)}.{quoted(name)} AS t", columns))
 
 
 def check_own_schema(connection: Any) -> None:
