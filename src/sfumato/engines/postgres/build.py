@@ -126,7 +126,7 @@ def _public(connection: Any, table: Table, source: ServerTable) -> tuple[dict[st
 
 
 def _public_type(stored: Stored) -> str:
-    """Return the type beside the ledger: a numeric of few enough digits stays exact, one without places is an integer."""
+    """Return the type beside the ledger: a numeric of few enough digits stays exact, or an integer."""
     precise = _PRECISE.fullmatch(stored.type)
     if precise and 0 <= int(precise[2]) <= int(precise[1]) <= _DIGITS:
         return f"DECIMAL({precise[1]},{precise[2]})" if int(precise[2]) else "HUGEINT"
