@@ -53,12 +53,12 @@ def _expected(column: Column, value: Any) -> int | None:
     grid = column.grid or Grid(Fraction(-(10**40)) * step, Fraction(10**40) * step, step)
     result = to_grid([value], grid)
     number = int(result.integers[0]) if result.present[0] else None
-    return number if number in INT64 else None
+    return number if number is not None and number in INT64 else None
 
 
 def _read(expression: str, type: str, values: list[Any]) -> list[Any]:
     with psycopg.connect(url(), autocommit=True) as connection:
-        connection.execute("SET timezone = 'Asia/Tokyo'")
+        connection.execute("SET timezone = 'Asia/Tokyo'; SET jit = off")
         connection.execute(f"CREATE TEMP TABLE t (i integer, x {type})")
         with connection.cursor() as cursor, cursor.copy("COPY t FROM STDIN") as copy:
             for at, value in enumerate(values):
