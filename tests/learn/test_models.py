@@ -56,7 +56,7 @@ def test_the_event_is_known_before_any_data(name: str) -> None:
 def test_no_data_makes_a_fit_raise_warn_or_differ_in_shape(name: str, table: str) -> None:
     rows, labels, numbers = TABLES[table]
     usual = fitted_of(fitted(name))
-    with warnings.catch_warnings(), np.errstate(all="raise"):
+    with warnings.catch_warnings(), np.errstate(over="raise", invalid="raise", divide="raise"):
         warnings.simplefilter("error")
         model: Any = model_of(name).fit(rows, targets_of(name, labels, numbers))
         found = fitted_of(model)
@@ -134,6 +134,7 @@ def test_replace_and_several_rows_cost_more_noise_at_the_same_price(name: str, m
         {"bounds": (1, 1)},
         {"bounds": (0, float("inf"))},
         {"bounds": ([0, 0], [1, 1])},
+        {"bounds": (0, 1e200)},
         {"bounds": "01"},
         {"neighbours": "swap"},
         {"rows_per_person": 0},

@@ -281,7 +281,7 @@ def test_answers_leave_as_tables(clinic: sfumato.Database) -> None:
     assert release.to_polars()["dept"].to_list() == ["er", "icu", "surgery"]
     assert "±" in repr(release)
     assert "<table>" in release._repr_html_()
-    assert "layer" in release.plot().to_dict()
+    assert ["layer" in panel for panel in release.plot().to_dict()["concat"]] == [True, True]  # n and mean
 
 
 def test_the_package_offers_the_contract() -> None:

@@ -300,8 +300,9 @@ BUGS: tuple[Bug, ...] = (
         "books",
         (
             "database.py",
-            "        with self._ledger.charge(request, key) as charge:",
-            "        self._engine.run(asked.job)\n        with self._ledger.charge(request, key) as charge:",
+            "                charge = stack.enter_context(self._ledger.charge(request, key))",
+            "                asked.engine.run(asked.job)\n"
+            "                charge = stack.enter_context(self._ledger.charge(request, key))",
         ),
     ),
     planned(

@@ -93,10 +93,9 @@ FINDINGS: tuple[Bug, ...] = (
         "cells of a person are ranked by a badly mixed hash",
         _EVEN,
         (
-            "engines/duckdb/dialect.py",
-            '        mixed = f"hash(xor({mixed}, hash({column})))"\n',
-            "        pass\n    names = [name for name, _ in columns]\n"
-            "    mixed = f\"hash({', '.join([owner, *names] if owner else names)})\"\n",
+            "engines/sql/group.py",
+            'return [dialect.draw(" || ".join(parts)), ',
+            "return [dialect.draw(parts[-1]), ",
         ),
     ),
     planned(
@@ -308,8 +307,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/planning/test_truncation.py",
         (
             "planning/truncation.py",
-            "        for table in dict.fromkeys(read.table for read in _private(group.rows)):\n",
-            "        for table in [read.table for read in _private(group.rows)][:1]:\n",
+            "tables = dict.fromkeys(read.table for read in _private(group.rows) if not read.sole)",
+            "tables = [read.table for read in _private(group.rows) if not read.sole][:1]",
         ),
     ),
 )

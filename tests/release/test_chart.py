@@ -22,7 +22,7 @@ def _drawn(database: sfumato.Database, sql: str, column: str | None = None) -> d
 
 
 def _panels(chart: dict[str, Any]) -> dict[str, Any]:
-    return {panel["layer"][0].get("title", panel.get("title"))["text"]: panel for panel in chart["concat"]}
+    return {panel["layer"][0].get("title", panel.get("title"))["text"]: panel for panel in chart.get("concat", [chart])}
 
 
 def _rows(chart: dict[str, Any], panel: dict[str, Any]) -> list[dict[str, Any]]:

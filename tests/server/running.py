@@ -45,7 +45,7 @@ class Running:
     out: str = ""
 
     def __enter__(self) -> "Running":
-        grants = Grants(read_policy(self.policy))
+        grants = Grants(read_policy(self.policy), self.policy)
         self.secrets = {name: grants.grant(name) for name in self.names} if not self.secrets else self.secrets
         self.begin()
         return self

@@ -16,6 +16,8 @@ from click.testing import CliRunner, Result
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from tests.ledger.postgres import binaries
+from tests.ledger.postgres import server as postgres
 from tests.server.clinic import BY_DEPT, COUNT, make_clinic
 from tests.server.running import Running
 
@@ -185,6 +187,22 @@ def test_another_process_and_a_second_server_share_one_budget(tmp_path: Path) ->
                 database.ask(COUNT, epsilon="0.3")
         assert second.ask(COUNT, epsilon="0.3").status == 402
         assert first.spent() == second.spent() == "4/5"
+
+
+@pytest.mark.skipif(binaries() is None, reason="needs PostgreSQL's binaries")
+def test_two_servers_share_one_ledger_on_postgresql(tmp_path: Path) -> None:
+    folder = binaries()
+    assert folder is not None
+    policies = [make_clinic(tmp_path / name, epsilon="1", analyst="1") for name in ("one", "two")]
+    with postgres(folder) as url:
+        for policy in policies:
+            policy.write_text(policy.read_text().replace("sqlite:clinic.ledger", url))
+        with Running(policies[0]) as first, Running(policies[1]) as second:
+            assert first.ask(COUNT, epsilon="0.4").status == 200
+            assert second.ask(BY_DEPT, epsilon="0.4").status == 200
+            assert second.ask(COUNT, epsilon="0.3").status == first.ask(COUNT, epsilon="0.3").status == 402
+            assert first.spent() == second.spent() == "4/5"
+            assert (policies[0].with_name("clinic.toml.grants").stat().st_mode & 0o777) == 0o600
 
 
 def test_a_changed_policy_and_a_locked_ledger_are_clear_errors(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from time import sleep
 
 import pyarrow as pa
 import pytest
@@ -131,3 +132,16 @@ def test_phases_are_shown_on_a_terminal_only() -> None:
         with phases(shown) as progress:
             progress("bound", "visits")
         assert ("choosing each person's rows in visits" in text(written)) == color
+
+
+def test_a_short_wait_is_not_shown_and_a_long_one_says_its_phase() -> None:
+    shown, written = console(color=True)
+    with phases(shown, patience=60) as progress:
+        progress("run", "")
+    assert "reading the bounded copy" not in text(written)
+    shown, written = console(color=True)
+    with phases(shown, patience=0.01) as progress:
+        progress("plan", "")
+        progress("run", "")
+        sleep(0.3)
+    assert "reading the bounded copy …" in text(written)

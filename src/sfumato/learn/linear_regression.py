@@ -11,7 +11,8 @@ from sfumato.learn.rows import UNIT, Ball, Sums
 from sfumato.learn.sensitivities import of_products
 
 _CONSTANT = UNIT // 2
-_REDRAWN = 200
+_REDRAWN, _DRAWN = 200, 1 << 20
+"""The noise is drawn again so often, less often where that would be more numbers than this."""
 _NORMAL = 1.959964
 
 
@@ -59,7 +60,8 @@ class LinearRegression(Model):
         matrix, deviation = (noisy + noisy.T) / 2, noise.deviation(2) / 2**0.5
         solved = _solved(matrix, deviation)
         size = len(matrix)
-        drawn = normals(_REDRAWN * size * size, noise.source).reshape(_REDRAWN, size, size) * noise.deviation(2)
+        times = max(_REDRAWN // 10, min(_REDRAWN, _DRAWN // size**2))
+        drawn = normals(times * size * size, noise.source).reshape(times, size, size) * noise.deviation(2)
         again = np.array([_solved(matrix + (one + one.T) / 2, deviation) for one in drawn])
         middle, half = outline.middle, outline.half
         scale = half[-1] * inverse(half[:-1])

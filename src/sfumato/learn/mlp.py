@@ -32,6 +32,9 @@ _SCALE = 4
 _MOMENTUM = 0.9
 _ENOUGH, _AIM = Fraction(995, 1000), 0.998
 """The search for the least noise ends when so much of epsilon is used; what it aims at."""
+_TRIES = 60
+_LEAST = 1e-4
+"""Noise of less than a hundredth of a gradient's length is not looked for: so seldom is anybody in a lot."""
 _FIRST = share("0.15")
 """What centre, count and radius get of the loss that Gaussian noise alone could spend."""
 
@@ -207,14 +210,23 @@ def sampled(stages: tuple[Stage, ...], rate: Fraction, epsilon: Fraction, delta:
 
     # without lots so much noise would do; epsilon is nearly proportional to one over the deviation
     scale, low, high = float(last.times * variance / last.share), 0.0, inf
-    while True:
+    best: Calibrated | None = None
+    for _ in range(_TRIES):
         tried = at(scale)
         upper = pld.bounds(tried.event, delta)[1]
-        if _ENOUGH * epsilon <= Fraction(upper) <= epsilon:
-            return tried
-        low, high = (scale, high) if upper > epsilon else (low, scale)
+        if Fraction(upper) <= epsilon:
+            best, high = tried, scale
+            if Fraction(upper) >= _ENOUGH * epsilon or scale <= _LEAST:
+                return best
+        else:
+            low = scale
         nearer = scale * (upper / float(epsilon) / _AIM) ** 2
-        scale = nearer if low < nearer < high else (low + high) / 2 if high < inf else 2 * low
+        scale = max(nearer if low < nearer < high else (low + high) / 2 if high < inf else 2 * low, _LEAST)
+    if best is None:
+        raise BadParameter(
+            "No noise was found for this price.", "The certified bound stays above epsilon.", "Ask for fewer steps."
+        )
+    return best
 
 
 @lru_cache(maxsize=64)

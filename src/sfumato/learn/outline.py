@@ -16,7 +16,7 @@ from sfumato.exact import decimal_rational, integer
 Floats = npt.NDArray[np.float64]
 MOST_COLUMNS = 1000
 MOST_CLASSES = 1000
-_NARROWEST = 1e-290
+_WIDEST, _NARROWEST = 1e150, 1e-150
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ def read_bounds(bounds: object, width: int, name: str) -> tuple[tuple[float, ...
     if not isinstance(bounds, Sequence | np.ndarray) or isinstance(bounds, str) or len(bounds) != 2:
         raise _bad_bounds(name, width)
     low, high = (_ends(side, width, name) for side in bounds)
-    if not all(isfinite(a) and isfinite(b) and a < b for a, b in zip(low, high, strict=True)):
+    sized = all(isfinite(a) and isfinite(b) and max(abs(a), abs(b)) <= _WIDEST for a, b in zip(low, high, strict=True))
+    if not sized or not all(b - a >= _NARROWEST for a, b in zip(low, high, strict=True)):
         raise _bad_bounds(name, width)
     return low, high
 
@@ -90,7 +91,7 @@ def _end(value: object, name: str) -> float:
 def _bad_bounds(name: str, width: int) -> BadParameter:
     return BadParameter(
         f"{name} is not (low, high).",
-        "Every column needs a finite low below a finite high.",
+        "Every column needs a finite low below a finite high, in sizes whose squares are numbers.",
         f"Give two numbers, or two lists of {width} numbers." if width > 1 else "Give two numbers.",
     )
 

@@ -133,7 +133,7 @@ def _check(book: Book, policy: Policy, confirm: str | None) -> RecordedPolicy | 
         raise PolicyWeakened(
             "The tables of this policy are not those under which the budget was spent.",
             "Another unit, other bounds or other keys may protect less than was promised to the people in the data.",
-            f"Nothing was changed. If the owner means it, confirm the new policy: {_confirming(changed.hash)}.",
+            f"Nothing was changed. If the owner means it, {_confirming(changed.hash)}.",
         )
     return changed
 
@@ -144,13 +144,16 @@ def _require_same_dataset(name: str, policy: Policy) -> None:
             f"The ledger of this policy belongs to '{name}', not to '{policy.name}'.",
             "Two datasets in one ledger would spend one budget, and one policy would replace the other's caps.",
             "Nothing was changed. Name another file, database or schema in `ledger`. If the dataset was renamed, "
-            f"confirm the new policy: {_confirming(policy_hash(policy))}.",
+            f"{_confirming(policy_hash(policy))}.",
         )
 
 
 def _confirming(hash: str) -> str:
     """Return how an owner confirms a policy; the path of it is theirs to fill in."""
-    return f"sfumato check POLICY --confirm {hash} (in Python, sfumato.open takes the same hash as `confirm`)"
+    return (
+        "confirm the new policy (in Python, by `confirm` of sfumato.open): "
+        f"sfumato check POLICY --confirm {hash}"  # the hash comes last, to be copied
+    )
 
 
 def _row(policy: RecordedPolicy) -> Row:

@@ -53,7 +53,7 @@ def chart(keys: Sequence[tuple[str, Sequence[Value]]], panels: Sequence[Panel], 
         _panel(altair, panel, places, groups, axis, [named[name] for name, _ in keys], named[panel.name])
         for panel in panels
     ]
-    whole = altair.concat(*drawn, columns=2 if axis is Axis.TEXT else 1)
+    whole = drawn[0] if len(drawn) == 1 else altair.concat(*drawn, columns=2 if axis is Axis.TEXT else 1)
     shown = ", ".join(named[panel.name] for panel in panels)
     by = f" by {', '.join(named[name] for name, _ in (keys if groups is not None else keys[:1]))}" if keys else ""
     title = altair.TitleParams(

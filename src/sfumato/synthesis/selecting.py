@@ -25,7 +25,7 @@ from sfumato.synthesis.model import spanning_tree, targets
 
 MOST_PAIRED = 16
 """So many columns are always measured with all their pairs."""
-MOST_PAIR_CELLS = 20_000
+MOST_PAIR_CELLS = 18_000
 """More columns too, while all pairs together have no more cells; beyond, choosing errs less (docs/synthesis.md)."""
 WIDEST_PAIR = 10**5
 """A pair of more cells is never chosen."""

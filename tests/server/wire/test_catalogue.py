@@ -58,6 +58,9 @@ QUESTIONS = [
     "SELECT pg_encoding_to_char(encoding), datallowconn FROM pg_database WHERE datname = current_database()",
     "SELECT has_table_privilege('visits', 'SELECT'), pg_table_is_visible('visits'::regclass), current_schema()",
     "SELECT relhasindex, relchecks, relpersistence, reltuples, relpages FROM pg_class WHERE relname = 'visits'",
+    "SELECT a.amname, a.* FROM pg_am a WHERE amname = 'heap' AND a.tableoid = 'pg_am'::regclass AND false",
+    "SELECT typname, typinput = 'array_in'::regproc, proname FROM pg_type t LEFT JOIN pg_proc p ON p.oid = typreceive "
+    "AND p.proname = 'array_recv' WHERE t.typname IN ('int8', '_int8', '_text')",
     "SELECT string_agg(nspname, ', ' ORDER BY nspname) FROM pg_namespace WHERE nspname !~ '^pg_t'",
 ]
 

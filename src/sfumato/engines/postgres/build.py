@@ -126,10 +126,10 @@ def _public(connection: Any, table: Table, source: ServerTable) -> tuple[dict[st
 
 
 def _public_type(stored: Stored) -> str:
-    """Return the type beside the ledger: a numeric of few enough digits stays exact."""
+    """Return the type beside the ledger: a numeric of few enough digits stays exact, or an integer."""
     precise = _PRECISE.fullmatch(stored.type)
     if precise and 0 <= int(precise[2]) <= int(precise[1]) <= _DIGITS:
-        return f"DECIMAL({precise[1]},{precise[2]})"
+        return f"DECIMAL({precise[1]},{precise[2]})" if int(precise[2]) else "HUGEINT"
     return _PUBLIC[stored.kind]
 
 

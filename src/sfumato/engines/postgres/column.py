@@ -7,7 +7,7 @@ the declared type cannot hold is absent, as NULL is: NaN, infinities (numbers, d
 from datetime import date
 
 from sfumato.engines.postgres.dialect import POSTGRES
-from sfumato.engines.postgres.numbers import DOUBLE, NARROW, WIDE, let
+from sfumato.engines.postgres.numbers import DOUBLE, NARROW, WIDE, double_sql, let
 from sfumato.engines.sql.column import Kind, Stored, ValueForms, range_of
 from sfumato.engines.sql.grid import NotExact, Range, floating, whole
 from sfumato.errors import BadSource
@@ -80,11 +80,24 @@ def _text(stored: Stored) -> str:
 def _number(stored: Stored, target: Range) -> str:
     if stored.kind is Kind.FLOATING:  # dividing what is nearly nothing would raise, and its grid integer is 0
         value = f"CAST({stored.sql} AS {DOUBLE})"
-        inner = floating("v", target, POSTGRES)
-        return let(inner, v=f"CASE WHEN abs({value}) < 1e-200 THEN 0 ELSE {value} END")
+        return let(_floating(target), v=f"CASE WHEN abs({value}) < 1e-200 THEN 0 ELSE {value} END")
     if stored.kind is Kind.INTEGER:
         return let(whole(f"CAST(v AS {WIDE})", 0, 2**63, target, POSTGRES), v=stored.sql)
     return _numeric(stored.sql, target)
+
+
+def _floating(target: Range) -> str:
+    """Return the grid integer of a double `v`: by 64-bit integers where that is clear, as `grid.floating` says when."""
+    times, over = (double_sql(float(part)) for part in (target.step.denominator, target.step.numerator))
+    rest = "abs(q - trunc(q))"
+    clear = f"abs(q) < {2.0**49!r} AND abs({rest} - 0.5) > abs(q) * {2.0**-50!r} + 1e-300"
+    up = f"CASE WHEN {rest} > 0.5 THEN CASE WHEN q < 0 THEN -1 ELSE 1 END ELSE 0 END"
+    near = f"CAST(trunc(q) AS {NARROW}) + {up}"
+    if target.clipped:
+        near = f"least(greatest({near}, {target.least}), {target.greatest})"
+    exact = floating("v", target, POSTGRES)
+    quotient = f"CASE WHEN abs(v) < 1e100 THEN v * {times} / {over} END"
+    return f"(SELECT CASE WHEN {clear} THEN {near} ELSE {exact} END FROM (SELECT {quotient} AS q OFFSET 0) AS quick)"  # noqa: S608
 
 
 def _is_number(name: str) -> str:

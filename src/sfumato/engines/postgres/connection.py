@@ -19,6 +19,7 @@ _SETTINGS = (
     "SET datestyle = 'ISO, YMD'",
     "SET timezone = 'UTC'",
     "SET extra_float_digits = 1",
+    "SET jit = off",  # our expressions are long: compiling one may take longer than running it
     "SET standard_conforming_strings = on",
     "SET client_min_messages = error",
     "SET default_transaction_read_only = off",

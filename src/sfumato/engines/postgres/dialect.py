@@ -56,7 +56,7 @@ def _value_text(value: str, type: str) -> str:
 
 
 def _id_text(id: str) -> str:
-    return f"upper(ltrim(replace(CAST({id} AS text), '-', ''), '0'))"
+    return f"upper(ltrim(encode(uuid_send({id}), 'hex'), '0'))"
 
 
 def _scalar_text(value: str, kind: Kind) -> str:

@@ -126,6 +126,7 @@ _SESSION = {
     "clock_timestamp": Builtin(oids.TIMESTAMPTZ, _now, session=True),
     "localtimestamp": Builtin(oids.TIMESTAMP, _now, session=True),
     "current_date": Builtin(oids.DATE, lambda run: _now(run).date(), session=True),
+    "pg_postmaster_start_time": Builtin(oids.TIMESTAMPTZ, lambda _: None, session=True),
     "pg_advisory_unlock_all": Builtin(oids.VOID, lambda _: "", session=True),
     "pg_my_temp_schema": Builtin(oids.OID, lambda _: 0, session=True),
     "pg_encoding_to_char": Builtin(oids.NAME, lambda _, number: "UTF8" if number == 6 else "", session=True),

@@ -39,6 +39,8 @@ from sfumato.server.wire.catalogue.trees import identifier, refused
 from sfumato.server.wire.sqlstates import WireError
 
 _MOST_COLUMNS = 1664
+_TABLE_OID = "tableoid"
+"""A column that every relation has, and that * never shows."""
 _MOST_ROUNDS = 1000
 """So often a recursive query may go on."""
 _SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
@@ -206,7 +208,7 @@ class Queries:
                 items += [
                     CatalogueItem(known.name, column_at(at, known.oid))
                     for at, known in enumerate(scope.fields)
-                    if table in ("", known.table) and not (known.hidden and not table)
+                    if table in ("", known.table) and not (known.hidden and (not table or known.name == _TABLE_OID))
                 ]
             elif (made := self._set(part.this if isinstance(part, exp.Alias) else part, scope)) is not None:
                 items.append(CatalogueItem(output_name(part), made, is_set=True))
@@ -402,8 +404,8 @@ class Queries:
             raise WireError("42P01", f'relation "{f"{schema}.{name}" if schema else name}" does not exist'[:120])
         fields = tuple(Visible(alias or name, column, oid) for column, oid in relation.columns)
         shadow, key = self.shadow, (relation.schema, relation.name)
-        if ("tableoid", oids.OID) not in relation.columns:
-            fields += (Visible(alias or name, "tableoid", oids.OID, hidden=True),)
+        if (_TABLE_OID, oids.OID) not in relation.columns:
+            fields += (Visible(alias or name, _TABLE_OID, oids.OID, hidden=True),)
         number = shadow.number(oids.REGCLASS, f"{key[0]}.{key[1]}")
         return _named(
             RowSource(fields, lambda _run, _frames: [(*row, number) for row in shadow.rows(*key)]), alias or name, names

@@ -22,8 +22,8 @@ PG_CATALOG, PUBLIC, INFORMATION_SCHEMA = 11, 2200, 13000
 DATABASE, OWNER, USER = 16384, 10, 16385
 _FIRST_TABLE = 20_000
 _ROW_TYPES = 1_000_000
-_ARRAY_IN = 750
-"""The function by which clients tell arrays from other types."""
+_ARRAY_IN, _ARRAY_RECV = 750, 2400
+"""The functions by which clients tell arrays from other types."""
 _PUBLISHED = {
     Type.INTEGER: (oids.INT8, "bigint", 64, 0),
     Type.DECIMAL: (oids.FLOAT8, "double precision", 53, None),
@@ -254,6 +254,10 @@ class _Contents:
             "pg_database": self._databases,
             "pg_description": self._description_rows,
             "pg_namespace": self._namespaces,
+            "pg_proc": lambda: [
+                {"oid": number, "proname": name, "pronamespace": PG_CATALOG, "proowner": OWNER, "prokind": "f"}
+                for name, number in (("array_in", _ARRAY_IN), ("array_recv", _ARRAY_RECV))
+            ],
             "pg_roles": self._roles,
             "pg_tables": self._table_rows,
             "pg_tablespace": lambda: [{"oid": 1663, "spcname": "pg_default", "spcowner": OWNER}],
@@ -352,9 +356,10 @@ class _Contents:
         fixed = {"typnamespace": PG_CATALOG, "typowner": OWNER, "typisdefined": True, "typtypmod": -1}
         fixed |= {"typinput": 1, "typoutput": 1, "typreceive": 1, "typsend": 1}
         rows = []
+        arrays = {"typinput": _ARRAY_IN, "typreceive": _ARRAY_RECV}
         for row in types():
             array = str(row["typname"]).startswith("_")
-            more = {"typcollation": _collation(int(row["oid"]))} | ({"typinput": _ARRAY_IN} if array else {})
+            more = {"typcollation": _collation(int(row["oid"]))} | (arrays if array else {})
             rows.append({**row, **fixed, **more})
         return rows + [
             {
