@@ -480,7 +480,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     UnsafeJoin,
     UnsupportedEvent,
     UnsupportedSql,
-    WrongMediaType,
     WrongKey,
+    WrongMediaType,
 )
 """Every refusal there is, by code: `sfumato codes` prints this list and the docs are checked against it."""

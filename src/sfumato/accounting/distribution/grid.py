@@ -112,7 +112,7 @@ def grid_delta_bounds(parts: Parts, epsilon: float, delta: float) -> tuple[float
     """Return certified bounds on delta(epsilon) of the composition of each event, `times` times.
 
     >>> sampled = PoissonSampled(Fraction(1, 100), RealGaussianNoise(1, 1, Neighbours.ADD_REMOVE))
-    >>> lower, upper = delta_bounds(((sampled, 1000),), 1.0, 1e-5)
+    >>> lower, upper = grid_delta_bounds(((sampled, 1000),), 1.0, 1e-5)
     >>> lower < upper < lower * 1.001
     True
     """
