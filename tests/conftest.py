@@ -4,6 +4,7 @@ A commit is green or red by its own doing, so the examples that Hypothesis draws
 ones are looked for by command, `python -m tests.longer`; what it finds is kept as an `@example`.
 """
 
+import gc
 import os
 
 from hypothesis import settings
@@ -13,3 +14,6 @@ RANDOM = "SFUMATO_RANDOM_EXAMPLES"
 settings.register_profile("the same examples in every run", derandomize=True, deadline=None)
 settings.register_profile("other examples in every run", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("other examples in every run" if os.environ.get(RANDOM) else "the same examples in every run")
+
+# A child that a test forks does not collect what other tests left behind: engines whose threads are not in the child.
+os.register_at_fork(after_in_child=gc.disable)

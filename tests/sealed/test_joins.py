@@ -255,7 +255,10 @@ def test_a_join_is_accepted_by_its_owner_or_not_at_all(tmp_path: Path) -> None:
     ("change", "words"),
     [
         (lambda p: p["tables"]["people"]["columns"]["region"].update(join="deterministic"), "names no person"),
-        (lambda p: p["tables"]["people"]["columns"]["id"].update(join="ordered"), "The possible values are: deterministic"),
+        (
+            lambda p: p["tables"]["people"]["columns"]["id"].update(join="ordered"),
+            "The possible values are: deterministic",
+        ),
         (lambda p: p["tables"]["people"]["columns"]["id"].update(join=True), "The possible values are: deterministic"),
         (lambda p: p["tables"]["visits"].update(splayed=["hiv"]), "splayed columns"),
         (lambda p: p["tables"]["visits"].update(capacity=10**9), "capacity"),
