@@ -13,8 +13,8 @@ from sfumato.analysis.lower_logic import LOGIC
 from sfumato.analysis.lower_numbers import ARITHMETIC
 from sfumato.analysis.lowering import lower
 from sfumato.analysis.scalar import walk
-from sfumato.engines.duckdb.logic import FORMS as LOGIC_FORMS
 from sfumato.engines.duckdb.numbers import FORMS as NUMBER_FORMS
+from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.errors import QueryTooLarge
 from sfumato.query.expression import Case, Cast, Expression, Literal
@@ -105,7 +105,8 @@ def test_every_form_was_tried() -> None:
     a, p = named(SEEN, "a"), named(SEEN, "p")
     everything += [Case(((p, a),), a, Type.INTEGER), Cast(p, Type.INTEGER), Cast(named(SEEN, "d"), Type.INTEGER)]
     tried = {part.operator for use in everything for part in walk(lower(use, SEEN))}
-    assert {*NUMBER_FORMS, *LOGIC_FORMS} <= tried
+    choices = ChoiceForms("wide", lambda facts: "wide", lambda sql, facts, type: sql, lambda first, second, leaf: first)
+    assert {*NUMBER_FORMS, *choices.forms()} <= tried
 
 
 def test_an_expression_that_would_be_too_long_is_refused() -> None:

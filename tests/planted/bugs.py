@@ -93,13 +93,13 @@ BUGS: tuple[Bug, ...] = (
         "clipping a copy: LEAST and GREATEST are computed and not used",
         "replay",
         (
-            "engines/duckdb/logic.py",
-            'Operator.LEAST: _named("least")',
+            "engines/sql/logic.py",
+            'Operator.LEAST: self._named("least")',
             "Operator.LEAST: lambda scalar, texts: texts[0]",
         ),
         (
-            "engines/duckdb/logic.py",
-            'Operator.GREATEST: _named("greatest")',
+            "engines/sql/logic.py",
+            'Operator.GREATEST: self._named("greatest")',
             "Operator.GREATEST: lambda scalar, texts: texts[0]",
         ),
         (

@@ -7,6 +7,7 @@ from shutil import which
 from typing import Any
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -33,5 +34,5 @@ def browser(downloads: Path, width: int = 1280, height: int = 900, dark: bool = 
 
 
 def until(window: Any, condition: Any, seconds: float = 20) -> Any:
-    """Wait for a condition and return what it found."""
-    return WebDriverWait(window, seconds, 0.1).until(condition)
+    """Wait for a condition and return what it found; a page that goes meanwhile is waited for, too."""
+    return WebDriverWait(window, seconds, 0.1, [StaleElementReferenceException]).until(condition)

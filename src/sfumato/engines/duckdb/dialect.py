@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines.duckdb import logic, numbers, texts, times
-from sfumato.engines.duckdb.numbers import NARROW, WIDE, double_sql, integer_sql, integer_type
+from sfumato.engines.duckdb import numbers, texts, times
+from sfumato.engines.duckdb.numbers import NARROW, WIDE, double_sql, integer_sql, integer_type, nullif, typed
 from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.query.functions import Aggregation
 
@@ -58,9 +59,11 @@ def _scalar_text(value: str, kind: Kind) -> str:
     return _value_text(value, _TYPES.get(kind, NARROW))
 
 
+_CHOICES = ChoiceForms(WIDE, integer_type, typed, lambda first, second, leaf: nullif(first, second, leaf=leaf))
+
 DUCKDB = Dialect(
     name="duckdb",
-    forms={Operator.CONSTANT: _constant, **numbers.FORMS, **logic.FORMS, **times.FORMS, **texts.FORMS},
+    forms={Operator.CONSTANT: _constant, **numbers.FORMS, **_CHOICES.forms(), **times.FORMS, **texts.FORMS},
     quoted=quoted,
     literal=literal,
     double="DOUBLE",

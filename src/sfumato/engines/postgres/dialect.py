@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.scalar import Operator, Scalar
-from sfumato.engines.postgres import logic, numbers, texts, times
-from sfumato.engines.postgres.numbers import DOUBLE, NARROW, WIDE, double_sql, integer_sql, integer_type
+from sfumato.engines.postgres import numbers, texts, times
+from sfumato.engines.postgres.numbers import DOUBLE, NARROW, WIDE, double_sql, integer_sql, integer_type, typed
 from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import quoted
 from sfumato.query.functions import Aggregation
 
@@ -63,9 +64,12 @@ def _scalar_text(value: str, kind: Kind) -> str:
     return _id_text(value) if kind is Kind.UNIT else _value_text(value, _TYPES.get(kind, NARROW))
 
 
+_CHOICES = ChoiceForms(WIDE, integer_type, typed, lambda first, second, leaf: f"nullif({first}, {second})")
+"""Its nullif evaluates each argument once, however it is nested."""
+
 POSTGRES = Dialect(
     name="postgres",
-    forms={Operator.CONSTANT: _constant, **numbers.FORMS, **logic.FORMS, **times.FORMS, **texts.FORMS},
+    forms={Operator.CONSTANT: _constant, **numbers.FORMS, **_CHOICES.forms(), **times.FORMS, **texts.FORMS},
     quoted=quoted,
     literal=texts.text_sql,
     double=DOUBLE,
