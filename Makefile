@@ -43,7 +43,7 @@ bench: .venv/benched
 	$(BIN)/pip install --quiet --editable '.[test]'
 	touch $@
 
-# The tests start a PostgreSQL, a Spark and a browser of their own and inject faults with strace; where they cannot be had,
+# The tests start a PostgreSQL, a Java client and a browser of their own and inject faults with strace; where they cannot be had,
 # tests say so.
 PROGRAMS := postgresql strace openjdk-17-jre-headless chromium chromium-driver libpostgresql-jdbc-java
 .venv/programs: .venv/created

@@ -16,8 +16,10 @@ from tests.policy.broken import BROKEN
 from tests.policy.examples import CLINIC, EVERYTHING, changed, written
 
 from sfumato.accounting.event import Neighbours
+from sfumato.engines.opening import BACKENDS
 from sfumato.errors import BadPolicy, Refusal
 from sfumato.policy.columns import MOST_VALUES
+from sfumato.policy.locations import SOURCES
 from sfumato.policy.policy import Bounds, Policy
 from sfumato.policy.reading import KEYS, LARGEST_FILE, read_policy
 
@@ -117,7 +119,6 @@ def test_a_public_table_without_columns_may_be_referred_to() -> None:
     [
         ("postgresql://h/db", "postgresql", None),
         ("postgres://h/db", "postgresql", None),
-        ("spark:catalog.sales", "spark", None),
         ("csv:/x", "csv", "/x"),
         ("PARQUET:/x", "parquet", "/x"),
         ("duckdb:/x", "duckdb", "/x"),
@@ -126,6 +127,12 @@ def test_a_public_table_without_columns_may_be_referred_to() -> None:
 def test_every_scheme_is_read_without_being_opened(source: str, scheme: str, path: str | None) -> None:
     location = read_policy({**EVERYTHING, "source": source}).source
     assert (location.scheme, location.path) == (scheme, path and Path(path))
+
+
+def test_a_scheme_that_no_engine_reads_is_refused() -> None:
+    assert set(SOURCES) == set(BACKENDS)
+    with pytest.raises(BadPolicy, match="not known here"):
+        read_policy({**EVERYTHING, "source": "spark:catalog.sales"})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from sfumato.policy.entry import Entry, refuse, text
 from sfumato.policy.policy import Location
 
 FILES = ("parquet", "csv", "files", "duckdb")
-SOURCES = (*FILES, "postgresql", "spark")
+SOURCES = (*FILES, "postgresql")
+"""What some engine reads."""
 LEDGERS = ("sqlite", "postgresql")
 _LONGEST = 4096
 _SYNONYMS = {"postgres": "postgresql", "sqlite3": "sqlite", "pq": "parquet", "tsv": "csv"}
@@ -26,14 +27,14 @@ def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Locat
         raise _unknown(entry, words, scheme if colon else "", schemes)
     if scheme == "postgresql":
         return Location(scheme, f"postgresql:{_after_slashes(entry, rest)}", None)
-    if not rest.strip() or (scheme != "spark" and rest.startswith("//")):
+    if not rest.strip() or rest.startswith("//"):
         raise refuse(
             entry,
             f"names no path after {scheme}:.",
             "A file or folder is written as a plain path, relative to the policy file or absolute.",
             f"Write for example {scheme}:{_EXAMPLES.get(scheme, 'data')}.",
         )
-    return Location(scheme, rest, None if scheme == "spark" else (folder / rest).absolute())
+    return Location(scheme, rest, (folder / rest).absolute())
 
 
 def ledger_beside(source: Location, name: str) -> Location | None:
