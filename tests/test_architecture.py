@@ -15,6 +15,7 @@ PATH = (
     "private_files",
     "policy",
     "query",
+    "language",
     "analysis",
     "planning",
     "engines",

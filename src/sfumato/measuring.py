@@ -27,13 +27,13 @@ import numpy.typing as npt
 from sfumato.accounting.event import Event, to_json
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse_rows
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Given, Show
 from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuery, PrivateRows
-from sfumato.analysis.scalar import Scalar
 from sfumato.database import Database
 from sfumato.engines.engine import Engine
 from sfumato.errors import BadParameter, QueryTooLarge, UnsupportedSql
+from sfumato.language.facts import Kind
+from sfumato.language.flow import Flow, Given, Show
+from sfumato.language.scalar import Scalar
 from sfumato.ledger.request import Request
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.gaussian import Gaussian

@@ -11,10 +11,10 @@ from tests.engines.engines import engine_under_law
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.catalog import Table
-from sfumato.analysis.flow import Flow, Read, Show
 from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuery
-from sfumato.analysis.scalar import Scalar, column
 from sfumato.engines.engine import Engine
+from sfumato.language.flow import Flow, Read, Show
+from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.query.functions import Aggregation

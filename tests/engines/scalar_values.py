@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 from tests.engines.engines import engine_under_law
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.lowering import lower
-from sfumato.analysis.scalar import Scalar, column
 from sfumato.engines.sql.scalar import scalar_sql
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.lowering import lower
+from sfumato.language.scalar import Scalar, column
 from sfumato.query.expression import Column, Expression
 
 _STORED = {

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Order, Pair, Show, Take
-from sfumato.analysis.scalar import Operator, Scalar, column
 from sfumato.engines.after_noise import Values, evaluate
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Fold, Folded, Given, Item, Keep, Order, Pair, Show, Take
+from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type

@@ -13,12 +13,12 @@ import pytest
 from tests.engines.engines import UnderLaw
 from tests.engines.opened import answers, measured, of, opened, owner, planned, read
 
-from sfumato.analysis.flow import Fold, Folded, Item, Keep
-from sfumato.analysis.numbers import clipped
 from sfumato.analysis.private_query import Key
-from sfumato.analysis.scalar import Operator, Scalar, column
 from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, QueryTooLarge
+from sfumato.language.flow import Fold, Folded, Item, Keep
+from sfumato.language.numbers import clipped
+from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.functions import Aggregation
 
 pytestmark = pytest.mark.usefixtures("every_engine")

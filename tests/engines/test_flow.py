@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from tests.engines.engines import engine_under_law
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Keep, Kept, Order, Pair, Read, Show, Take, outputs
-from sfumato.analysis.scalar import Operator, Scalar, column
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Fold, Folded, Given, Item, Keep, Kept, Order, Pair, Read, Show, Take, outputs
+from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type

@@ -11,11 +11,11 @@ import pytest
 from tests.engines.engines import UnderLaw, engine_under_law
 from tests.engines.opened import of, opened, read
 
-from sfumato.analysis.facts import STORED, Facts, Kind
-from sfumato.analysis.flow import Given, Item, Keep, Order, Pair, Show, Take
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.names import NUMBER
+from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.flow import Given, Item, Keep, Order, Pair, Show, Take
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
 
@@ -187,7 +187,7 @@ def test_literal_rows_need_no_table(engine: Engine) -> None:
 def test_a_public_table_that_is_too_long_for_free_questions_can_still_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.analysis.work.MOST_WORK", 2)
+    monkeypatch.setattr("sfumato.language.work.MOST_WORK", 2)
     table = opened(tmp_path, {"staff": {"public": True}}, {"staff": pa.table({"floor": [3, 1, 2]})})
     facts = table.catalog.tables["staff"].field("floor").facts
     assert (facts.low, facts.high) == (1, 3)

@@ -5,18 +5,18 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from tests.analysis.evaluation import DOUBLE, TRUTH, UNBOUNDED, call, evaluate, grid, keeps_facts, named, number, scope
 from tests.engines.engines import engine_under_law
+from tests.language.evaluation import DOUBLE, TRUTH, UNBOUNDED, call, evaluate, grid, keeps_facts, named, number, scope
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.lower_logic import LOGIC
-from sfumato.analysis.lower_numbers import ARITHMETIC
-from sfumato.analysis.lowering import lower
-from sfumato.analysis.scalar import walk
 from sfumato.engines.duckdb.numbers import FORMS as NUMBER_FORMS
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.errors import QueryTooLarge
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.lower_logic import LOGIC
+from sfumato.language.lower_numbers import ARITHMETIC
+from sfumato.language.lowering import lower
+from sfumato.language.scalar import walk
 from sfumato.query.expression import Case, Cast, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type

@@ -11,13 +11,13 @@ import pytest
 from tests.engines.engines import engine_under_law
 from tests.engines.scalar_values import assert_within_facts, columns_of, lowered, values
 
-from sfumato.analysis.calendar import DAY
-from sfumato.analysis.facts import STORED, Facts, Kind
-from sfumato.analysis.intervals import nearest
-from sfumato.analysis.scalar import Operator
 from sfumato.engines.duckdb import texts as duckdb_texts
 from sfumato.engines.duckdb import times as duckdb_times
 from sfumato.errors import QueryTooLarge, UnsupportedSql
+from sfumato.language.calendar import DAY
+from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.intervals import nearest
+from sfumato.language.scalar import Operator
 from sfumato.query.expression import Call, Cast, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type

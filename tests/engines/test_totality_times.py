@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 from tests.engines.scalar_values import assert_within_facts, columns_of, lowered, values
 
-from sfumato.analysis.calendar import DAY, FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
-from sfumato.analysis.facts import STORED, Facts, Kind
+from sfumato.language.calendar import DAY, FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
+from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.query.expression import Call, Cast, Expression, Literal
 from sfumato.query.functions import CLOCK_PARTS, PARTS, UNITS, Function
 from sfumato.query.types import Interval, Type

@@ -16,14 +16,14 @@ from tests.paths.test_sensitivity import Opened, _check
 from tests.paths.worlds import World, a_world, policy, write
 
 from sfumato.analysis.catalog import PublicRows
-from sfumato.analysis.flow import Flow, Item
-from sfumato.analysis.scalar import Scalar
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.flow import KeptRows
 from sfumato.engines.sql.names import RANK, once_name, quoted
 from sfumato.errors import UnsupportedSql
+from sfumato.language.flow import Flow, Item
+from sfumato.language.scalar import Scalar
 from sfumato.policy.reading import read_policy
 
 OVERFULL = tuple(

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Given, Item, Read, Show
 from sfumato.analysis.private_query import Asked, Contribution, Group, Key, PrivateQuery
-from sfumato.analysis.scalar import Scalar, column
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Given, Item, Read, Show
+from sfumato.language.scalar import Scalar, column
 from sfumato.planning.planner import Wish
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type

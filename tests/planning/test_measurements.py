@@ -17,10 +17,10 @@ from tests.planning.clinic_groups import (
 )
 
 from sfumato.accounting.event import Neighbours
-from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.private_query import Group
-from sfumato.analysis.scalar import column
 from sfumato.errors import QueryTooLarge, UnboundedSum, UnsupportedSql
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.scalar import column
 from sfumato.planning.measurements import FARTHEST_SUM, Needs, needs_of
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type

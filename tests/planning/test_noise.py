@@ -10,7 +10,7 @@ from sfumato.accounting.approximate import separate
 from sfumato.accounting.event import Composed, Concentrated, GaussianNoise, Neighbours, Repeated
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import Group, PrivateQuery
-from sfumato.analysis.scalar import Scalar, column
+from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.measurements import needs_of

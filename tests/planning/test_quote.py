@@ -4,11 +4,11 @@ from fractions import Fraction
 
 from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, SECRET_DEPT, asked, group_of, price, private_of
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Item, Keep, Show
-from sfumato.analysis.numbers import shifted
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.analysis.scalar import column
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Item, Keep, Show
+from sfumato.language.numbers import shifted
+from sfumato.language.scalar import column
 from sfumato.planning.planner import make_plan
 from sfumato.planning.quote import make_quote
 from sfumato.query.types import Type

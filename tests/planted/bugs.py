@@ -419,7 +419,7 @@ BUGS: tuple[Bug, ...] = (
         "an unbounded sum is accepted",
         "books",
         (
-            "analysis/facts.py",
+            "language/facts.py",
             "return self.kind is Kind.INTEGER and self.declared_low and self.declared_high",
             "return self.kind is Kind.INTEGER",
         ),

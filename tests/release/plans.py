@@ -7,11 +7,11 @@ import numpy as np
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Given, Item, Show
 from sfumato.analysis.private_query import Asked, Contribution, Group, Key, PrivateQuery
-from sfumato.analysis.scalar import Scalar, column
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Given, Item, Show
+from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection

@@ -10,10 +10,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Fold, Folded, Given, Item, Show
-from sfumato.analysis.scalar import Constant, Operator, Scalar, column
 from sfumato.engines.after_noise import evaluate
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Fold, Folded, Given, Item, Show
+from sfumato.language.scalar import Constant, Operator, Scalar, column
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 from sfumato.release.extension import _CHOICES, _COMPARED, _LOGIC, _RULES, boxed

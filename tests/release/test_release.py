@@ -20,11 +20,11 @@ from tests.release.plans import (
     show,
 )
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Fold, Folded, Item, Keep, Order, Show, Take
-from sfumato.analysis.scalar import Operator, Scalar, column
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import Refusal
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Fold, Folded, Item, Keep, Order, Show, Take
+from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 from sfumato.release import export

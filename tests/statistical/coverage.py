@@ -18,9 +18,9 @@ import numpy as np
 
 import sfumato
 from sfumato.accounting.event import Neighbours
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Fold, Folded, Given, Read, below
 from sfumato.engines.after_noise import evaluate
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Fold, Folded, Given, Read, below
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan

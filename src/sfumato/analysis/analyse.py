@@ -4,22 +4,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sfumato.analysis.catalog import Catalog, Public, Table
-from sfumato.analysis.characters import check_characters
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
 from sfumato.analysis.groups import Tightening, measure_parts, owned_fold, release_point
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
-from sfumato.analysis.lower_logic import all_true, among, present, spelled
-from sfumato.analysis.lowering import lower, narrowed
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
-from sfumato.analysis.scalar import Operator, Scalar, column
-from sfumato.analysis.scalar import columns as columns_read
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
+from sfumato.language.characters import check_characters
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
+from sfumato.language.lower_logic import all_true, among, present, spelled
+from sfumato.language.lowering import lower, narrowed
+from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.language.scalar import columns as columns_read
 from sfumato.policy.policy import fold
 from sfumato.query.expression import Position, identifier
 from sfumato.query.relation import (

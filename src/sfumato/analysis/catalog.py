@@ -6,10 +6,10 @@ from datetime import date, datetime, time, timedelta
 from typing import Protocol
 
 from sfumato.accounting.event import Neighbours
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Item
 from sfumato.analysis.private_query import Cell
-from sfumato.analysis.scalar import Scalar
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Item
+from sfumato.language.scalar import Scalar
 from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
 from sfumato.query.expression import Value
 from sfumato.query.types import Type

@@ -8,14 +8,14 @@ from fractions import Fraction
 from math import prod
 
 from sfumato.analysis.catalog import Public
-from sfumato.analysis.facts import FARTHEST, STORED, Facts, Kind
-from sfumato.analysis.flow import Fold, Folded, Given, Item
 from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, cells_together, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
-from sfumato.analysis.lowering import Scope, lower, narrowed
 from sfumato.analysis.private_query import Asked, Contribution, Group, Key
-from sfumato.analysis.scalar import Scalar, column
 from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, at
+from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
+from sfumato.language.flow import Fold, Folded, Given, Item
+from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.scalar import Scalar, column
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import Aggregate, Measure
 from sfumato.query.types import Type

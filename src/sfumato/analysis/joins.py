@@ -6,16 +6,16 @@ Proof: proofs/lineage.md §3
 from dataclasses import replace
 
 from sfumato.analysis.catalog import Public
-from sfumato.analysis.characters import check_characters
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Kept, Pair, Read, below, outputs
 from sfumato.analysis.keys import MOST_CELLS, Cells, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility
-from sfumato.analysis.lowering import Scope, lower, narrowed
-from sfumato.analysis.scalar import Operator, Scalar, column, columns
 from sfumato.analysis.used import Used
 from sfumato.analysis.written import is_exact
 from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, at
+from sfumato.language.characters import check_characters
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Fold, Folded, Given, Item, Kept, Pair, Read, below, outputs
+from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.query.expression import Call, Column, Expression, Position, conjuncts
 from sfumato.query.functions import Function
 from sfumato.query.relation import Join, JoinKind

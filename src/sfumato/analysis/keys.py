@@ -11,10 +11,10 @@ from itertools import product
 from math import prod
 
 from sfumato.analysis.catalog import Public
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Given, Item, Keep, Pair
 from sfumato.analysis.private_query import Cell
-from sfumato.analysis.scalar import Operator, Scalar, column, walk
+from sfumato.language.facts import Kind
+from sfumato.language.flow import Flow, Given, Item, Keep, Pair
+from sfumato.language.scalar import Operator, Scalar, column, walk
 from sfumato.query.relation import JoinKind
 
 MOST_CELLS = 10_000

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow
 from sfumato.analysis.keys import Cells
-from sfumato.analysis.lowering import Scope
-from sfumato.analysis.scalar import Scalar
+from sfumato.language.facts import Kind
+from sfumato.language.flow import Flow
+from sfumato.language.lowering import Scope
+from sfumato.language.scalar import Scalar
 
 
 class Visibility(Enum):

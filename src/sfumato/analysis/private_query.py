@@ -5,8 +5,8 @@ from itertools import product
 from math import prod
 
 from sfumato.accounting.event import Neighbours
-from sfumato.analysis.flow import Flow, Show
-from sfumato.analysis.scalar import Scalar
+from sfumato.language.flow import Flow, Show
+from sfumato.language.scalar import Scalar
 from sfumato.query.expression import NOWHERE, Position
 from sfumato.query.functions import Aggregation
 

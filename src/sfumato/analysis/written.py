@@ -3,12 +3,12 @@
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.analysis.facts import FARTHEST, Facts, Kind
-from sfumato.analysis.flow import Folded
 from sfumato.analysis.groups import measure_parts
-from sfumato.analysis.lowering import Scope, lower
-from sfumato.analysis.numbers import is_null, on_one_grid, real, value_of
-from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.language.facts import FARTHEST, Facts, Kind
+from sfumato.language.flow import Folded
+from sfumato.language.lowering import Scope, lower
+from sfumato.language.numbers import is_null, on_one_grid, real, value_of
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import Measure, Values
 from sfumato.query.types import NUMBERS, Type

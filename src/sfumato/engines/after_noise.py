@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.analysis.facts import FARTHEST, Facts, Kind
-from sfumato.analysis.flow import Flow, Given, below
 from sfumato.engines.clock import Clock
 from sfumato.engines.duckdb.connection import closed_connection
 from sfumato.engines.duckdb.dialect import DUCKDB
@@ -24,6 +22,8 @@ from sfumato.engines.engine import Limits
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE, quoted
 from sfumato.errors import EngineFailed
+from sfumato.language.facts import FARTHEST, Facts, Kind
+from sfumato.language.flow import Flow, Given, below
 
 Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
 _INT64 = np.iinfo(np.int64)

@@ -11,12 +11,12 @@ from fractions import Fraction
 from typing import Protocol
 
 from sfumato.analysis.catalog import REMOVED, Catalog, Field, Public, Table
-from sfumato.analysis.facts import STORED, Facts, Kind
-from sfumato.analysis.flow import Read
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Cell
-from sfumato.analysis.scalar import column as column_scalar
 from sfumato.engines.sql.names import PATH_UNIT
+from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.flow import Read
+from sfumato.language.scalar import column as column_scalar
 from sfumato.policy.policy import (
     Column,
     ColumnType,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sfumato.analysis.catalog import Catalog, Public
-from sfumato.analysis.flow import Show
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.inspection import Inspected
+from sfumato.language.flow import Show
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 

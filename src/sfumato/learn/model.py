@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.facts import Kind
 from sfumato.analysis.private_query import Key
 from sfumato.database import Database
 from sfumato.errors import BadParameter, UnsupportedSql, shown
+from sfumato.language.facts import Kind
 from sfumato.learn.arrays import read_matrix, rows_of
 from sfumato.learn.calibration import Calibrated, Stage, calibrated
 from sfumato.learn.outline import (

@@ -7,12 +7,12 @@ from functools import reduce
 
 import numpy as np
 
-from sfumato.analysis import intervals
-from sfumato.analysis.flow import Flow, Item, Show
-from sfumato.analysis.lower_logic import chosen, compared
-from sfumato.analysis.numbers import added, brought, clipped, constant, multiplied, on_integers, shifted
 from sfumato.analysis.private_query import Key
-from sfumato.analysis.scalar import Operator, Scalar, column
+from sfumato.language import intervals
+from sfumato.language.flow import Flow, Item, Show
+from sfumato.language.lower_logic import chosen, compared
+from sfumato.language.numbers import added, brought, clipped, constant, multiplied, on_integers, shifted
+from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.learn.rows import UNIT, Ball, Integers
 from sfumato.measuring import Measurable, Measurer, Totals
 from sfumato.query.types import Type

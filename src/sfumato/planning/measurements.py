@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Read, below
-from sfumato.analysis.numbers import shifted, squared
 from sfumato.analysis.private_query import Asked, Group
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.errors import QueryTooLarge, UnboundedSum, UnsupportedSql, at
+from sfumato.language.facts import Kind
+from sfumato.language.flow import Flow, Read, below
+from sfumato.language.numbers import shifted, squared
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.plan import Derived
 from sfumato.planning.sensitivities import of_distinct_values, of_people, of_rows, of_sum
 from sfumato.query.functions import Aggregation

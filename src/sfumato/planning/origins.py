@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from sfumato.analysis.flow import Flow, Fold, Given, Pair, Read, Show
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.analysis.scalar import Operator, Scalar, columns
+from sfumato.language.flow import Flow, Fold, Given, Pair, Read, Show
+from sfumato.language.scalar import Operator, Scalar, columns
 from sfumato.planning.plan import Derived
 
 GroupColumn = tuple[str, str]

@@ -6,7 +6,7 @@ from fractions import Fraction
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Group, PrivateQuery
-from sfumato.analysis.scalar import Scalar
+from sfumato.language.scalar import Scalar
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection

@@ -7,10 +7,10 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Pair, Read, below
 from sfumato.analysis.private_query import Group
-from sfumato.analysis.scalar import Operator, Scalar, walk
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Fold, Pair, Read, below
+from sfumato.language.scalar import Operator, Scalar, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import CONFIDENCE

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
-from sfumato.analysis.facts import Facts, Kind
+from sfumato.language.facts import Facts, Kind
 from sfumato.query.types import Type
 
 EngineValue = int | float | str | bool | None

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.analysis.facts import Facts
 from sfumato.errors import BadParameter
+from sfumato.language.facts import Facts
 from sfumato.query.types import Type
 from sfumato.release.decode import Value
 

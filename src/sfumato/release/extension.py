@@ -10,8 +10,8 @@ from functools import reduce
 
 import numpy as np
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.release.form_algebra import product_ends, quotient_ends
 from sfumato.release.forms import Boxed, Ends, Exact, Form, Nulls, Number, Opaque, States, Truth, merged
 from sfumato.release.noise_law import Floats

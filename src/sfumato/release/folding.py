@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Folded
+from sfumato.language.facts import Kind
+from sfumato.language.flow import Folded
 from sfumato.query.functions import Aggregation
 from sfumato.release.estimates import DEVIATIONS, SAMPLES
 from sfumato.release.extension import is_exact, rounded, unknown

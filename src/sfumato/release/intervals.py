@@ -12,10 +12,10 @@ from math import ceil, floor, isinf
 
 import numpy as np
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Item, Show, outputs
-from sfumato.analysis.scalar import Operator, Scalar, column, columns
 from sfumato.engines.after_noise import Values
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Item, Show, outputs
+from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.planning.plan import Derived, GroupPlan, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.release.decode import EngineValue

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Folded, Given, Item, Show, outputs
-from sfumato.analysis.scalar import Operator, Scalar, column, columns
 from sfumato.engines.after_noise import Values
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Fold, Folded, Given, Item, Show, outputs
+from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.planning.plan import Plan
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type

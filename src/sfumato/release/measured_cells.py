@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.release.noise_law import Floats, Law, law_of

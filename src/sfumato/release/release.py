@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.calendar import DAY
-from sfumato.analysis.facts import Facts
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import UnknownName, shown
 from sfumato.exact import decimal_rational, probability
+from sfumato.language.calendar import DAY
+from sfumato.language.facts import Facts
 from sfumato.planning.plan import Plan
 from sfumato.planning.truncation import bounding_notes
 from sfumato.query.functions import Aggregation

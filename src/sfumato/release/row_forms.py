@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Given, Item, Show
-from sfumato.analysis.scalar import Operator, Scalar, column, columns
 from sfumato.engines.after_noise import Values
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Given, Item, Show
+from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.query.types import Type
 from sfumato.release.decode import EngineValue
 from sfumato.release.extension import boxed, decided, finished_quotient, is_exact, sides, within

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Given, Item, Keep, Order, Pair, Show, Take, below, outputs
-from sfumato.analysis.scalar import Operator, Scalar, column, columns
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Order, Pair, Show, Take, below, outputs
+from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
 

@@ -9,10 +9,7 @@ from weakref import finalize
 
 from sfumato.analysis.catalog import Catalog, Field
 from sfumato.analysis.catalog import Table as CatalogTable
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Given, Item, Show
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.catalog_of import declared_cells, facts_of
@@ -24,6 +21,9 @@ from sfumato.engines.sql.job import check_outcome, checked
 from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.engines.sql.public import PublicTables
 from sfumato.errors import BadSource, shown
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Given, Item, Show
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.policy.policy import EachRow, UnitColumn, fold

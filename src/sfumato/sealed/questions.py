@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Keep, Pair, Read, Show
 from sfumato.analysis.private_query import Asked, PrivateQuery
-from sfumato.analysis.scalar import Operator, Scalar, walk
 from sfumato.errors import UnsupportedSql, shown
+from sfumato.language.facts import Kind
+from sfumato.language.flow import Flow, Keep, Pair, Read, Show
+from sfumato.language.scalar import Operator, Scalar, walk
 from sfumato.planning.measurements import VARIANCES
 from sfumato.policy.policy import fold
 from sfumato.policy.sealing import MOST_CELLS

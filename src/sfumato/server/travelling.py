@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato.accounting.event import from_json, to_json
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.facts import Facts, Kind
+from sfumato.language.facts import Facts, Kind
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import Quote
 from sfumato.query.types import Type

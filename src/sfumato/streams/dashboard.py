@@ -15,14 +15,14 @@ import numpy as np
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.flow import Given
 from sfumato.analysis.private_query import Key
-from sfumato.analysis.scalar import Operator
 from sfumato.database import Database, Prepared
 from sfumato.engines.salt import read_salt
 from sfumato.engines.snapshots import places_of
 from sfumato.errors import BadParameter, UnsupportedSql, shown
 from sfumato.exact import decimal_rational, integer, positive_rational
+from sfumato.language.flow import Given
+from sfumato.language.scalar import Operator
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.noise import concentrated_loss
 from sfumato.planning.plan import Measured

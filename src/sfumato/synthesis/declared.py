@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.numbers import constant, multiplied, quotient, shifted
 from sfumato.analysis.private_query import Key
 from sfumato.database import Database
 from sfumato.errors import BadParameter, UnknownName, UnsupportedSql, shown
+from sfumato.language.facts import Kind
+from sfumato.language.numbers import constant, multiplied, quotient, shifted
 from sfumato.policy.policy import ColumnType, fold
 from sfumato.query.types import Type
 from sfumato.release.decode import decode

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.analysis.catalog import Field
-from sfumato.analysis.facts import Facts, Kind
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.exact import decimal_rational
+from sfumato.language.facts import Facts, Kind
 from sfumato.policy.policy import fold, position
 from sfumato.query.types import Type
 from sfumato.synthesis.domain import Choices, Codes, Column, Continuum, Floats, Stepped

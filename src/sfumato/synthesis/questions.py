@@ -17,13 +17,13 @@ import numpy as np
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, PublicRows, Table
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Fold, Given, Item, Keep, Read, Show
 from sfumato.analysis.groups import noisy_facts
 from sfumato.analysis.private_query import Asked, Cell, Group
-from sfumato.analysis.scalar import Operator, Scalar, column, walk
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
+from sfumato.language.facts import Kind
+from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Read, Show
+from sfumato.language.scalar import Operator, Scalar, column, walk
 from sfumato.policy.policy import fold
 from sfumato.query.functions import Aggregation
 from sfumato.query.parse import parse

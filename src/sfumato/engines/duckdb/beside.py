@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from sfumato.analysis.catalog import Catalog
-from sfumato.analysis.flow import Show
 from sfumato.engines.catalog_of import catalog_of
 from sfumato.engines.duckdb.connection import COPY, closed_connection, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
@@ -25,6 +24,7 @@ from sfumato.engines.sql.copy import CopiedColumn, CopiedTable
 from sfumato.engines.sql.job import Rows, shown
 from sfumato.engines.sql.names import RANK, literal, quoted
 from sfumato.engines.sql.public import KeptTable, PublicTables
+from sfumato.language.flow import Show
 from sfumato.policy.policy import Policy
 
 SHELF = "memory.main"

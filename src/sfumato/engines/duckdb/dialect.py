@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.duckdb import numbers, texts, times
 from sfumato.engines.duckdb.numbers import NARROW, WIDE, double_sql, integer_sql, integer_type, nullif, typed
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import literal, quoted
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.functions import Aggregation
 
 ID = "UHUGEINT"

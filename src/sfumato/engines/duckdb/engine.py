@@ -3,7 +3,6 @@
 from weakref import finalize
 
 from sfumato.analysis.catalog import Catalog
-from sfumato.analysis.flow import Show
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.catalog_of import catalog_of
@@ -14,6 +13,7 @@ from sfumato.engines.engine import Job, Limits
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.job import Statements, aggregated, prepared, shown
 from sfumato.engines.sql.public import PublicTables
+from sfumato.language.flow import Show
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 

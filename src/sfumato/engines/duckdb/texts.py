@@ -7,10 +7,10 @@ are cast, so that DuckDB's further spellings (0x10, 1_000, infinity, BC) are not
 
 from collections.abc import Callable
 
-from sfumato.analysis.lower_texts import ANY, like_pieces
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.duckdb.times import day_sql, integer
 from sfumato.engines.sql.names import literal
+from sfumato.language.lower_texts import ANY, like_pieces
+from sfumato.language.scalar import Operator, Scalar
 
 _SPACE = "\t\n\v\f\r "
 _AROUND = r"[\t\n\v\f\r ]*"

@@ -5,8 +5,8 @@ A day is in the years 1 to 9999 whenever a function of the calendar sees it, so 
 
 from collections.abc import Callable
 
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.duckdb.numbers import integer_type, pair
+from sfumato.language.scalar import Operator, Scalar
 
 _EPOCH = "DATE '1970-01-01'"
 _PARTS = {

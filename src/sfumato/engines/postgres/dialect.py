@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.postgres import numbers, texts, times
 from sfumato.engines.postgres.numbers import DOUBLE, NARROW, WIDE, double_sql, integer_sql, integer_type, typed
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import quoted
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.functions import Aggregation
 
 ID = "uuid"

@@ -8,8 +8,6 @@ from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from sfumato.analysis.catalog import REMOVED, Catalog
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Kept, Show
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.duckdb.beside import Beside
@@ -24,6 +22,8 @@ from sfumato.engines.sql.job import Statements, aggregated, prepared
 from sfumato.engines.sql.names import RANK, quoted
 from sfumato.engines.sql.public import KeptTable, PublicTables
 from sfumato.errors import EngineFailed
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Kept, Show
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy, fold
 from sfumato.randomness.identity import fresh_id

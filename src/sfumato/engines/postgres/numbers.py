@@ -9,9 +9,9 @@ Proof: proofs/total_scalars.md
 from collections.abc import Callable
 from functools import reduce
 
-from sfumato.analysis.facts import STORED, Facts, Kind
-from sfumato.analysis.intervals import reach
-from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.intervals import reach
+from sfumato.language.scalar import Operator, Scalar
 
 NARROW, WIDE, DOUBLE = "bigint", "numeric", "double precision"
 _LARGEST = "1.7976931348623157e308"

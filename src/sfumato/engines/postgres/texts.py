@@ -10,12 +10,12 @@ from functools import cache
 
 import duckdb
 
-from sfumato.analysis.facts import STORED
-from sfumato.analysis.lower_texts import ANY, like_pieces
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.postgres.numbers import NARROW, let
 from sfumato.engines.postgres.times import integer
 from sfumato.engines.sql.names import literal
+from sfumato.language.facts import STORED
+from sfumato.language.lower_texts import ANY, like_pieces
+from sfumato.language.scalar import Operator, Scalar
 
 _SPACE = "\t\n\v\f\r "
 _AROUND = r"[\t\n\v\f\r ]*"

@@ -6,8 +6,8 @@ split into its day and the rest: interval arithmetic by microseconds errs near t
 
 from collections.abc import Callable
 
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.postgres.numbers import NARROW, integer_type, let, pair
+from sfumato.language.scalar import Operator, Scalar
 
 _EPOCH = "DATE '1970-01-01'"
 _DAY = 86_400_000_000

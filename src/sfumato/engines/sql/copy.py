@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.analysis.facts import Kind
 from sfumato.engines.catalog_of import facts_of, most_removed, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.column import Part, ValueForms, check_type, keyed
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, once_name
 from sfumato.errors import BadSource
+from sfumato.language.facts import Kind
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS
 

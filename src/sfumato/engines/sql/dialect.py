@@ -6,8 +6,8 @@ A statement is written once, in `scalar`, `flow`, `fold`, `group`, `public` and 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.functions import Aggregation
 
 Form = Callable[[Scalar, list[str]], str]

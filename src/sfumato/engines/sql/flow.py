@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Protocol, runtime_checkable
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.flow import Flow, Fold, Given, Keep, Kept, Order, Pair, Read, Show, Take, outputs
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import finished, one_zero, parts
 from sfumato.engines.sql.names import PLACE, RANK, once_name
 from sfumato.engines.sql.scalar import Columns, scalar_sql
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Fold, Given, Keep, Kept, Order, Pair, Read, Show, Take, outputs
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.relation import JoinKind
 
 

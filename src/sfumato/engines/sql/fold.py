@@ -7,12 +7,12 @@ engine's own; they meet nobody's rows (`written.is_exact`). Doubles that are not
 
 from collections.abc import Sequence
 
-from sfumato.analysis.facts import FARTHEST, STORED, Facts, Kind
-from sfumato.analysis.flow import Folded
-from sfumato.analysis.scalar import Scalar
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.scalar import Columns, scalar_sql
 from sfumato.errors import QueryTooLarge
+from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
+from sfumato.language.flow import Folded
+from sfumato.language.scalar import Scalar
 from sfumato.query.functions import Aggregation
 
 _HALF = 1 << 62

@@ -7,12 +7,12 @@ the person's opaque id and the values themselves, so that nobody's rows push out
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfumato.analysis.facts import Kind
 from sfumato.analysis.private_query import Group
-from sfumato.analysis.scalar import Scalar
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
+from sfumato.language.facts import Kind
+from sfumato.language.scalar import Scalar
 from sfumato.planning.plan import GroupPlan, Measured
 from sfumato.query.functions import Aggregation
 

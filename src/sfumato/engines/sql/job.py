@@ -4,9 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.analysis.flow import Given, Kept, Read, Show
 from sfumato.analysis.private_query import Cell
-from sfumato.analysis.work import check_work
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
@@ -14,6 +12,8 @@ from sfumato.engines.sql.flow import Tables, flow_sql
 from sfumato.engines.sql.group import group_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
+from sfumato.language.flow import Given, Kept, Read, Show
+from sfumato.language.work import check_work
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.planning.plan import GroupPlan, Plan
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.sql.dialect import Form
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.scalar import Operator, Scalar
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,16 @@ from threading import Lock, local
 from typing import Any, Protocol, TypeVar
 from weakref import finalize
 
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Given, Item, Kept, Pair, Read
 from sfumato.analysis.private_query import Cell
-from sfumato.analysis.scalar import Scalar
-from sfumato.analysis.work import check_work
 from sfumato.engines.clock import Clock
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.names import RANK
 from sfumato.errors import FreeLimit
+from sfumato.language.facts import Kind
+from sfumato.language.flow import Flow, Given, Item, Kept, Pair, Read
+from sfumato.language.scalar import Scalar
+from sfumato.language.work import check_work
 
 Rows = list[tuple[Any, ...]]
 Fact = TypeVar("Fact")

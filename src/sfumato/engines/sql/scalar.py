@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from sfumato.analysis.scalar import Operator, Scalar
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.errors import QueryTooLarge
+from sfumato.language.scalar import Operator, Scalar
 
 LONGEST = 200_000
 """Characters that one scalar may have as SQL."""

@@ -5,11 +5,11 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor
 
-from sfumato.analysis import intervals
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.intervals import Law, follow
-from sfumato.analysis.numbers import constant, is_null, on_one_grid, retyped, settled, value_of
-from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.language import intervals
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.intervals import Law, follow
+from sfumato.language.numbers import constant, is_null, on_one_grid, retyped, settled, value_of
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.expression import Call
 from sfumato.query.functions import Function
 from sfumato.query.types import Type

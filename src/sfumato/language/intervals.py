@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isqrt
 
-from sfumato.analysis.facts import FARTHEST, Facts
+from sfumato.language.facts import FARTHEST, Facts
 
 Range = tuple[int, int]
 Law = Callable[..., Range]

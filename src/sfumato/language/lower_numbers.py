@@ -4,9 +4,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import ceil
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.lower_logic import chosen, compared
-from sfumato.analysis.numbers import (
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.lower_logic import chosen, compared
+from sfumato.language.numbers import (
     absolute,
     added,
     brought,
@@ -26,7 +26,7 @@ from sfumato.analysis.numbers import (
     value_of,
     whole,
 )
-from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.expression import Call, Cast
 from sfumato.query.functions import Function
 from sfumato.query.position import Place

@@ -6,10 +6,10 @@ pairs, and each of them is looked at again: then characters are counted, from th
 
 from collections.abc import Iterable
 
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.flow import Flow, Pair, below
-from sfumato.analysis.scalar import Operator, Scalar, walk
 from sfumato.errors import QueryTooLarge, at
+from sfumato.language.facts import Kind
+from sfumato.language.flow import Flow, Pair, below
+from sfumato.language.scalar import Operator, Scalar, walk
 from sfumato.query.expression import NOWHERE, Position
 
 MOST_CHARACTERS = 10_000_000

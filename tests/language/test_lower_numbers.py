@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.analysis.evaluation import UNBOUNDED, call, evaluate, grid, keeps_facts, lowered, named, number, scope
-from tests.analysis.scalar_oracle import half_away, meaning
+from tests.language.evaluation import UNBOUNDED, call, evaluate, grid, keeps_facts, lowered, named, number, scope
+from tests.language.scalar_oracle import half_away, meaning
 
-from sfumato.analysis.facts import FARTHEST, Facts, Kind
-from sfumato.analysis.lower_numbers import MOST_ROOTS
-from sfumato.analysis.lowering import Scope, lower
-from sfumato.analysis.numbers import clipped, constant, rescaled, shifted, squared, value_of
 from sfumato.errors import QueryTooLarge, UnitRevealed, UnsupportedSql
+from sfumato.language.facts import FARTHEST, Facts, Kind
+from sfumato.language.lower_numbers import MOST_ROOTS
+from sfumato.language.lowering import Scope, lower
+from sfumato.language.numbers import clipped, constant, rescaled, shifted, squared, value_of
 from sfumato.query.expression import Call, Case, Cast, Expression, Literal, Position
 from sfumato.query.functions import Function
 from sfumato.query.types import Type

@@ -7,16 +7,16 @@ facts, in whatever order an engine computes the parts.  Proof: proofs/total_scal
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.lower_casts import lower_cast
-from sfumato.analysis.lower_logic import LOGIC, chosen
-from sfumato.analysis.lower_numbers import ARITHMETIC, lower_number_cast
-from sfumato.analysis.lower_texts import TEXTS
-from sfumato.analysis.lower_times import TIMES
-from sfumato.analysis.narrowing import Restrictions, both, limits_if_not_true, limits_if_true, within
-from sfumato.analysis.numbers import constant, rescaled, whole
-from sfumato.analysis.scalar import Scalar
 from sfumato.errors import UnitRevealed, at
+from sfumato.language.facts import Kind
+from sfumato.language.lower_casts import lower_cast
+from sfumato.language.lower_logic import LOGIC, chosen
+from sfumato.language.lower_numbers import ARITHMETIC, lower_number_cast
+from sfumato.language.lower_texts import TEXTS
+from sfumato.language.lower_times import TIMES
+from sfumato.language.narrowing import Restrictions, both, limits_if_not_true, limits_if_true, within
+from sfumato.language.numbers import constant, rescaled, whole
+from sfumato.language.scalar import Scalar
 from sfumato.query.expression import Call, Case, Cast, Column, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type

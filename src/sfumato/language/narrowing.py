@@ -6,9 +6,9 @@ A narrowed value is clipped, not trusted: an engine may compute it also for rows
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.numbers import clipped, settled
-from sfumato.analysis.scalar import Constant, Operator, Scalar
+from sfumato.language.facts import Kind
+from sfumato.language.numbers import clipped, settled
+from sfumato.language.scalar import Constant, Operator, Scalar
 
 Shape = tuple[Operator, tuple[Scalar, ...], Constant]
 

@@ -6,9 +6,9 @@ pair. What is cheap by this measure and takes long all the same is stopped by th
 
 from collections.abc import Callable
 
-from sfumato.analysis.flow import Flow, Fold, Given, Kept, Pair, Read, Take, below, outputs
-from sfumato.analysis.scalar import Operator, Scalar, columns
 from sfumato.errors import FreeLimit
+from sfumato.language.flow import Flow, Fold, Given, Kept, Pair, Read, Take, below, outputs
+from sfumato.language.scalar import Operator, Scalar, columns
 from sfumato.query.relation import JoinKind
 
 MOST_WORK = 100_000_000

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.lower_times import null_beyond
-from sfumato.analysis.numbers import added, clipped, constant, rescaled, shifted
-from sfumato.analysis.scalar import Constant, Operator, Scalar
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.lower_times import null_beyond
+from sfumato.language.numbers import added, clipped, constant, rescaled, shifted
+from sfumato.language.scalar import Constant, Operator, Scalar
 from sfumato.query.expression import Call, Literal
 from sfumato.query.functions import Function
 from sfumato.query.position import Place

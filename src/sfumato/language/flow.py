@@ -5,8 +5,8 @@ A flow mirrors the relation it was made of, node by node; labels are the relatio
 
 from dataclasses import dataclass, field
 
-from sfumato.analysis.facts import Facts
-from sfumato.analysis.scalar import Scalar
+from sfumato.language.facts import Facts
+from sfumato.language.scalar import Scalar
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 

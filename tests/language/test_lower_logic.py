@@ -6,11 +6,11 @@ from itertools import product
 from typing import Any
 
 import pytest
-from tests.analysis.evaluation import TRUTH, UNBOUNDED, call, evaluate, grid, keeps_facts, lowered, named, number, scope
-from tests.analysis.scalar_oracle import meaning
+from tests.language.evaluation import TRUTH, UNBOUNDED, call, evaluate, grid, keeps_facts, lowered, named, number, scope
+from tests.language.scalar_oracle import meaning
 
-from sfumato.analysis.facts import Kind
-from sfumato.analysis.lowering import Scope, lower, narrowed
+from sfumato.language.facts import Kind
+from sfumato.language.lowering import Scope, lower, narrowed
 from sfumato.query.expression import Case, Cast, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 from tests.engines.engines import engine_under_law
 
-from sfumato.analysis.facts import STORED, Facts, Kind
-from sfumato.analysis.lowering import Scope, lower
-from sfumato.analysis.scalar import Scalar, column
 from sfumato.engines.sql.scalar import scalar_sql
+from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.lowering import Scope, lower
+from sfumato.language.scalar import Scalar, column
 from sfumato.query.expression import Call, Column, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type

@@ -4,11 +4,11 @@ from datetime import date
 
 import pytest
 
-from sfumato.analysis.calendar import DAY, FIRST_DAY, LAST_DAY, civil, day_of, months_later
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.lowering import lower
-from sfumato.analysis.numbers import is_null
-from sfumato.analysis.scalar import Scalar, column
+from sfumato.language.calendar import DAY, FIRST_DAY, LAST_DAY, civil, day_of, months_later
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.lowering import lower
+from sfumato.language.numbers import is_null
+from sfumato.language.scalar import Scalar, column
 from sfumato.query.expression import Call, Column, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Interval, Type

@@ -10,10 +10,10 @@ from datetime import date, datetime
 from fractions import Fraction
 from math import gcd, lcm
 
-from sfumato.analysis import intervals
-from sfumato.analysis.facts import FARTHEST, STORED, Facts, Kind
-from sfumato.analysis.intervals import Law, follow, reach
-from sfumato.analysis.scalar import Constant, Operator, Scalar
+from sfumato.language import intervals
+from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
+from sfumato.language.intervals import Law, follow, reach
+from sfumato.language.scalar import Constant, Operator, Scalar
 from sfumato.query.expression import Value
 from sfumato.query.types import NUMBERS, Interval, Type
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.analysis import calendar
-from sfumato.analysis.calendar import DAY, FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
-from sfumato.analysis.intervals import Law, Range
-from sfumato.analysis.numbers import (
+from sfumato.language import calendar
+from sfumato.language.calendar import DAY, FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
+from sfumato.language.intervals import Law, Range
+from sfumato.language.numbers import (
     added,
     brought,
     constant,
@@ -24,7 +24,7 @@ from sfumato.analysis.numbers import (
     shifted,
     subtracted,
 )
-from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.expression import Call, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Interval, Type

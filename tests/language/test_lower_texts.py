@@ -2,10 +2,10 @@
 
 import pytest
 
-from sfumato.analysis.facts import Facts, Kind
-from sfumato.analysis.lower_texts import LONGEST_PART
-from sfumato.analysis.lowering import lower
-from sfumato.analysis.scalar import column
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.lower_texts import LONGEST_PART
+from sfumato.language.lowering import lower
+from sfumato.language.scalar import column
 from sfumato.query.expression import Call, Column, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type

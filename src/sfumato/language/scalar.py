@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from sfumato.analysis.facts import Facts
+from sfumato.language.facts import Facts
 
 Constant = int | float | str | bool | tuple[int | str | None, ...] | None
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.analysis.calendar import FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
-from sfumato.analysis.facts import STORED, Facts, Kind
-from sfumato.analysis.lower_times import date_of, in_calendar, moment_of
-from sfumato.analysis.numbers import brought, constant, is_null, rescaled
-from sfumato.analysis.scalar import Operator, Scalar
+from sfumato.language.calendar import FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
+from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.lower_times import date_of, in_calendar, moment_of
+from sfumato.language.numbers import brought, constant, is_null, rescaled
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.expression import Cast
 from sfumato.query.position import Place
 from sfumato.query.types import Type
