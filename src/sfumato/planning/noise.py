@@ -16,7 +16,7 @@ from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
-from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.planning.measurements import Needs, measurements
 from sfumato.planning.plan import GroupPlan, Measured
 from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, laplace_weights, shares
 from sfumato.sensitivity.norms import Sensitivity
@@ -139,7 +139,7 @@ def assembled(
         if need.keys is not None:
             touched = min(need.group.contribution.rows, need.group.contribution.groups)
             selection = OptimalSelection(next(epsilons), delta / len(keys), touched, need.keys.neighbours)
-        measured = tuple(_measured(one, next(noise)) for one in need.measurements)
+        measured = tuple(Measured(one.name, one.quantity, one.sensitivity, next(noise)) for one in need.measurements)
         groups.append(GroupPlan(need.group, selection, measured, need.derived))
     return tuple(groups)
 
@@ -147,19 +147,6 @@ def assembled(
 def short(value: Fraction) -> Fraction:
     """Round up to 12 digits."""
     return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
-
-
-def _measured(one: Measurement, mechanism: Laplace | Gaussian) -> Measured:
-    quantity = one.quantity
-    return Measured(
-        one.name,
-        quantity.aggregation,
-        quantity.argument,
-        quantity.distinct,
-        quantity.where,
-        one.sensitivity,
-        mechanism,
-    )
 
 
 def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity) -> Event:

@@ -68,7 +68,7 @@ def test_a_share_of_the_budget_is_a_price(server: Served) -> None:
     with server.client() as client:
         assert client.state("SET sfumato.share = '200%'") == client.state("SET sfumato.share = 'x'") == "22023"
         client.query("SET sfumato.share = '2%'")
-        assert any("2 % of the budget" in line for (line,) in client.rows(f"EXPLAIN {BY_DEPT}"))
+        assert any("2 % of the budget" in str(line) for (line,) in client.rows(f"EXPLAIN {BY_DEPT}"))
         assert client.rows(BY_DEPT) == client.rows(BY_DEPT)
 
 
