@@ -1,7 +1,7 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -89,6 +89,7 @@ class Database:
         self.timing = TIMING
         """What receipts say of how long answers take: a server that pads them says so."""
         self._policy_hash = policy_hash(policy)
+        self._words: dict[frozenset[str], str] = {}
         self._closed = False
 
     @property
@@ -272,9 +273,16 @@ class Database:
         engine.check(private)
         wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
         plan = make_plan(private, wish)  # price and error known; data untouched
-        words = words_about(self.policy, tables_of(query.relation))
+        words = self._words_about(tables_of(query.relation))
         job, written = engine.prepare(plan), spelled_out(sql, bindings)
         return Prepared(written, wish, plan, job, question(query, plan, words), engine)
+
+    def _words_about(self, tables: Iterable[str]) -> str:
+        """Return the hash of what the policy says about these tables: it says the same as long as it is open."""
+        names = frozenset(tables)
+        if names not in self._words:
+            self._words[names] = words_about(self.policy, names)
+        return self._words[names]
 
     @contextmanager
     def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:

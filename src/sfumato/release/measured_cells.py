@@ -1,6 +1,6 @@
 """All noisy integers of an answer in one row, each with its law: what every error bar is made of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
+from sfumato.release.estimates import integers
 from sfumato.release.noise_law import Floats, Law, law_of
 from sfumato.release.noisy import Noisy
 
@@ -74,11 +75,7 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
             starts[group.group.label, one.name] = sum(sizes)
             measured.append(one)
             labels.append(group.group.label)
-            values.append(
-                np.array(
-                    [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.column(one.name)], dtype=np.float64
-                )
-            )
+            values.append(_floats(table.column(one.name)))
             sizes.append(len(table.keys))
     laws = tuple(law_of(one.mechanism) for one in measured)
     moments = np.array([law.moments for law in laws], dtype=np.float64).reshape(len(laws), 2)
@@ -87,6 +84,13 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
     return MeasuredCells(
         tuple(measured), tuple(labels), starts, kinds, every, moments[kinds, 0], moments[kinds, 1], laws
     )
+
+
+def _floats(values: Sequence[int]) -> Floats:
+    numbers = integers(values)
+    if numbers.dtype == object:
+        numbers = np.array([float(min(max(value, -_WIDEST), _WIDEST)) for value in values])
+    return numbers.astype(np.float64)
 
 
 def _span(measured: Measured) -> tuple[int, int]:

@@ -33,7 +33,7 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
     for measured in plan.measured:
         values: Answers = np.asarray(exact.columns[measured.name])[places]
         noisy = measured.mechanism.release(values, source)
-        columns.append((measured.name, tuple(int(value) for value in noisy)))
+        columns.append((measured.name, tuple(noisy.tolist())))
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
 
 
