@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +14,7 @@ from sfumato.engines.duckdb.source import (
     ENDINGS,
     SOURCE,
     SourceTable,
-    attach_source,
+    attached,
     database_tables,
     read_schema,
     source_files,
@@ -102,9 +102,7 @@ def connected(
     place = path.absolute()
     scheme = _scheme(place, path)
     location = Location(scheme, str(place), place)
-    connection = closed_connection([place], Limits())
-    try:
-        attach_source(connection, location)
+    with closing(closed_connection([place], Limits())) as connection, attached(connection, location) as streams:
         names = _database_tables(connection) if scheme == "duckdb" else _file_tables(place, ENDINGS[scheme])
         if not names:
             raise _nothing(path)
@@ -117,15 +115,13 @@ def connected(
             }
         )
         policy = replace(policy, csv=_csv_form(location, csv or {}))
-        found = read_schema(connection, policy)
+        found = read_schema(connection, policy, streams)
         keys = _primary_keys(connection) if scheme == "duckdb" else {}
         tables = tuple(
             SeenTable(name, tuple(map(_column, table.columns)), keys.get(names[name] or f"main.{name}"), names[name])
             for name, table in found.items()
         )
         yield Seen(scheme, place, tables, policy.csv, _workbooks(place)), connection, found
-    finally:
-        connection.close()
 
 
 def _csv_form(location: Location, said: Mapping[str, object]) -> CsvForm:

@@ -14,6 +14,7 @@ BACKENDS = {
     "csv": "sfumato.engines.duckdb.opening",
     "files": "sfumato.engines.duckdb.opening",
     "duckdb": "sfumato.engines.duckdb.opening",
+    "frames": "sfumato.engines.duckdb.opening",
     "postgresql": "sfumato.engines.postgres.opening",
 }
 """The file whose BACKEND opens sources of a scheme."""

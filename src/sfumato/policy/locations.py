@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sfumato.errors import suggestion
-from sfumato.policy.entry import Entry, refuse, text
+from sfumato.policy.entry import Entry, named, refuse, shown, text
 from sfumato.policy.policy import Location
 
 FILES = ("parquet", "csv", "files", "duckdb")
@@ -11,6 +11,8 @@ SOURCES = (*FILES, "postgresql")
 """What some engine reads."""
 LEDGERS = ("sqlite", "postgresql")
 _LONGEST = 4096
+_FRAMES = ("__arrow_c_stream__", "__dataframe__")
+"""What frames of any library can be asked for."""
 _SYNONYMS = {"postgres": "postgresql", "sqlite3": "sqlite", "pq": "parquet", "tsv": "csv"}
 _EXAMPLES = {"sqlite": "clinic.ledger", "file": "../keys/clinic.key"}
 _SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".duckdb": "duckdb", ".ledger": "sqlite", ".sqlite": "sqlite"}
@@ -35,6 +37,23 @@ def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Locat
             f"Write for example {scheme}:{_EXAMPLES.get(scheme, 'data')}.",
         )
     return Location(scheme, rest, (folder / rest).absolute())
+
+
+def read_frames(entry: Entry, most: int) -> Location:
+    """Read a source of frames, by table; the mapping itself is kept, so that it may hold others later."""
+    frames = named(entry, "table", most)
+    for below in frames.values():
+        kind = type(below.value)
+        if not any(hasattr(kind, form) for form in _FRAMES):
+            raise refuse(
+                below,
+                f"is {shown(below.value)}.",
+                "Where source is a table, it holds frames: Arrow tables, or DataFrames of pandas or polars.",
+                'Hand over frames from Python, or write text: source = "parquet:data".',
+            )
+    if not isinstance(entry.value, dict):
+        raise AssertionError("names are read from a dict")
+    return Location("frames", "", None, entry.value)
 
 
 def ledger_beside(source: Location, name: str) -> Location | None:

@@ -1,7 +1,7 @@
 """One build of a bounded copy in DuckDB: the source, the database `stage` of what is thrown away, and `copy`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -103,6 +103,8 @@ _PUBLIC_TYPES = {
 
 def _as_declared(column: Column, stored: Stored) -> str:
     """Return a public value as it is; text of a CSV file is read as what it was declared."""
-    if stored.kind is not Kind.RAW:
+    if stored.kind is Kind.EACH:
+        stored = replace(stored, sql=f"CAST({stored.sql} AS VARCHAR)")
+    elif stored.kind is not Kind.RAW:
         return stored.sql
     return f"TRY_CAST({stored.sql} AS {_PUBLIC_TYPES.get(column.type, 'DOUBLE')})"
