@@ -6,7 +6,8 @@ from sfumato.errors import suggestion
 from sfumato.policy.entry import Entry, named, refuse, shown, text
 from sfumato.policy.policy import Location
 
-FILES = ("parquet", "csv", "files", "duckdb")
+FILES = ("parquet", "csv", "files", "duckdb", "sqlite")
+"""Sources that are a path."""
 SOURCES = (*FILES, "postgresql")
 """What some engine reads."""
 LEDGERS = ("sqlite", "postgresql")
@@ -15,7 +16,8 @@ _FRAMES = ("__arrow_c_stream__", "__dataframe__")
 """What frames of any library can be asked for."""
 _SYNONYMS = {"postgres": "postgresql", "sqlite3": "sqlite", "pq": "parquet", "tsv": "csv"}
 _EXAMPLES = {"sqlite": "clinic.ledger", "file": "../keys/clinic.key"}
-_SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".duckdb": "duckdb", ".ledger": "sqlite", ".sqlite": "sqlite"}
+_LEDGER_SUFFIXES = {".ledger": "sqlite"}
+_SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".duckdb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
 
 
 def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Location:
@@ -34,7 +36,7 @@ def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Locat
             entry,
             f"names no path after {scheme}:.",
             "A file or folder is written as a plain path, relative to the policy file or absolute.",
-            f"Write for example {scheme}:{_EXAMPLES.get(scheme, 'data')}.",
+            f"Write for example {_example(scheme, schemes)}.",
         )
     return Location(scheme, rest, (folder / rest).absolute())
 
@@ -82,7 +84,7 @@ def _after_slashes(entry: Entry, rest: str) -> str:
 def _unknown(entry: Entry, words: str, scheme: str, schemes: tuple[str, ...]) -> Exception:
     meant = _SYNONYMS.get(scheme)
     advice = f"Did you mean {meant}? " if meant in schemes else suggestion(scheme, schemes)
-    suffix = _SUFFIXES.get(Path(words).suffix.lower())
+    suffix = {**_SUFFIXES, **({} if schemes == SOURCES else _LEDGER_SUFFIXES)}.get(Path(words).suffix.lower())
     if suffix in schemes and not scheme:
         advice = f"Did you mean {suffix}:? "
     return refuse(
@@ -91,5 +93,10 @@ def _unknown(entry: Entry, words: str, scheme: str, schemes: tuple[str, ...]) ->
         if scheme.isalnum() and len(scheme) <= 20
         else "does not start with a scheme.",
         f"A location starts with its kind: {', '.join(f'{known}:' for known in schemes)}.",
-        f"{advice}Write for example {schemes[0]}:{_EXAMPLES.get(schemes[0], 'data')}.",
+        f"{advice}Write for example {_example(schemes[0], schemes)}.",
     )
+
+
+def _example(scheme: str, schemes: tuple[str, ...]) -> str:
+    path = "clinic.db" if scheme == "sqlite" and schemes == SOURCES else _EXAMPLES.get(scheme, "data")
+    return f"{scheme}:{path}"

@@ -42,6 +42,24 @@ def stored(sql: str, type: str, raw: bool = False) -> Stored:
     return Stored(sql, type, Kind.RAW if raw else _kind(type))
 
 
+AS_TYPES = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.DECIMAL: "DOUBLE",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+    ColumnType.TEXT: "VARCHAR",
+}
+"""As what text is read where nobody's rows are at stake."""
+
+
+def said(sql: str, kind: ColumnType | None) -> Stored:
+    """Return text that the source says to be of a type; where it says none, nobody has read it yet."""
+    if kind is None:
+        return stored(sql, "VARCHAR", raw=True)
+    return stored(sql if kind is ColumnType.TEXT else f"TRY_CAST({sql} AS {AS_TYPES[kind]})", AS_TYPES[kind])
+
+
 def alone(sql: str) -> Stored:
     """Return a value of a column in which each may be stored in another way: see `each_value`."""
     return Stored(sql, UNITED, Kind.EACH)

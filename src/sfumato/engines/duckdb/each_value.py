@@ -47,11 +47,18 @@ def texts(values: Sequence[object]) -> pa.Array:
     return pa.array([_text(value) for value in values], TEXT)
 
 
-def numbers(values: Sequence[object]) -> pa.Array:
+def numbers(values: Sequence[Any]) -> pa.Array:
     """Return every value as a number where it is one, else as text."""
-    found = [_number(value) for value in values]
-    members = [pa.array(part, field.type) for part, field in zip(zip(*found, strict=True), NUMBER, strict=True)]
-    return pa.StructArray.from_arrays(members or [pa.array([], field.type) for field in NUMBER], fields=list(NUMBER))
+    kinds = set(map(type, values))
+    members = [pa.nulls(len(values), field.type) for field in NUMBER]
+    if kinds <= {int, type(None)} and all(value is None or -(2**63) <= value < 2**63 for value in values):
+        members[0] = pa.array(values, pa.int64())
+    elif kinds <= {float, type(None)}:
+        members[1] = pa.array(values, pa.float64(), from_pandas=True)  # NaN is absent, as None is
+    else:
+        parts = zip(*map(_number, values), strict=True)
+        members = [pa.array(part, field.type) for part, field in zip(parts, NUMBER, strict=True)]
+    return pa.StructArray.from_arrays(members, fields=list(NUMBER))
 
 
 def _number(value: object) -> tuple[int | None, float | None, str | None]:

@@ -57,7 +57,7 @@ class _BuiltFile:
 
 @dataclass(frozen=True, slots=True)
 class FileCopying:
-    """`snapshots.Copying` of files and DuckDB databases."""
+    """`snapshots.Copying` of files and databases in files."""
 
     policy: Policy = field(repr=False)
     limits: Limits
@@ -75,6 +75,8 @@ class FileCopying:
     def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _BuiltFile:
         """Build the copy of a source that stays as it is meanwhile."""
         source = self.policy.source
+        if source.scheme == "sqlite":  # one transaction: what is written meanwhile is not seen, and counts as a change
+            return _BuiltFile(self.stamp(salt), _build(self.policy, folder, salt, progress, self.limits))
         for _ in range(_ATTEMPTS):
             files = source_files(source)
             watched, stamp = watch_of(files), stamp_of(source_root(source), files, salt)

@@ -11,11 +11,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.engines.duckdb.column import alone, check_range, written_as
+from sfumato.engines.duckdb.column import alone, check_range, said, written_as
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import STAGE, execute, registered, starless
 from sfumato.engines.duckdb.csv_records import Malformed, header
 from sfumato.engines.duckdb.frames import Frames
+from sfumato.engines.duckdb.sqlite_file import opened
 from sfumato.engines.duckdb.streamed import StreamedColumn, StreamedSource, StreamedTable
 from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.engines.sql.names import literal, quoted
@@ -24,6 +25,8 @@ from sfumato.policy.policy import Column, Location, Policy, Table, fold
 
 _CSV = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 ENDINGS = {"parquet": (".parquet",), "csv": _CSV, "files": (".parquet", *_CSV)}
+LOGS = {"duckdb": ".wal", "sqlite": "-wal"}
+"""Sources that are one file, and what is written beside it; an empty log says nothing."""
 SOURCE = "source"
 """The name under which a DuckDB source is attached."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -92,8 +95,9 @@ def source_root(location: Location) -> Path:
 def source_files(location: Location) -> list[Path]:
     """Return every file of the source, sorted; what another process does meanwhile is seen by their stamps."""
     path = _place(location)
-    if location.scheme == "duckdb" or path.is_file():
-        return [path, *(wal for wal in [path.with_name(f"{path.name}.wal")] if wal.exists())]
+    if location.scheme in LOGS or path.is_file():
+        log = path.with_name(f"{path.name}{LOGS.get(location.scheme, '.wal')}")
+        return [path, *([log] if log.exists() and log.stat().st_size else [])]
     return sorted(_data_files(path, ENDINGS[location.scheme]))
 
 
@@ -102,6 +106,9 @@ def attached(connection: duckdb.DuckDBPyConnection, location: Location) -> Itera
     """Attach a DuckDB source for reading, or give one whose rows come as batches; others are read file by file."""
     if location.scheme == "frames":
         yield Frames(location)
+    elif location.scheme == "sqlite":
+        with opened(_place(location)) as file:
+            yield file
     else:
         if location.scheme == "duckdb":
             _attach(connection, location)
@@ -193,13 +200,13 @@ def _no_column(table: Table, column: str) -> BadSource:
 
 
 def _place(location: Location) -> Path:
-    if location.path is None or location.scheme not in (*ENDINGS, "duckdb"):
+    if location.path is None or location.scheme not in (*ENDINGS, *LOGS):
         raise BadSource(
             f"source starts with {location.scheme}:.",
             "This engine reads files.",
-            "Write parquet:, csv:, files: or duckdb: with a path.",
+            "Write parquet:, csv:, files:, duckdb: or sqlite: with a path.",
         )
-    if not location.path.exists() or (location.scheme == "duckdb" and not location.path.is_file()):
+    if not location.path.exists() or (location.scheme in LOGS and not location.path.is_file()):
         raise BadSource("The source path does not exist.", "There is no data to protect.", "Check the path in source.")
     return location.path
 
@@ -402,7 +409,7 @@ def _stored_as(column: StreamedColumn, types: Mapping[str, Stored]) -> Stored:
         return alone(quoted(column.name))
     if not column.read:
         return Stored("NULL", "NULL", column.kind or Kind.NOTHING)
-    return as_stored(quoted(column.name), "VARCHAR", raw=True) if column.kind is Kind.RAW else types[column.name]
+    return said(quoted(column.name), column.said) if column.kind is Kind.RAW else types[column.name]
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:

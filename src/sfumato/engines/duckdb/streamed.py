@@ -22,6 +22,8 @@ class StreamedColumn:
     type: pa.DataType
     kind: Kind | None = None
     """What it is to us where its type does not say: values that are read alone, or nothing that can be read."""
+    said: ColumnType | None = None
+    """What the source says that it is, where the policy does not, and values are read alone."""
 
     @property
     def read(self) -> bool:
