@@ -1,8 +1,9 @@
 """How far off are private quantiles, against OpenDP, diffprivlib and Tumult's published method? (median, nine deciles)
 
 One run, the same data, bounds and epsilon for all, every row its own person. The error is the mean distance from the
-true quantile, over many answers. The others tell no error bars; so the ratio is taken for sfumato's APPROX_QUANTILE, which
-tells none either. QUANTILE_CONT spends a part of epsilon on its bars, and its errors are printed beside. Run it in an environment that also has opendp and diffprivlib:
+true quantile, over many answers. The others tell no error bars; so the ratio is taken for sfumato's APPROX_QUANTILE,
+which tells none either. QUANTILE_CONT spends a part of epsilon on its bars, and its errors are printed beside. Run it in
+an environment that also has opendp and diffprivlib:
 
     python benchmarks/quantiles.py
 
@@ -78,7 +79,7 @@ def installed_diffprivlib(
     values: Values, low: int, high: int, levels: Sequence[Fraction], epsilon: Fraction
 ) -> Sequence[float]:
     """Return what diffprivlib answers."""
-    from diffprivlib.tools import quantile
+    from diffprivlib.tools import quantile  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     levels_of_floats = [float(level) for level in levels]
     found = quantile(values.astype(float), levels_of_floats, epsilon=float(epsilon), bounds=(low, high))

@@ -1,4 +1,4 @@
-"""Several quantiles at once: the law is drawn as defined, parts share no one's weight, and ends hold what they promise."""
+"""Several quantiles at once: the law is drawn as defined, parts share no weight, and ends hold what they promise."""
 
 from collections import Counter
 from fractions import Fraction

@@ -3,7 +3,7 @@
 The middle level is chosen first, on all values; the levels below it on the values below the choice, those above it on
 the values above: nobody's values are in two parts, so that a round of choices costs as much as one [KSS22]. A value
 that many share is split between the parts at a fraction that is chosen with it. Afterwards each answer gets ends, at a
-distance that is chosen among a few. A single level on a short range is chosen by permute-and-flip, which errs less there.
+distance that is chosen among a few. A single level on a short range is chosen by permute-and-flip, which errs less.
 """
 
 import itertools
@@ -48,8 +48,8 @@ _SHORT = 1 << 11
 class Quantiles:
     """Choose a bucket for each level, and, if `ends` are asked for, two more that lie around it.
 
-    Buckets are numbered from 0. A level p in (0, 1) asks for a bucket v with #{x < v} <= p * n <= #{x <= v}, where n and
-    # are weights; level 0 for one with `passed_over` units below it, level 1 for one with so many above it.
+    Buckets are numbered from 0. A level p in (0, 1) asks for a bucket v with #{x < v} <= p * n <= #{x <= v}, where n
+    and # are weights; level 0 for one with `passed_over` units below it, level 1 for one with so many above it.
     Theorem: if one unit adds weights of at most `weight` in all, over all cells, then `release` on any number of cells
     is epsilon-DP, as the composition of choices that `event` names. For all data each answer's ends hold a quantile of
     its level with probability at least 99/100; without `ends` they are those of the range.  [KSS22, MS20, CR21]

@@ -1,7 +1,7 @@
-"""Public buckets of an integer grid: every point near the origin by itself, and further out at most 1/4096 of their distance wide.
+"""Public buckets of an integer grid: every point near the origin by itself, further out at most 1/4096 of the way wide.
 
-A quantile is looked for among buckets, so that an engine returns some hundred thousand counts at most and never the rows. Where a
-range has at most 65,536 points, each is a bucket and nothing is lost.
+A quantile is looked for among buckets, so that an engine returns some hundred thousand counts at most, never the rows.
+Where a range has at most 65,536 points, each is a bucket and nothing is lost.
 """
 
 from bisect import bisect_right
