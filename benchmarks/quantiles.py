@@ -2,8 +2,8 @@
 
 One run, the same data, bounds and epsilon for all, every row its own person. The error is the mean distance from the
 true quantile, over many answers. The others tell no error bars; so the ratio is taken for sfumato's APPROX_QUANTILE,
-which tells none either. QUANTILE_CONT spends a part of epsilon on its bars, and its errors are printed beside. Run it in
-an environment that also has opendp and diffprivlib:
+which tells none either. QUANTILE_CONT spends a part of epsilon on its bars, and its errors are printed beside. Run
+it in an environment that also has opendp and diffprivlib:
 
     python benchmarks/quantiles.py
 

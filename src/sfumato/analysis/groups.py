@@ -18,9 +18,9 @@ from sfumato.language.lowering import Scope, lower, narrowed
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Expression
-from sfumato.query.functions import SPREADS, Aggregation
+from sfumato.query.functions import LEVELLED, SPREADS, Aggregation
 from sfumato.query.relation import GroupBy, Measure
-from sfumato.query.types import Type
+from sfumato.query.types import NUMBERS, Type
 
 _NOISY = STORED // 2
 """A noisy count or sum that goes further is cut there; no answer of practical size does."""
@@ -109,6 +109,8 @@ def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
     """Return what is known of an aggregate after noise: nothing bounds it, and counts and sums are never NULL."""
     argument = aggregate.argument
     step = None
+    if argument is not None and _picks_a_value(aggregate, type):
+        return replace(argument.facts, type=type, nullable=False)
     if aggregate.function is Aggregation.COUNT:
         step = Fraction(1)
     elif aggregate.function is Aggregation.SUM and argument is not None and argument.facts.kind is Kind.INTEGER:
@@ -116,6 +118,16 @@ def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
     if step is None:
         return Facts(type, Kind.REAL, True)
     return Facts(type, Kind.INTEGER, False, step, -_NOISY, _NOISY, declared_low=False, declared_high=False)
+
+
+def _picks_a_value(aggregate: Aggregate[Scalar], type: Type) -> bool:
+    """Whether an aggregate is one of the values that its argument can have; between two numbers a median is not."""
+    argument = aggregate.argument
+    if argument is None or argument.facts.kind is not Kind.INTEGER:
+        return False
+    if aggregate.function is Aggregation.QUANTILE_CONT:
+        return type not in NUMBERS
+    return aggregate.function in LEVELLED | {Aggregation.MIN, Aggregation.MAX, Aggregation.MODE}
 
 
 def _contribution(owned: Owned, limits: Tightening) -> Contribution:
@@ -179,7 +191,7 @@ def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Fac
     known = argument.facts
     if function in {Aggregation.MIN, Aggregation.MAX}:
         return replace(known, nullable=True, type=measure.type)
-    if function in SPREADS or known.kind is not Kind.INTEGER:
+    if function in SPREADS | LEVELLED | {Aggregation.MODE} or known.kind is not Kind.INTEGER:
         raise UnsupportedSql(
             f"{at(measure.at)}{function} of one person's rows is not supported here.",
             "Inside one person, values are added exactly, on the grid of a column with a step.",

@@ -14,7 +14,7 @@ from sfumato.engines.sql.fold import clipped
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.plan import GroupPlan, Measured
+from sfumato.planning.plan import Chosen, GroupPlan, Measured
 from sfumato.query.functions import Aggregation
 
 _OWNER = "u"
@@ -63,6 +63,24 @@ def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Diale
     return _grouped(bounded, [*bounded.used.keys, bucket], [measure], dialect)
 
 
+def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+    """Return the statement of what is chosen: keys, bucket, how many rows their owner has, how many such rows.
+
+    Only rows count that have a bucket, a key and, where there is a condition, meet it. Where everybody has one row,
+    nobody's rows are counted.
+    """
+    bounded = _bounded(plan, tables, dialect)
+    used = bounded.used
+    (by,) = one.quantity.arguments
+    bucket = used.names[by]
+    present = [f"{name} IS NOT NULL" for name in (*used.keys, bucket)]
+    present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
+    own = "1" if plan.group.contribution.rows == 1 else f"count(*) OVER (PARTITION BY {_OWNER})"
+    columns = ", ".join([*used.keys, f"{clipped(bucket, by.facts, dialect)} AS bucket", f"{own} AS own"])
+    rows = f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
+    return _grouped(replace(bounded, rows=rows), [*used.keys, "bucket", "own"], ["count(*)"], dialect)
+
+
 @dataclass(frozen=True, slots=True)
 class _Bounded:
     """The rows of a group after every person was bounded."""
@@ -75,8 +93,10 @@ class _Bounded:
 def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect) -> _Bounded:
     group = plan.group
     numbered = _numbered(group) if group.contribution.bound_groups else {}
-    used = _used(group, plan.measured, numbered)
-    needs_owner = group.contribution.bound_rows or group.contribution.bound_groups or _counts_people(plan)
+    used = _used(group, plan.everything, numbered)
+    shared = bool(plan.chosen) and group.contribution.rows > 1
+    bound = group.contribution.bound_rows or group.contribution.bound_groups
+    needs_owner = bound or shared or _counts_people(plan)
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
     if needs_owner:
@@ -130,7 +150,7 @@ def _counted(texts: tuple[str, ...], dialect: Dialect) -> str:
     return ", ".join(f"({dialect.literal(text)}, {number})" for number, text in enumerate(texts))
 
 
-def _used(group: Group, measured: Sequence[Measured], numbered: dict[str, tuple[str, ...]]) -> _Used:
+def _used(group: Group, measured: Sequence[Measured | Chosen], numbered: dict[str, tuple[str, ...]]) -> _Used:
     names: dict[Scalar, str] = {}
     for one in measured:
         for scalar in one.quantity.parts:
