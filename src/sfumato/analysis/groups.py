@@ -109,7 +109,8 @@ def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
     """Return what is known of an aggregate after noise: nothing bounds it, and counts and sums are never NULL."""
     argument = aggregate.argument
     step = None
-    if argument is not None and _picks_a_value(aggregate, type):
+    extreme = aggregate.function in {Aggregation.MIN, Aggregation.MAX, Aggregation.MODE}
+    if argument is not None and argument.facts.kind is Kind.INTEGER and (extreme or picks_a_value(aggregate, type)):
         return replace(argument.facts, type=type, nullable=False)
     if aggregate.function is Aggregation.COUNT:
         step = Fraction(1)
@@ -120,14 +121,11 @@ def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
     return Facts(type, Kind.INTEGER, False, step, -_NOISY, _NOISY, declared_low=False, declared_high=False)
 
 
-def _picks_a_value(aggregate: Aggregate[Scalar], type: Type) -> bool:
-    """Whether an aggregate is one of the values that its argument can have; between two numbers a median is not."""
-    argument = aggregate.argument
-    if argument is None or argument.facts.kind is not Kind.INTEGER:
-        return False
-    if aggregate.function is Aggregation.QUANTILE_CONT:
-        return type not in NUMBERS
-    return aggregate.function in LEVELLED | {Aggregation.MIN, Aggregation.MAX, Aggregation.MODE}
+def picks_a_value(aggregate: Aggregate[Scalar], type: Type) -> bool:
+    """Whether a quantile is one of the values of its argument, on their grid; between two numbers a median is not."""
+    argument, between = aggregate.argument, aggregate.function is Aggregation.QUANTILE_CONT and type in NUMBERS
+    on_grid = argument is not None and argument.facts.kind is Kind.INTEGER
+    return aggregate.function in LEVELLED and on_grid and not between
 
 
 def _contribution(owned: Owned, limits: Tightening) -> Contribution:
@@ -189,13 +187,13 @@ def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Fac
             "Use COUNT.",
         )
     known = argument.facts
-    if function in {Aggregation.MIN, Aggregation.MAX}:
+    if function in {Aggregation.MIN, Aggregation.MAX} or picks_a_value(aggregate, measure.type):
         return replace(known, nullable=True, type=measure.type)
     if function in SPREADS | LEVELLED | {Aggregation.MODE} or known.kind is not Kind.INTEGER:
         raise UnsupportedSql(
             f"{at(measure.at)}{function} of one person's rows is not supported here.",
             "Inside one person, values are added exactly, on the grid of a column with a step.",
-            "Use COUNT, SUM, AVG, MIN or MAX of a column that has a step.",
+            "Use COUNT, SUM, AVG, MIN, MAX or QUANTILE_DISC of a column that has a step.",
         )
     low, high = min(known.low, known.low * rows), max(known.high, known.high * rows)
     finer = _FINER if function is Aggregation.AVG else 1

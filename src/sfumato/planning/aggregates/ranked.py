@@ -10,7 +10,6 @@ from fractions import Fraction
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.errors import UnsupportedSql
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.numbers import constant
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.mechanisms.spacing import Spacing, Stretch
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
@@ -83,7 +82,7 @@ def ranked(asked: Asked, group: Group) -> Recipe[Ranked]:
     def make(ranks: str) -> Ranked:
         return Ranked(asked.name, ranks, spacing, levels.index(level), level, argument.facts.step, between, not alone)
 
-    return Recipe(((quantity, Fraction(len(levels))),), make)
+    return Recipe(((quantity, Fraction(1)),), make)
 
 
 def commonest(asked: Asked, group: Group) -> Recipe[Commonest]:
@@ -107,14 +106,13 @@ def commonest(asked: Asked, group: Group) -> Recipe[Commonest]:
 
 def bucket_of(argument: Scalar, spacing: Spacing) -> Scalar:
     """Return the number of the bucket of a value, as an engine computes it: total, and in 64 bits."""
-    facts = replace(argument.facts, type=Type.INTEGER, step=Fraction(1))
-    value = replace(argument, facts=facts)
+    facts = argument.facts  # integers in steps: what a step is worth concerns no engine
     number = Facts(Type.INTEGER, Kind.INTEGER, facts.nullable, low=0, high=spacing.buckets - 1)
     parts: list[Scalar] = []
     for stretch in spacing.stretches[:-1]:
-        below = Scalar(Operator.LESS, (value, constant(stretch.end, Type.INTEGER)), _truth(facts))
-        parts += [below, _number(value, stretch)]
-    last = _number(value, spacing.stretches[-1])
+        below = Scalar(Operator.LESS, (argument, _constant(stretch.end)), _truth(facts))
+        parts += [below, _number(argument, stretch)]
+    last = _number(argument, spacing.stretches[-1])
     return replace(last, facts=number) if not parts else Scalar(Operator.CASE, (*parts, last), number)
 
 
@@ -124,7 +122,7 @@ def _number(value: Scalar, stretch: Stretch) -> Scalar:
 
     def step(operator: Operator, inner: Scalar, other: int, ends: tuple[int, int]) -> Scalar:
         known = Facts(Type.INTEGER, Kind.INTEGER, nullable, low=ends[0], high=ends[1])
-        return Scalar(operator, (inner, constant(other, Type.INTEGER)), known)
+        return Scalar(operator, (inner, _constant(other)), known)
 
     found, ends = value, (low, high)
     if stretch.start:
@@ -136,6 +134,10 @@ def _number(value: Scalar, stretch: Stretch) -> Scalar:
     if stretch.first:
         found = step(Operator.ADD, found, stretch.first, (ends[0] + stretch.first, ends[1] + stretch.first))
     return found
+
+
+def _constant(number: int) -> Scalar:
+    return Scalar(Operator.CONSTANT, (), Facts(Type.INTEGER, Kind.INTEGER, False, low=number, high=number), number)
 
 
 def _towards_zero(number: int, divisor: int) -> int:
