@@ -1,18 +1,20 @@
 """Sums of an argument around a public offset: what averages, variances and their like are made of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.errors import QueryTooLarge, UnboundedSum
 from sfumato.language.facts import Kind
+from sfumato.language.lower_logic import all_true, present
 from sfumato.language.numbers import shifted
-from sfumato.language.scalar import Scalar
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.wording import as_written, column_name, table_of
 from sfumato.query.aggregate import Aggregate
-from sfumato.query.functions import SPREADS, Aggregation
+from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 
+PAIR = 2
 FARTHEST_SUM = 1 << 62
 """One person's part of a sum stays below it, so that sums of people and noise fit everywhere."""
 
@@ -27,22 +29,40 @@ class Centred:
     high: int
 
 
-def centred(asked: Asked, argument: Scalar, group: Group) -> Centred:
-    """Return the grid of an argument with what is subtracted from it: a sum of values around 0 moves least."""
+def centred(asked: Asked, group: Group) -> Centred:
+    """Return the grid of the one argument with what is subtracted from it: a sum of values around 0 moves least."""
+    (argument,) = asked.aggregate.arguments
     facts = argument.facts
     alike = {
-        other.aggregate.function
+        part.aggregate.function
         for other in group.asked
-        if (other.aggregate.arguments, other.aggregate.distinct, other.aggregate.where)
+        for part in parts_of(other)
+        if (part.aggregate.arguments, part.aggregate.distinct, part.aggregate.where)
         == ((argument,), asked.aggregate.distinct, asked.aggregate.where)
     }
-    spread = bool(alike & SPREADS)
+    spread = bool(alike & (SPREADS | PAIRS))
     offset = (facts.low + facts.high) // 2
     if asked.aggregate.function is Aggregation.SUM or (Aggregation.SUM in alike and not spread):
         offset = 0
     elif asked.aggregate.distinct and spread:
         offset = facts.low  # different values must have different squares
     return Centred(facts.step, offset, facts.low, facts.high)
+
+
+def parts_of(asked: Asked) -> tuple[Asked, ...]:
+    """Return what is asked of each argument alone: of pairs, rows where the other is NULL do not count."""
+    if len(asked.aggregate.arguments) != PAIR:
+        return (asked,)
+    y, x = asked.aggregate.arguments
+    return _beside(asked, y, x), _beside(asked, x, y)
+
+
+def _beside(asked: Asked, argument: Scalar, other: Scalar) -> Asked:
+    where = asked.aggregate.where
+    if other.facts.nullable and other != argument:
+        held = () if where is None else where.arguments if where.operator is Operator.AND else (where,)
+        where = all_true((*held, present(other))) if held else present(other)
+    return replace(asked, aggregate=Aggregate(asked.aggregate.function, (argument,), where=where))
 
 
 def count_of(asked: Asked) -> Quantity:
@@ -89,8 +109,9 @@ def _unbounded(asked: Asked, argument: Scalar, group: Group) -> UnboundedSum:
     if (table := table_of(argument, group.rows)) is not None:
         column = column_name(argument)
         remedy = f"Declare them: [tables.{table}.columns] {column} = {{ {declared} }}"
-        function = asked.aggregate.function.upper()
-        clipped = f", or write {function}(LEAST(GREATEST({column}, LOW), HIGH))." if grid else "."
+        function, clip = asked.aggregate.function, f"LEAST(GREATEST({column}, LOW), HIGH)"
+        narrow = f"{clip} in its place" if function in PAIRS else f"{function.upper()}({clip})"
+        clipped = f", or write {narrow}." if grid else "."
         return UnboundedSum(what, why, remedy + clipped)
     remedy = (
         "Narrow it in the text: LEAST(GREATEST(…, LOW), HIGH)."

@@ -3,7 +3,8 @@
 A count is its measurement and a sum its steps: both may lie outside what is possible (a count below 0), because only
 unclamped values are right on average. An average is NULL where the noisy count is not above 0 and is clamped to the
 public range; a variance is NULL where the count (less one, for a sample) is not above 0, and is clamped to what values
-of that range can have. Clamping is post-processing: it costs nothing.
+of that range can have. A slope, an intercept and a correlation are NULL where the noisy squares are not above 0; a
+correlation is clamped to [-1, 1]. Clamping is post-processing: it costs nothing.
 """
 
 from collections.abc import Mapping
@@ -11,10 +12,12 @@ from collections.abc import Mapping
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
 from sfumato.planning.aggregates.spread import Spread
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.averaged import average_form, average_point
+from sfumato.release.aggregates.paired import paired_form, paired_point
 from sfumato.release.aggregates.spread import spread_form, spread_point
 from sfumato.release.form_algebra import sum_of
 from sfumato.release.forms import Form
@@ -34,6 +37,8 @@ def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
             return average_point(made, measured)
         case Spread():
             return spread_point(made, measured)
+        case Covaried() | Regressed() | Correlated():
+            return paired_point(made, measured)
 
 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, rows: int) -> dict[str, Form]:
@@ -49,3 +54,5 @@ def _form(label: str, made: Derived, cells: MeasuredCells, rows: int) -> Form:
             return average_form(label, made, cells, rows)
         case Spread():
             return spread_form(label, made, cells, rows)
+        case Covaried() | Regressed() | Correlated():
+            return paired_form(label, made, cells, rows)
