@@ -8,11 +8,13 @@ from fractions import Fraction
 
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.language.numbers import multiplied, squared
+from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.averaged import DIVISOR
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
 from sfumato.planning.aggregates.spread import Divisor, Spread
 from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, parts_of, sum_of_values
 from sfumato.query.functions import Aggregation
+from sfumato.query.types import Type
 
 _TOTAL, _COUNT, _SQUARES = Fraction(1, 4), Fraction(1, 16), Fraction(1, 4)
 """What a column owes to sums, to the count and to squares, beside 1 for the products (proofs/planning.md, §5)."""
@@ -189,6 +191,13 @@ def _count(asked: Asked) -> Quantity:
     return count_of(y if only_y else x)
 
 
+def _product(one: Scalar, other: Scalar) -> Scalar:
+    """Return the product of two values, the same in whichever order they come."""
+    first, second = sorted((one, other), key=repr)
+    alike = first.facts.type is second.facts.type
+    return multiplied(first, second, first.facts.type if alike else Type.DECIMAL)
+
+
 def _pair(asked: Asked, group: Group) -> _Pair:
     y, x = parts_of(asked)
     arguments = bounded(y, group), bounded(x, group)
@@ -198,6 +207,6 @@ def _pair(asked: Asked, group: Group) -> _Pair:
         (_count(asked), _COUNT),
         (sum_of_values(x, along, group), _TOTAL),
         (sum_of_values(y, above, group), _TOTAL),
-        (sum_of_values(asked, multiplied(above, along, above.facts.type), group), Fraction(1)),
+        (sum_of_values(asked, _product(above, along), group), Fraction(1)),
     )
     return _Pair(quantities, grids[1], grids[0])

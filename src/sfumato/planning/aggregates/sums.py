@@ -60,19 +60,42 @@ def parts_of(asked: Asked) -> tuple[Asked, ...]:
 def _beside(asked: Asked, argument: Scalar, other: Scalar) -> Asked:
     where = asked.aggregate.where
     if other.facts.nullable and other != argument:
-        held = () if where is None else where.arguments if where.operator is Operator.AND else (where,)
-        where = all_true((*held, present(other))) if held else present(other)
+        where = _all((*_conjuncts(where), present(other)))
     return replace(asked, aggregate=Aggregate(asked.aggregate.function, (argument,), where=where))
 
 
+def _conjuncts(where: Scalar | None) -> tuple[Scalar, ...]:
+    if where is None:
+        return ()
+    return where.arguments if where.operator is Operator.AND else (where,)
+
+
+def _all(conditions: tuple[Scalar, ...]) -> Scalar | None:
+    return all_true(conditions) if len(conditions) > 1 else next(iter(conditions), None)
+
+
+def _is_presence(condition: Scalar) -> bool:
+    """Whether a condition is that something is not NULL."""
+    return condition.operator is Operator.NOT and condition.arguments[0].operator is Operator.IS_NULL
+
+
 def count_of(asked: Asked) -> Quantity:
-    """Return the count of an argument; of one that is never NULL it is the count of rows."""
+    """Return the count of an argument; of one that is never NULL it is the count of rows.
+
+    Rows where x is present, if y is, are those where y is present, if x is: both are one measurement.
+    """
     aggregate = asked.aggregate
     argument = aggregate.argument
-    if argument is not None and not aggregate.distinct and not argument.facts.nullable:
-        argument = None
-    counted = () if argument is None else (argument,)
-    return Aggregate(Aggregation.COUNT, counted, aggregate.distinct and argument is not None, aggregate.where)
+    if argument is None or aggregate.distinct:
+        return replace(aggregate, function=Aggregation.COUNT)
+    if not argument.facts.nullable:
+        return Aggregate(Aggregation.COUNT, where=aggregate.where)
+    held = _conjuncts(aggregate.where)
+    others = [part for part in held if _is_presence(part)]
+    first, *rest = sorted([present(argument), *others], key=repr)
+    where = (*(part for part in held if part not in others), *rest)
+    counted = argument if not others else first.arguments[0].arguments[0]
+    return Aggregate(Aggregation.COUNT, (counted,), where=aggregate.where if not others else _all(where))
 
 
 def around(argument: Scalar, grid: Centred) -> Scalar:
