@@ -10,6 +10,7 @@ from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, Aggregation, Takes
 from sfumato.query.parse_pairs import PAIRED, ReadExpression, pairs
 from sfumato.query.parse_reading import Reading
+from sfumato.query.parse_rewriting import counted, keyed
 from sfumato.query.position import Place
 from sfumato.query.relation import Measure
 from sfumato.query.resolve import fit, number
@@ -19,6 +20,9 @@ _CONDITIONAL = frozenset({"count_if", "countif"})
 _LATER = frozenset({"median", "mode", "quantile", "quantile_cont", "quantile_disc", "percentile_cont"}) | frozenset(
     {"percentile_disc", "approx_quantile", "top_k", "approx_top_k"}
 )
+_TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": False, "logical_or": False}
+"""Whether it is the false rows that are counted instead."""
+_SINGLE = frozenset({"any_value", "arbitrary", "first", "last"})
 _CLOCKS = frozenset({"now", "today", "current_date", "current_timestamp", "clock_timestamp", "localtimestamp", "age"})
 _FILES = ("read_", "parquet_", "sniff_", "pg_", "lo_", "glob", "query", "getenv", "current_setting", "dblink")
 _RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})
@@ -59,6 +63,8 @@ def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: 
         node = node.this
     place = reading.place(node)
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    if name in _TRUTHS or name in _SINGLE:
+        refuse_function(name, node, reading)
     if not is_aggregate(name):
         raise place.bad("FILTER follows something else than an aggregate.", "It chooses rows.", "Remove it.")
     reading.only(node, "this", "expressions")
@@ -111,8 +117,21 @@ def _conditional(node: exp.Expr, condition: Expression | None, where: ReadExpres
     return Measure("", Aggregate(Aggregation.COUNT, where=where(node.expressions[0])), Type.INTEGER, place.at)
 
 
-def refuse_function(name: str, place: Place) -> NoReturn:
+def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
     """Refuse a function that is not in the table, by what it is if that is known."""
+    place = reading.place(node.parent if isinstance(node.parent, exp.Filter) else node)
+    if name in _TRUTHS:
+        raise place.unsupported(
+            f"{name} is not answered.",
+            "One row decides it, and a truth value cannot be blurred.",
+            reading.shown("Count the rows that decide it instead.", counted(node, _TRUTHS[name])),
+        )
+    if name in _SINGLE:
+        raise place.unsupported(
+            f"{name} is not answered.",
+            "It shows the value of a single row.",
+            reading.shown("Group by it, and count the rows of each value.", keyed(node)),
+        )
     if name in _LATER:
         raise place.unsupported(
             f"{name} is not answered yet.", "Its noise is of another kind.", "Use AVG, or count over buckets."
