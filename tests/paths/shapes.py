@@ -16,6 +16,11 @@ SHAPES = (
     "SELECT COUNT(*), SUM(cost), AVG(cost) FROM visits",
     "SELECT AVG(age) FROM visits WHERE age BETWEEN 3 AND 7",
     "SELECT VAR_SAMP(cost), STDDEV_POP(age), VAR_POP(age), STDDEV(cost) FROM visits",
+    "SELECT COVAR_POP(cost, age), COVAR_SAMP(age, cost), CORR(cost, age), REGR_R2(cost, age) FROM visits",
+    "SELECT REGR_SLOPE(cost, age), REGR_INTERCEPT(cost, age), REGR_COUNT(cost, age), AVG(age) FROM visits WHERE urgent",
+    "SELECT dept, CORR(cost, age) AS r, REGR_SXX(cost, age), REGR_SYY(cost, age), REGR_SXY(age, cost) FROM visits "
+    "GROUP BY dept",
+    "SELECT REGR_AVGX(cost, age) FILTER (WHERE urgent), REGR_AVGY(cost, age), CORR(cost, cost) FROM visits",
     "SELECT SUM(cost) / COUNT(*) AS r, SUM(age) + 1 AS s FROM visits",
     "SELECT SUM(cost * age) FROM visits",
     "SELECT SUM(cost / NULLIF(age, 0)) FROM visits WHERE age > 0",

@@ -15,6 +15,7 @@ from sfumato.query.functions import (
     FORMS,
     FUNCTION_NAMES,
     OPERATORS,
+    PAIRS,
     PARTS,
     UNITS,
     AggregateForm,
@@ -108,7 +109,11 @@ def test_an_operator_is_reached_by_its_spelling(spelling: str, function: Functio
 
 @pytest.mark.parametrize(("form", "name"), MEASURES, ids=lambda value: value if isinstance(value, str) else "")
 def test_an_aggregate_is_reached_by_each_of_its_names(form: AggregateForm, name: str) -> None:
-    for argument, where in ((ARGUMENTS[form.takes], ""), ("DISTINCT age", " FILTER (WHERE urgent)")):
+    more = "cost, age" if form.aggregation in PAIRS else "DISTINCT age"
+    for argument, where in (
+        (more if form.aggregation in PAIRS else ARGUMENTS[form.takes], ""),
+        (more, " FILTER (WHERE urgent)"),
+    ):
         group = parse(f"SELECT {name}({argument}){where} FROM visits", CLINIC).relation.source
         assert isinstance(group, GroupBy)
         (measure,) = group.measures

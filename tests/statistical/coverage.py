@@ -45,12 +45,14 @@ class Shape:
     """What is computed for each of the five cells of a copy; None for a question without an outer aggregate."""
     having: str = ""
     linear: bool = False
+    by: str = "copy"
+    """What is grouped by without an outer aggregate: 4,000 copies, or 800 lots where every cell takes long."""
 
     @property
     def sql(self) -> str:
         """Return the question: one row per copy."""
         if self.inner is None:
-            return f"SELECT copy, {self.column} AS x FROM visits GROUP BY copy"  # noqa: S608
+            return f"SELECT {self.by}, {self.column} AS x FROM visits GROUP BY {self.by}"  # noqa: S608
         cells = f"SELECT lot, place, {self.inner} FROM visits GROUP BY lot, place {self.having}"  # noqa: S608
         return f"SELECT lot, {self.column} AS x FROM ({cells}) t GROUP BY lot"  # noqa: S608
 
@@ -66,6 +68,17 @@ SHAPES = (
     Shape("variance of a sample", "VAR_SAMP(cost)"),
     Shape("deviation", "STDDEV(cost)"),
     Shape("variance of a constant", "VAR_POP(same)"),
+    Shape("covariance", "COVAR_POP(cost, age)", by="lot"),
+    Shape("covariance of a sample", "COVAR_SAMP(cost + 20 * age, age)", by="lot"),
+    Shape("correlation", "CORR(cost, age)", by="lot"),
+    Shape("strong correlation", "CORR(cost + 50 * age, age)", by="lot"),
+    Shape("correlation that is -1", "CORR(100 - age, age)", by="lot"),
+    Shape("share of variance", "REGR_R2(cost + 50 * age, age)", by="lot"),
+    Shape("slope", "REGR_SLOPE(cost + 20 * age, age)", by="lot"),
+    Shape("intercept", "REGR_INTERCEPT(cost + 20 * age, age)", by="lot"),
+    Shape("squared deviations", "REGR_SXX(cost, age)", by="lot"),
+    Shape("products of deviations", "REGR_SXY(cost + 20 * age, age)", by="lot"),
+    Shape("average of pairs", "REGR_AVGX(cost, age)", by="lot"),
     Shape("share", "100 * COUNT(*) FILTER (WHERE age > 50) / COUNT(*)"),
     Shape("exact share", "1.0 * COUNT(*) FILTER (WHERE age > 50) / NULLIF(COUNT(*), 0)"),
     Shape("sum over count", "SUM(cost) / COUNT(*)"),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from sfumato.analysis.averages import with_averages
 from sfumato.analysis.catalog import Catalog, Public, Table
 from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_point
 from sfumato.analysis.joins import joined
@@ -55,13 +56,14 @@ class _Question:
 
 def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
-    reading = _Question(catalog, public, query.options, used_columns(query.relation))
-    below = _analyse(query.relation.source, reading)
-    outcome = Show(below.flow, query.relation.label, _items(query.relation, below))
+    relation = with_averages(query.relation, catalog)
+    reading = _Question(catalog, public, query.options, used_columns(relation))
+    below = _analyse(relation.source, reading)
+    outcome = Show(below.flow, relation.label, _items(relation, below))
     if isinstance(below.state, Owned):
-        raise _shows_people(query.relation, outcome, reading)
+        raise _shows_people(relation, outcome, reading)
     notes = tuple(dict.fromkeys(reading.notes))
-    days = whole_days(query.relation)
+    days = whole_days(relation)
     return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)
 
 

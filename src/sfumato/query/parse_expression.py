@@ -357,7 +357,7 @@ def _function(node: exp.Expr, frame: ExpressionFrame) -> Expression:
         return _aggregate(node, frame)
     form = FUNCTION_NAMES.get(name)
     if form is None:
-        refuse_function(name, frame.reading.place(node))
+        refuse_function(name, node, frame.reading)
     return call(form, [_read(part, frame) for part in node.expressions], name, _place(node, frame))
 
 
