@@ -91,4 +91,5 @@ DUCKDB = Dialect(
     numbered=None,
     numbers_rows=False,
     part=lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)",
+    ranks_in_parts=True,
 )

@@ -80,3 +80,5 @@ class Dialect:
     """Whether the copy has to store NUMBER where each row is a person: the engine has no number of its own."""
     part: Callable[[str, int], str]
     """A number below the second, by an id: the same part for the same person."""
+    ranks_in_parts: bool = False
+    """Whether the rows of people are ranked for some people at a time: else a window would not fit into memory."""
