@@ -22,7 +22,7 @@ from sfumato.language.facts import Kind
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS
 
-_PART = 1_000_000
+_PART = 2_000_000
 """Rows are ranked for so many at a time, each person in one part, so that a part fits into little memory."""
 
 
