@@ -113,8 +113,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/group.py",
-            "used, bound_groups = _used(group, plan.measured), limit.bound_groups and bool(group.keys)",
-            "used, bound_groups = _used(group, plan.measured), False",
+            "used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)",
+            "used, bound_groups = _used(group, plan.everything), False",
         ),
     ),
     planned(

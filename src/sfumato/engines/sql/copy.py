@@ -22,9 +22,6 @@ from sfumato.language.facts import Kind
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS
 
-_PART = 2_000_000
-"""Rows are ranked for so many at a time, each person in one part, so that a part fits into little memory."""
-
 
 @dataclass(frozen=True, slots=True)
 class CopiedColumn:
@@ -244,7 +241,7 @@ def _choose(build: Building, table: Table, columns: list[Column]) -> None:
         f"SELECT id FROM {rows} WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
         for key in unique
     ]
-    parts = 1 + count_rows(build, rows) // _PART if dialect.ranks_in_parts else 1
+    parts = 1 + count_rows(build, rows) // dialect.ranked_at_once
     # what a person's draws begin with is written once for all their rows
     own = [f"{dialect.id_text('id')} || '#' AS own", f"{dialect.part('id', parts) if parts > 1 else 0} AS part"]
     build.make(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
