@@ -146,7 +146,7 @@ def in_postgres(folder: Path, size: int, url: str) -> None:
             plain.execute(f"SET search_path = {SCHEMA}")
             ordered = "DROP TABLE IF EXISTS ordered; CREATE UNLOGGED TABLE ordered AS SELECT * FROM sales ORDER BY 2, 1"
             many, few = [f"{url}?options=-csearch_path%3D{schema}" for schema in (SCHEMA, f"{SCHEMA}_few")]
-                measure(
+            measure(
                 "postgres", folder, many, few, lambda: plain.execute(SQL).fetchall(), lambda: plain.execute(ordered)
             )
         finally:
