@@ -176,8 +176,7 @@ class Database:
         With `answers = "shared"` in the policy other accounts have paid for it, too.
         """
         self._check_open()
-        entries = self._ledger.history(None if self.policy.answers is Sharing.SHARED else self.account)
-        found = next((one for one in entries if one.receipt == receipt and one.release is not None), None)
+        found = self._ledger.settled(receipt, None if self.policy.answers is Sharing.SHARED else self.account)
         if found is None or found.release is None:
             raise UnknownName(
                 "There is no answer with this receipt.",
