@@ -15,6 +15,7 @@ BACKENDS = {
     "files": "sfumato.engines.duckdb.opening",
     "duckdb": "sfumato.engines.duckdb.opening",
     "postgresql": "sfumato.engines.postgres.opening",
+    "spark": "sfumato.engines.spark.opening",
 }
 """The file whose BACKEND opens sources of a scheme."""
 
@@ -57,7 +58,7 @@ def backend_of(policy: Policy) -> Backend:
         raise BadSource(
             f"source starts with {scheme}:.",
             "No engine reads that.",
-            "Write parquet:, csv:, files: or duckdb: with a path, or a postgresql URL.",
+            "Write parquet:, csv:, files:, duckdb: or spark: with a path, or a postgresql URL.",
         )
     backend = import_module(BACKENDS[scheme]).BACKEND
     if not isinstance(backend, Backend):

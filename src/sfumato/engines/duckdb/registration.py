@@ -17,11 +17,9 @@ from sfumato.engines.snapshots import Registered, Snapshot
 from sfumato.engines.snapshots import snapshot as snapshot_of
 from sfumato.engines.sql.copy import CopiedTable
 from sfumato.engines.sql.names import literal
-from sfumato.engines.versions import stamp_of, watch_of
-from sfumato.errors import BadSource, EngineFailed
+from sfumato.engines.versions import stamp_of, steady
+from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy
-
-_ATTEMPTS = 3
 
 
 def register(policy: Policy, progress: Progress, limits: Limits | None = None, *, again: bool = False) -> Registered:
@@ -74,18 +72,12 @@ class FileCopying:
     def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _BuiltFile:
         """Build the copy of a source that stays as it is meanwhile."""
         source = self.policy.source
-        for _ in range(_ATTEMPTS):
-            files = source_files(source)
-            watched, stamp = watch_of(files), stamp_of(source_root(source), files, salt)
-            built = _build(self.policy, folder, salt, progress, self.limits)
-            if watch_of(source_files(source)) == watched:
-                return _BuiltFile(stamp, built)
+
+        def built() -> Path:
             shutil.rmtree(folder, ignore_errors=True)
-        raise BadSource(
-            "source changes while it is read.",
-            "A copy of half of a change would be of data that never was.",
-            "Take the snapshot again when nobody writes to it.",
-        )
+            return _build(self.policy, folder, salt, progress, self.limits)
+
+        return _BuiltFile(*steady(source_root(source), lambda: source_files(source), salt, built))
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
         """Return what is public about a copy."""

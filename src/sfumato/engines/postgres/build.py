@@ -58,6 +58,7 @@ class ServerBuild:
     read: Mapping[str, int]
     dialect: Dialect = POSTGRES
     reading: ValueForms = READING
+    salt_join: str = ""
 
     @property
     def salt_sql(self) -> str:

@@ -21,9 +21,6 @@ from sfumato.language.facts import Kind
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS
 
-_PART = 1_000_000
-"""Rows are ranked for so many at a time, each person in one part, so that a part fits into little memory."""
-
 
 @dataclass(frozen=True, slots=True)
 class CopiedColumn:
@@ -61,6 +58,10 @@ class Building(Protocol):
     @property
     def salt_sql(self) -> str:
         """What stands for the salt in hexadecimal: 64 characters, one block of SHA-256. It is never the salt itself."""
+
+    @property
+    def salt_join(self) -> str:
+        """What is joined to the rows of a query that holds `salt_sql`; empty where nothing needs to be."""
 
     @property
     def read(self) -> Mapping[str, int]:
@@ -206,7 +207,7 @@ def _domain(build: Building, column: Column, at: int) -> str:
 def _opaque(build: Building, people: str) -> None:
     """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
     named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', 'u')} END AS id"
-    build.make(build.stage("units"), f"SELECT u, n, {named} FROM ({people}) AS p", salted=True)  # noqa: S608
+    build.make(build.stage("units"), f"SELECT u, n, {named} FROM ({people}) AS p{build.salt_join}", salted=True)  # noqa: S608
 
 
 def _owners(build: Building, target: str, column: str, there: str) -> None:
@@ -244,9 +245,9 @@ def _choose(build: Building, table: Table, columns: list[Column]) -> None:
         for key in unique
     ]
     build.make(build.stage("crowded"), " UNION ".join(crowds))
-    theirs = f"FROM {rows} AS r WHERE {_crowded(build)}"
+    theirs = f"FROM {rows} AS r{build.salt_join} WHERE {_crowded(build)}"
     ((crowded,),) = build.rows(f"SELECT count(*) {theirs}")
-    parts = 1 + crowded // _PART
+    parts = 1 + crowded // dialect.ranked_at_once
     first = _hash(build, "row", _content(build, table, columns))
     listed = [f"r.{dialect.place} AS place", "id", *unique, f"{first} AS first", f"{dialect.part('id', parts)} AS part"]
     build.make(build.stage("draws"), f"SELECT {', '.join(listed)} {theirs}", salted=True)
@@ -270,7 +271,9 @@ def _chosen(build: Building, unique: list[str], most: int, part: int) -> str:
         f"FROM {build.stage('draws')} WHERE part = {part}"
     )
     again = _hash(build, "again", f"{dialect.id_text('first')} || ':' || CAST(nth AS {dialect.text_type})")
-    chosen = f"SELECT {names}, CASE WHEN nth = 1 THEN first ELSE {again} END AS draw FROM ({chosen}) AS d"  # noqa: S608
+    chosen = (
+        f"SELECT {names}, CASE WHEN nth = 1 THEN first ELSE {again} END AS draw FROM ({chosen}) AS d{build.salt_join}"  # noqa: S608
+    )
     for key in unique:
         once = dialect.row_number(["id", key], ["draw"])
         chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
