@@ -4,12 +4,13 @@ Proof: proofs/planning.md, §6
 """
 
 from collections.abc import Sequence
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import log, log1p
 
 from sfumato.accounting.event import Composed, Event, Neighbours, Repeated
+from sfumato.accounting.gaussian_curve import shrunk
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.gaussian import Gaussian
@@ -21,8 +22,10 @@ from sfumato.planning.measurements import Measurement, Needs, measurements
 from sfumato.planning.plan import Chosen, GroupPlan, Measured
 from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, laplace_weights, shares
 from sfumato.query.functions import CHOSEN, Aggregation
+from sfumato.sensitivity.norms import Sensitivity
 
 _SHORT = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
 _LEAST_DELTA = Fraction(1, 10**300)
@@ -55,7 +58,7 @@ def laplace_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delt
         for one, epsilon in zip(measurements(needs), noise, strict=True)
     ]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if keys else Fraction(0))
-    return _assembled(needs, keys, delta, mechanisms), loss
+    return assembled(needs, keys, delta, mechanisms), loss
 
 
 def expected_error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...]) -> Fraction:
@@ -76,7 +79,8 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
     for group in groups:
         if group.selection is not None:
             events.append(group.selection.event)
-        events += [_event(one) for one in group.measured] + [one.mechanism.event for one in group.chosen]
+        events += [noise_event(one.mechanism, one.sensitivity) for one in group.measured]
+        events += [one.mechanism.event for one in group.chosen]
     return Composed(tuple(events)) if events else None
 
 
@@ -115,19 +119,17 @@ def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], de
     rho = concentrated_loss(budget, for_noise)
     if rho is None:
         return None
-    portions = iter(shares(gaussian_weights(needs), GAUSSIAN_ROOT))
+    noised = [one for one in every if one not in choices]
+    parts_of = zip(noised, shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True)
+    vectors = [(one.sensitivity.l2_squared, one.sensitivity.l2_squared / (2 * share * rho)) for one, share in parts_of]
+    factor = shrunk(vectors, budget, for_noise)
+    variances = iter(vectors)
     mechanisms = [
-        choice_of(one, choices[one])
-        if one in choices
-        else Gaussian(
-            one.sensitivity.l2_squared,
-            one.sensitivity.l2_squared / (2 * next(portions) * rho),
-            one.sensitivity.neighbours,
-        )
+        choice_of(one, choices[one]) if one in choices else _shrunk_gaussian(one, next(variances), factor)
         for one in every
     ]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
-    return _assembled(needs, keys, delta - for_noise, mechanisms), loss
+    return assembled(needs, keys, delta - for_noise, mechanisms), loss
 
 
 def _parted(
@@ -138,7 +140,7 @@ def _parted(
     return epsilons[:selecting], epsilons[selecting:]
 
 
-def _assembled(
+def assembled(
     needs: tuple[Needs, ...], keys: tuple[Fraction, ...], delta: Fraction, mechanisms: Sequence[Mechanism]
 ) -> tuple[GroupPlan, ...]:
     """Put the noise of all parts into their groups; the selections share delta."""
@@ -161,6 +163,11 @@ def _assembled(
     return tuple(groups)
 
 
+def short(value: Fraction) -> Fraction:
+    """Round up to 12 digits."""
+    return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
 def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip:
     """Return the choice that costs so much, over all cells together. Proof: proofs/quantiles.md."""
     (bucket,), neighbours = one.quantity.arguments, one.sensitivity.neighbours
@@ -170,17 +177,26 @@ def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip
     return Quantiles(one.quantity.parameters, bucket.facts.span, one.sensitivity.l1, epsilon, neighbours, ends)
 
 
+def is_chosen(one: Measurement) -> bool:
+    """Whether a measurement is a choice, and no noise is added."""
+    return one.quantity.function in CHOSEN
+
+
 def _noised(measurements: Sequence[Measurement]) -> list[Measurement]:
     """Return what gets noise; the rest is chosen."""
     return [one for one in measurements if one.quantity.function not in CHOSEN]
 
 
-def _event(measured: Measured) -> Event:
+def _shrunk_gaussian(one: Measurement, vector: tuple[int, Fraction], factor: Fraction) -> Gaussian:
+    moved, variance = vector
+    return Gaussian(moved, short(factor * variance), one.sensitivity.neighbours)
+
+
+def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity) -> Event:
     """Return what a measurement costs: where no cell moves by more than 1, it is so many releases of one count.
 
     That has the same pure loss and a smaller Rényi loss. Proof: proofs/laplace.md, Vectors
     """
-    mechanism, moved = measured.mechanism, measured.sensitivity
     if isinstance(mechanism, Laplace) and moved.linf == 1 and moved.l1 > 1:
         return Repeated(Laplace(1, mechanism.scale, mechanism.neighbours).event, moved.l1)
     return mechanism.event

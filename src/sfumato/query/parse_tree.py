@@ -278,8 +278,8 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
             raise place(text, token.start, token.end + 1).unsupported(
                 "an array stands here.",
                 "A column holds single values, not lists.",
-                "Write each value by itself: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.75), which "
-                "are measured together; several values as x IN ('a', 'b').",
+                "Write each value by itself: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.75), "
+                "which are measured together; several values as x IN ('a', 'b').",
             )
         if token.token_type in _FOREIGN and not (parameters and token.token_type in _PARAMETERS):
             raise place(text, token.start, token.end + 1).unsupported(
