@@ -58,7 +58,7 @@ def epsilons_within(
     for source, reach in (pair for pairs in reaches for pair in pairs):
         least[source] = max(moved[source] * least_inverse_scale(reach), least.get(source, Fraction(0)))
     mean = sum(least.values(), Fraction(0)) / len(least)
-    keys = (mean,) * sum(need.keys is not None for need in needs)
+    keys = (mean,) * sum(need.apart is not None for need in needs)
     epsilons = keys + tuple(least.get(source, mean) for source in moved)
     total = sum(epsilons, Fraction(0))
     if total > cap.epsilon:

@@ -73,7 +73,9 @@ def _ends(made: Spread, under: Affine, over: Affine, starts: tuple[int, int, int
             most + share * (centre - most) for share in _MEANS[:-1]
         ]
         low, high = ratios(np.concatenate(means), float(tail * (1 - _OF_THE_MEAN)), len(means))
-        return finished(low.reshape(len(means), rows).min(axis=0), high.reshape(len(means), rows).max(axis=0))
+        low, high = low.reshape(len(means), rows).min(axis=0), high.reshape(len(means), rows).max(axis=0)
+        near = under.near(tail)  # a count that is so near the threshold says too little about a spread
+        return finished(np.where(near, 0.0, low), np.where(near, widest, high))
 
     def finished(low: Floats, high: Floats) -> Ends:
         spread = (low * step**2, high * step**2)
