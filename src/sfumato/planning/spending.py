@@ -79,9 +79,9 @@ def chosen(plans: tuple[Plan, ...], account: Filter, part: Fraction | None) -> P
     return plans[min(range(len(plans)), key=lambda place: (used[place], place))]
 
 
-def share_note(share: Share, event: Event) -> str:
-    """Say which part of the budget a charge is, rounded up, as the ledger counts it."""
-    used = _or_infinity(share.account.used_after(event))
+def share_note(account: Filter, event: Event) -> str:
+    """Say which part of an untouched budget a charge is, rounded up, as the ledger counts it."""
+    used = _or_infinity(account.untouched.used_after(event))
     return f"It takes {round_up(100 * Fraction(used), 3)} % of the budget." if used < inf else "It has no bound."
 
 
