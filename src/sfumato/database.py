@@ -165,9 +165,9 @@ class Database:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
         asked = self._prepare(sql, epsilon, within, delta, parameters, share=share)
         quote = make_quote(asked.plan)
-        if asked.wish.share is None or asked.plan.event is None:
+        if asked.wish.epsilon is not None or asked.plan.event is None:
             return quote
-        return replace(quote, notes=(share_note(asked.wish.share, asked.plan.event), *quote.notes))
+        return replace(quote, notes=(share_note(self._ledger.account(self.account), asked.plan.event), *quote.notes))
 
     def outline(self, sql: str, types: Mapping[str, Type]) -> Outline:
         """Return the columns and parameters of a question with their types, before it has values or a price."""

@@ -16,6 +16,7 @@ from sfumato.engines.after_noise import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Item, Show, outputs
 from sfumato.language.scalar import Operator, Scalar, column, columns
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.decode import EngineValue
@@ -121,6 +122,9 @@ def _numbers(values: Sequence[EngineValue], facts: Facts) -> Sequence[EngineValu
 
 
 def _plain_bars(group: GroupPlan, name: str, values: Sequence[EngineValue], level: Fraction) -> list[Bar | None]:
+    if isinstance(group.selection, CountedKeys) and name == group.counted:
+        selection = group.selection
+        return [None if value is None else selection.bar(int(value), level) for value in values]
     margin = next(one.mechanism for one in group.measured if one.name == name).margin(level)
     return [None if value is None else (int(value) - margin, int(value) + margin) for value in values]
 
@@ -128,7 +132,7 @@ def _plain_bars(group: GroupPlan, name: str, values: Sequence[EngineValue], leve
 def _bars(form: Number, values: Sequence[EngineValue], tail: Fraction, whole: bool) -> list[Bar | None]:
     """Return the bars of one column, each with its own value inside, as far as the truth can be that value at all."""
     if isinstance(form, Affine):  # exact and symmetric, so that bars of counts can be added and compared
-        low, high = form.centre - form.margin(tail), form.centre + form.margin(tail)
+        low, high = form.bar(tail)
         least, most = np.full(len(low), -np.inf), np.full(len(low), np.inf)
     else:
         (low, high), (least, most) = _ends(form, tail, len(values)), form.ends(NEVER)
