@@ -11,6 +11,7 @@ from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.whole_days import whole_days
+from sfumato.analysis.windows import windowed
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
 from sfumato.language.characters import check_characters
@@ -34,6 +35,7 @@ from sfumato.query.relation import (
     Scan,
     Sort,
     Values,
+    Window,
     inputs,
 )
 
@@ -169,6 +171,8 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
             return _sort(relation, _analyse(source, reading))
         case Limit(source):
             return _limit(relation, _analyse(source, reading), reading)
+        case Window(source):
+            return windowed(relation, _analyse(source, reading), reading.used)
 
 
 def _scan(scan: Scan, reading: _Question) -> Analysed:

@@ -8,11 +8,14 @@ from sfumato.query.relation import (
     Filter,
     Join,
     Limit,
+    Mark,
     Project,
     Relation,
     Scan,
     Sort,
+    Stack,
     Values,
+    Window,
     inputs,
 )
 
@@ -34,9 +37,9 @@ def used_columns(relation: Relation) -> Used:
 
 def _expressions(relation: Relation) -> Iterator[Expression]:
     match relation:
-        case Scan() | Values() | Limit():
+        case Scan() | Values() | Limit() | Stack():
             return
-        case Join(condition=condition):
+        case Join(condition=condition) | Mark(condition=condition):
             yield from () if condition is None else (condition,)
         case Filter(condition=condition):
             yield condition
@@ -48,3 +51,6 @@ def _expressions(relation: Relation) -> Iterator[Expression]:
             yield from (item.expression for item in items)
         case Sort(keys=keys):
             yield from (key.expression for key in keys)
+        case Window(values=values):
+            for value in values:
+                yield from value.expressions

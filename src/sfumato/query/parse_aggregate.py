@@ -44,7 +44,7 @@ class Measures:
 
     def gather(self, node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Expression:
         """Return the column that will hold the aggregate that `node` spells, with its FILTER if it has one."""
-        measure = _measure(node, reading, argument, where)
+        measure = read_measure(node, reading, argument, where)
         same = [known for known in self.found if replace(known, name="") == measure]
         if not same:
             same = [replace(measure, name=f"m{len(self.found) + 1}")]
@@ -52,7 +52,8 @@ class Measures:
         return Column(self.name_group(reading), same[0].name, same[0].type, measure.at)
 
 
-def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Measure:
+def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Measure:
+    """Return the aggregate that `node` spells, as yet without a name."""
     condition = None
     if isinstance(node, exp.Filter):
         reading.only(node, "this", "expression")

@@ -16,7 +16,9 @@ from sfumato.query.parse_aggregate import Measures, is_aggregate, refuse_functio
 from sfumato.query.parse_reading import MOST_ITEMS, Reading, name_of
 from sfumato.query.parse_rewriting import first_asked, joined, listed
 from sfumato.query.parse_types import cast_to
+from sfumato.query.parse_window import WINDOW_NAMES, WindowReader, Windows
 from sfumato.query.position import Place
+from sfumato.query.relation import SortKey
 from sfumato.query.resolve import alike, call, case, compare, fit, truth
 from sfumato.query.types import Type
 
@@ -32,6 +34,8 @@ class ExpressionFrame:
     measures: Measures | None
     clause: str
     private_tables: Callable[[exp.Expr], bool]
+    windows: Windows | None = None
+    """Where window functions are gathered (None: not allowed)."""
 
 
 def read_expression(node: exp.Expr, frame: ExpressionFrame) -> Expression:
@@ -355,6 +359,10 @@ def _function(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
     if is_aggregate(name):
         return _aggregate(node, frame)
+    if name in WINDOW_NAMES:
+        raise _place(node, frame).bad(
+            f"{name} looks at other rows, and none are named.", "It needs OVER.", f"Write {name}(…) OVER (ORDER BY …)."
+        )
     form = FUNCTION_NAMES.get(name)
     if form is None:
         refuse_function(name, frame.reading.place(node))
@@ -368,8 +376,35 @@ def _aggregate(node: exp.Expr, frame: ExpressionFrame) -> Expression:
             "It has no value yet there: rows are chosen and grouped before they are aggregated.",
             "Use HAVING to choose groups, or aggregate a subquery.",
         )
-    inner = replace(frame, measures=None, clause="another aggregate")
+    inner = replace(frame, measures=None, windows=None, clause="another aggregate")
     return frame.measures.gather(node, frame.reading, partial(_argument, inner), partial(_where, inner))
+
+
+def _window(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    if frame.windows is None:
+        raise _place(node, frame).bad(
+            f"a window function stands in {frame.clause}.",
+            "It has no value yet there: rows are chosen and grouped before windows look at them.",
+            "Use QUALIFY to choose rows by it, or compute it in a subquery.",
+        )
+    inner = replace(frame, windows=None, clause="another window")
+    reader = WindowReader(partial(_argument, inner), partial(_where, inner), partial(_sort_key, inner))
+    return frame.windows.gather(node, frame.reading, reader)
+
+
+def _sort_key(frame: ExpressionFrame, node: exp.Expr) -> SortKey:
+    return sort_key(node, frame, read_expression)
+
+
+def sort_key(
+    node: exp.Expr, frame: ExpressionFrame, read: Callable[[exp.Expr, ExpressionFrame], Expression]
+) -> SortKey:
+    """Return one item of an ORDER BY, whose value `read` finds."""
+    if not isinstance(node, exp.Ordered):
+        frame.reading.refuse(node)
+    frame.reading.only(node, "this", "desc", "nulls_first")
+    value = fit_null(read(node.this, frame), _place(node, frame))
+    return SortKey(value, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
 
 def _argument(frame: ExpressionFrame, node: exp.Expr) -> Expression:
@@ -451,6 +486,7 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Trim: _trim,
     exp.Anonymous: _function,
     exp.Filter: _aggregate,
+    exp.Window: _window,
     exp.Subquery: _subquery,
     exp.Select: _subquery,
     exp.Exists: _subquery,

@@ -6,18 +6,22 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sfumato.query.expression import Column, Expression, Literal, children, rebuild, sources
+from sfumato.query.names import Name, NamedColumn
 from sfumato.query.parse_aggregate import Measures
-from sfumato.query.parse_expression import ExpressionFrame, fit_null, read_condition, read_expression
+from sfumato.query.parse_expression import ExpressionFrame, fit_null, read_condition, read_expression, sort_key
 from sfumato.query.parse_naming import output_name
 from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
 from sfumato.query.parse_source import Block, Definition, FromReader, no_table, read_from
+from sfumato.query.parse_window import Windows
+from sfumato.query.people import holds_people
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
-from sfumato.query.relation import Aggregate, Limit, Named, Relation, Sort, SortKey
+from sfumato.query.relation import Aggregate, Limit, Named, Over, Relation, Sort, SortKey, Window
 from sfumato.query.resolve import fit
 from sfumato.query.types import Type
 
 _PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_")
+_PARTS += ("windows", "qualify")
 _Known = Mapping[str, Definition]
 
 
@@ -48,10 +52,11 @@ def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
     reader = FromReader(reading, known, read_query)
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
-    frame = ExpressionFrame(reading, source.scope, Measures(), "SELECT", reader.private_tables)
+    windows = Windows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
+    frame = ExpressionFrame(reading, source.scope, Measures(), "SELECT", reader.private_tables, windows)
     pending = source.pending
     if node.args.get("where") is not None:
-        condition = read_condition(node.args["where"].this, replace(frame, measures=None, clause="WHERE"))
+        condition = read_condition(node.args["where"].this, replace(frame, measures=None, windows=None, clause="WHERE"))
         pending = (*pending, condition)
     items = _items(node, frame)
     block = _grouped(node, Block(source.relation, pending, ()), items, frame)
@@ -122,12 +127,15 @@ def _expanded(part: exp.Expr, frame: ExpressionFrame) -> list[SelectItem]:
 def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionFrame) -> Block:
     """Group if the text does so, then HAVING, DISTINCT, ORDER BY and LIMIT over what came out."""
     reading, measures = frame.reading, frame.measures or Measures()
+    windows = frame.windows or Windows({})
     keys = _keys(node, items, frame)
     having = node.args["having"].this if node.args.get("having") is not None else node
-    condition = read_condition(having, replace(frame, clause="HAVING")) if having is not node else None
+    condition = read_condition(having, replace(frame, windows=None, clause="HAVING")) if having is not node else None
+    qualify = _qualify(node, items, frame)
     order = _order(node, items, frame)
+    overs = tuple(windows.found)
     if node.args.get("group") is not None or measures.found or condition is not None:
-        group = _Group(measures.name_group(reading), keys, frame)
+        group = _Group(measures.name_group(reading), keys, frame, frozenset({windows.label}))
         items = [replace(item, value=group.over(item.value, item.node)) for item in items]
         order = [(replace(key, expression=group.over(key.expression, by)), by) for key, by in order]
         pending = () if condition is None else (group.over(condition, having),)
@@ -137,6 +145,14 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         source = filtered(block.relation, block.pending)
         relation = Aggregate(source, group.label, named, tuple(measures.found), reading.at(node))
         block = Block(relation, pending, ())
+        overs = tuple(group.window(over, by) for over, by in zip(overs, windows.nodes, strict=True))
+        qualify = None if qualify is None else group.over(qualify, node.args["qualify"].this)
+    if overs:
+        below = filtered(block.relation, block.pending)
+        if holds_people(below, reading.catalog):
+            reading.refuse(windows.nodes[0])
+        relation = Window(below, windows.label, overs, reading.at(windows.nodes[0]))
+        block = Block(relation, () if qualify is None else (qualify,), ())
     if node.args.get("distinct") is not None:
         block, items, order = _distinct(node, block, items, order, reading)
     outputs = tuple(Named(item.name, item.value) for item in items)
@@ -149,9 +165,10 @@ def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> 
         return []
     frame.reading.only(group, "expressions", "all")
     label = frame.measures.label if frame.measures else ""
+    computed = {label, frame.windows.label if frame.windows else ""} - {""}
     if group.args.get("all"):
-        return list(dict.fromkeys(item.value for item in items if not label or label not in sources(item.value)))
-    inner = replace(frame, measures=None, clause="GROUP BY")
+        return list(dict.fromkeys(item.value for item in items if not computed & sources(item.value)))
+    inner = replace(frame, measures=None, windows=None, clause="GROUP BY")
     keys = []
     for part in _flat(group.expressions):
         where = frame.reading.place(part)
@@ -159,7 +176,7 @@ def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> 
         value = item.value if item is not None else read_expression(part, inner)
         if item is None and isinstance(value, Literal):
             raise where.bad("a constant is no group.", "Every row has it.", "Group by a column or its number.")
-        if label and label in sources(value):
+        if computed & sources(value):
             raise where.bad("a group cannot be an aggregate.", "Groups come first.", "Group by something else.")
         keys.append(value)
     return list(dict.fromkeys(keys))
@@ -204,13 +221,24 @@ class _Group:
     label: str
     keys: list[Expression]
     frame: ExpressionFrame
+    above: frozenset[str] = frozenset()
+    """Labels of what is computed from groups."""
+
+    def window(self, one: Over, node: exp.Expr) -> Over:
+        """Return what a window function says of groups."""
+        order = tuple(replace(key, expression=self.over(key.expression, node)) for key in one.order)
+        where = None if one.where is None else self.over(one.where, node)
+        arguments, partition = (
+            tuple(self.over(part, node) for part in parts) for parts in (one.arguments, one.partition)
+        )
+        return replace(one, arguments=arguments, partition=partition, order=order, where=where)
 
     def over(self, value: Expression, node: exp.Expr) -> Expression:
         """Return an expression over the rows as one over the groups."""
         for i, key in enumerate(self.keys, 1):
             if value == key and not isinstance(key, Literal):
                 return Column(self.label, f"k{i}", key.type, value.at)
-        if isinstance(value, Column) and value.of != self.label:
+        if isinstance(value, Column) and value.of != self.label and value.of not in self.above:
             entries = self.frame.scope.entries
             name = next((entry.name for entry in entries if entry.expression == value), value.name)
             raise self.frame.reading.place(node).bad(
@@ -222,6 +250,26 @@ class _Group:
         return rebuild(value, tuple(self.over(part, node) for part in parts)) if parts else value
 
 
+def _qualify(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> Expression | None:
+    """Return the condition of QUALIFY, which may also use the names of SELECT."""
+    clause = node.args.get("qualify")
+    if clause is None:
+        return None
+    scope, known = frame.scope, {item.name for item in items if item.alias}
+    named = tuple(
+        NamedColumn(None, item.name, item.value)
+        for item in items
+        if item.name in known and not scope.candidates(None, Name(item.name, quoted=True))
+    )
+    inner = replace(frame, scope=replace(scope, entries=scope.entries + named), clause="QUALIFY")
+    condition = read_condition(clause.this, inner)
+    if frame.windows is None or not frame.windows.found:
+        raise frame.reading.place(clause).bad(
+            "QUALIFY has no window function.", "It chooses rows by one.", "Use WHERE to choose rows, HAVING for groups."
+        )
+    return condition
+
+
 _Order = list[tuple[SortKey, exp.Expr]]
 
 
@@ -230,17 +278,12 @@ def _order(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) ->
     if order is None:
         return []
     frame.reading.only(order, "expressions")
-    keys: _Order = []
-    for part in order.expressions:
-        if not isinstance(part, exp.Ordered):
-            frame.reading.refuse(part)
-        frame.reading.only(part, "this", "desc", "nulls_first")
-        where = frame.reading.place(part)
-        item = _chosen(part.this, items, frame, where, aliases_first=True)
-        value = item.value if item is not None else read_expression(part.this, replace(frame, clause="ORDER BY"))
-        key = SortKey(fit_null(value, where), bool(part.args.get("desc")), bool(part.args.get("nulls_first")))
-        keys.append((key, part.this))
-    return keys
+
+    def read(part: exp.Expr, inner: ExpressionFrame) -> Expression:
+        item = _chosen(part, items, inner, inner.reading.place(part), aliases_first=True)
+        return item.value if item is not None else read_expression(part, inner)
+
+    return [(sort_key(part, replace(frame, clause="ORDER BY"), read), part.this) for part in order.expressions]
 
 
 def _distinct(
