@@ -85,6 +85,8 @@ SHAPES = (
     Shape("remainder", "COUNT(*) % 7"),
     Shape("total of cells", "SUM(n)", N, linear=True),
     Shape("mean of cells", "AVG(n)", N, linear=True),
+    Shape("mean of totals", "AVG(s)", "SUM(cost) AS s", linear=True),
+    Shape("mean of totals that were kept", "AVG(s)", "SUM(cost) AS s", "HAVING COUNT(*) > 22"),
     Shape("weighted total of cells", "SUM(n * place)", N, linear=True),
     Shape("largest cell", "MAX(n)", N),
     Shape("least cell", "MIN(n)", N),

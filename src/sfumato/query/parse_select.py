@@ -20,8 +20,8 @@ from sfumato.query.relation import Aggregate, Limit, Named, Over, Relation, Sort
 from sfumato.query.resolve import fit
 from sfumato.query.types import Type
 
-_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_")
-_PARTS += ("windows", "qualify")
+_ROWS = ("from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset")
+_PARTS = ("expressions", "distinct", "with_", "windows", *_ROWS)
 _Known = Mapping[str, Definition]
 
 
@@ -134,6 +134,7 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
     qualify = _qualify(node, items, frame)
     order = _order(node, items, frame)
     overs = tuple(windows.found)
+    windows.check_used(reading)
     if node.args.get("group") is not None or measures.found or condition is not None:
         group = _Group(measures.name_group(reading), keys, frame, frozenset({windows.label}))
         items = [replace(item, value=group.over(item.value, item.node)) for item in items]
@@ -151,8 +152,8 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         below = filtered(block.relation, block.pending)
         if holds_people(below, reading.catalog):
             reading.refuse(windows.nodes[0])
-        relation = Window(below, windows.label, overs, reading.at(windows.nodes[0]))
-        block = Block(relation, () if qualify is None else (qualify,), ())
+        looked = Window(below, windows.label, overs, reading.at(windows.nodes[0]))
+        block = Block(looked, () if qualify is None else (qualify,), ())
     if node.args.get("distinct") is not None:
         block, items, order = _distinct(node, block, items, order, reading)
     outputs = tuple(Named(item.name, item.value) for item in items)

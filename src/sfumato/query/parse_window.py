@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from sfumato.errors import excerpt
 from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.parse_aggregate import ReadExpression, is_aggregate, read_measure
 from sfumato.query.parse_reading import Reading, name_of
@@ -44,6 +45,7 @@ class Windows:
     def __init__(self, named: Mapping[str, exp.Expr]) -> None:
         self.label = ""
         self.named = named
+        self.used: set[str] = set()
         self.found: list[Over] = []
         self.nodes: list[exp.Expr] = []
 
@@ -57,6 +59,14 @@ class Windows:
             self.nodes.append(node)
         self.label = self.label or reading.label("window")
         return Column(self.label, same[0].name, same[0].type, over.at)
+
+    def check_used(self, reading: Reading) -> None:
+        """Refuse a window that nothing uses: nothing is accepted unread."""
+        for name, node in self.named.items():
+            if name not in self.used:
+                raise reading.place(node).bad(
+                    f"nothing uses the window {excerpt(name)}.", "It would not be read.", "Use it, or remove it."
+                )
 
     def _over(self, node: exp.Expr, reading: Reading, reader: WindowReader) -> Over:
         reading.only(node, "this", "partition_by", "order", "spec", "alias", "over")
@@ -76,9 +86,8 @@ class Windows:
                     "PostgreSQL has no such window either.",
                     "Group by the values in a subquery first.",
                 )
-            arguments = () if measure.argument is None else (measure.argument,)
-            where = measure.where
-            return Over("", measure.aggregation, arguments, partition, order, frame, where, 1, measure.type, place.at)
+            of, where = () if measure.argument is None else (measure.argument,), measure.where
+            return Over("", measure.aggregation, of, partition, order, frame, where, 1, measure.type, place.at)
         function = WINDOW_NAMES.get(_name(called))
         if function is None or not isinstance(called, exp.Anonymous):
             raise place.bad(
@@ -113,8 +122,10 @@ class Windows:
             known = sorted(self.named)
             raise reading.place(node).unknown("window", str(name_of(alias)), known, "WINDOW does not define it.")
         reading.only(named, "this", "partition_by", "order", "spec", "alias")
+        self.used.add(str(name_of(alias)))
         others = Windows({name: one for name, one in self.named.items() if one is not named})
         before = others._definition(named, reading)
+        self.used |= others.used
         if own.partition or (own.order and before.order):
             raise reading.place(node).bad(
                 f"the window {name_of(alias)} is changed here.",
