@@ -80,8 +80,7 @@ class Layers:
             tables[given.label] = table
         rows = len(next(iter(moved.values()))) if moved else 0
         joined = Joined(tables, moved, rows, self.evaluate, self.cells, self._shaky(traced, tables))
-        measured = self._measured(traced.computed)
-        measured |= {(label, name) for label, table in tables.items() if table.open for name in table.forms}
+        measured = {(label, name) for label, table in tables.items() for name in table.measured}
         wanted = [
             scalar
             for scalar in traced.items
@@ -97,14 +96,6 @@ class Layers:
                 found.append(next(forms) if scalar is not None and id(scalar) in kept else None)
         chosen = any(condition is None or joined.noisy(condition) for condition in traced.conditions)
         return tuple(found), chosen or bool(self._chosen)
-
-    def _measured(self, computed: Sequence[Computed]) -> set[tuple[str, str]]:
-        """Return the columns that are no keys."""
-        found = {(group.group.label, one.name) for group in self.plan.groups for one in group.derived}
-        for node in computed:
-            names = [one.name for one in node.measures] if isinstance(node, Fold) else [n for _, n, _ in outputs(node)]
-            found |= {(node.label, name) for name in names}
-        return found
 
     def _shaky(self, traced: Traced, tables: Mapping[str, FormTable]) -> frozenset[str]:
         """Return the tables of which noise, or a selection of keys, decides whether a left join meets a row."""
@@ -145,7 +136,8 @@ class Layers:
         place = next(at for at, group in enumerate(self.plan.groups) if group.group.label == label)
         group, found = self.plan.groups[place], self.noisy.groups[place]
         exact = {key.name: [cells[at] for cells in found.keys] for at, key in enumerate(group.group.keys)}
-        return FormTable(len(found.keys), exact, leaf_forms(group, self.cells, len(found.keys)))
+        forms, measured = leaf_forms(group, self.cells, len(found.keys)), frozenset(one.name for one in group.derived)
+        return FormTable(len(found.keys), exact, forms, measured=measured)
 
     def _loosened(self, flow: Flow) -> "LooseRows | None":
         """Return every row that a flow can have, whatever the noise; None where that cannot be said."""
@@ -191,7 +183,7 @@ class Layers:
                 exact[measure.name] = [_kept(value, whole) for value in form.values.tolist()]
             forms[measure.name] = form
         present = (doubtful_rows(rows),) if keys and rows.conditions else ()
-        return FormTable(size, exact, forms, present, places)
+        return FormTable(size, exact, forms, present, places, frozenset(forms))
 
     def _windowed(self, windowed: Windowed) -> FormTable:
         found = self._loosened(windowed.source)
@@ -204,7 +196,7 @@ class Layers:
             settled = settled_values(forms[value.name], value.facts)
             if settled is not None:
                 exact[value.name] = settled
-        return FormTable(found.joined.rows, exact, forms, found.conditions, found.places, found.joined.tables)
+        return _extended(windowed, found, exact, forms)
 
     def _marked(self, marked: Marked) -> FormTable:
         found, other = self._loosened(marked.left), self._loosened(marked.right)
@@ -223,7 +215,7 @@ class Layers:
             exact[FOUND] = self._found(marked, {name: exact[name] for name in sorted(mine)}, found.joined.rows)
         else:
             forms[FOUND] = replace(undecided(found.joined.rows), open=False)
-        return FormTable(found.joined.rows, exact, forms, found.conditions, found.places, found.joined.tables)
+        return _extended(marked, found, exact, forms)
 
     def _found(self, marked: Marked, known: Mapping[str, Sequence[EngineValue]], rows: int) -> list[EngineValue]:
         """Ask the engine which rows meet one of the others, where no noise decides about that."""
@@ -298,6 +290,20 @@ def _named(computed: Sequence[Computed], label: str) -> Computed | None:
     return next((node for node in computed if node.label == label), None)
 
 
+def _extended(
+    node: Windowed | Marked,
+    found: LooseRows,
+    exact: Mapping[str, Sequence[EngineValue]],
+    forms: Mapping[str, Form],
+) -> FormTable:
+    """Return rows as they were below, with what was added to them."""
+    below = outputs(node.left if isinstance(node, Marked) else node.source)
+    measured = found.measured({name: column(label, name, facts) for label, name, facts in below})
+    added = {name for _, name, _ in outputs(node)} - {name for _, name, _ in below}
+    rows, tables = found.joined.rows, found.joined.tables
+    return FormTable(rows, exact, forms, found.conditions, found.places, measured | added, tables)
+
+
 def _narrowed(form: Form, scalar: Scalar, doubts: Sequence[Scalar | None], joined: Joined) -> Form:
     """Return an argument between the exact numbers that conditions compare it with: they hold where a row is there."""
     if isinstance(form, Truth | Opaque):
@@ -330,7 +336,8 @@ def _condition(doubt: Scalar | None, joined: Joined) -> Truth:
 
 def _lost(node: Computed, rows: int) -> FormTable:
     """Return a table of which nobody can say which rows it has."""
-    return FormTable(rows, {}, {name: _unknown(facts, rows) for _, name, facts in outputs(node)}, open=True)
+    forms = {name: _unknown(facts, rows) for _, name, facts in outputs(node)}
+    return FormTable(rows, {}, forms, measured=frozenset(forms), open=True)
 
 
 def _unknown(facts: Facts, rows: int) -> Form:

@@ -10,6 +10,7 @@ import numpy as np
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Stacked, outputs
 from sfumato.language.scalar import Scalar, column
+from sfumato.language.scalar import columns as columns_read
 from sfumato.release.decode import EngineValue
 from sfumato.release.extension import decided, unknown
 from sfumato.release.form_algebra import stacked
@@ -64,6 +65,16 @@ class LooseRows:
                 forms[name] = self.form(scalar)
         return exact, forms
 
+    def measured(self, scalars: Mapping[str, Scalar]) -> frozenset[str]:
+        """Return the names of those that do not come from keys and literals alone."""
+        found = {name: self.written(scalar) for name, scalar in scalars.items()}
+        tables = self.joined.tables
+        return frozenset(
+            name
+            for name, scalar in found.items()
+            if scalar is None or any(part in tables[label].measured for label, part in columns_read(scalar))
+        )
+
 
 def unknown_form(facts: Facts, rows: int) -> Form:
     """Return a column of which nothing is known but its facts."""
@@ -104,7 +115,8 @@ def stacked_table(node: Stacked, left: LooseRows, right: LooseRows, cells: Measu
     keys = _keys(left, right)
     shown = (present,) if isinstance(present, Truth) else ()
     tables = {**left.joined.tables, **right.joined.tables}
-    return FormTable(sum(sizes), exact, forms, shown, keys, tables)
+    measured = [rows.measured({item.name: item.scalar for item in show.items}) for rows, show in sides]
+    return FormTable(sum(sizes), exact, forms, shown, keys, measured[0] | measured[1], tables)
 
 
 def _together(rows: LooseRows) -> Truth:

@@ -38,6 +38,8 @@ class FormTable:
     """The noisy conditions under which each row is there."""
     keys: Mapping[tuple[EngineValue, ...], int] = field(default_factory=dict)
     """Of an aggregate: which row has these keys. Of rows kept one by one: which comes from these rows below."""
+    measured: frozenset[str] = frozenset()
+    """The columns that do not come from keys and literals alone."""
     below: Mapping[str, "FormTable"] = field(default_factory=dict)
     """Of rows kept one by one: the tables that they come from."""
     open: bool = False
