@@ -39,10 +39,11 @@ from sfumato.language.flow import (
     outputs,
 )
 from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
-from sfumato.query.windows import SHIFTS, SO_FAR, WHOLE, WindowFrame, WindowFunction
+from sfumato.query.windows import SHIFTS, SO_FAR, WHOLE, WindowCall, WindowFrame, WindowFunction
 
 pytestmark = pytest.mark.usefixtures("every_engine")
 
@@ -152,15 +153,16 @@ def _groups(fold: Fold, table: list[tuple[Any, ...]]) -> list[Row]:
 
 
 def _aggregate(folded: Folded, rows: list[Row]) -> Any:
-    rows = [row for row in rows if folded.where is None or _value(folded.where, row) is True]
-    if folded.argument is None:
+    aggregate = folded.aggregate
+    rows = [row for row in rows if aggregate.where is None or _value(aggregate.where, row) is True]
+    if aggregate.argument is None:
         return len(rows)
-    values = [value for row in rows if (value := _value(folded.argument, row)) is not None]
-    values = list(dict.fromkeys(values)) if folded.distinct else values
+    values = [value for row in rows if (value := _value(aggregate.argument, row)) is not None]
+    values = list(dict.fromkeys(values)) if aggregate.distinct else values
     return (
         None
-        if not values and folded.aggregation is not Aggregation.COUNT
-        else _PLAIN[folded.aggregation](values, folded)
+        if not values and aggregate.function is not Aggregation.COUNT
+        else _PLAIN[aggregate.function](values, folded)
     )
 
 
@@ -185,7 +187,7 @@ _PLAIN: dict[Aggregation, Callable[[list[Any], Folded], Any]] = {
 }
 
 _MEASURES = tuple(
-    Folded(f"m{at} {distinct}", aggregation, _x(), distinct, where, facts)
+    Folded(f"m{at} {distinct}", Aggregate(aggregation, (_x(),), distinct, where), facts)
     for at, (aggregation, facts) in enumerate(
         [
             (Aggregation.COUNT, TOTAL),
@@ -203,7 +205,7 @@ _MEASURES = tuple(
     for distinct, where in [(False, None), (True, None), (True, column(A, "f", TRUTH))]
 )
 _UNIQUE = tuple(replace(measure, name=f"m{at}") for at, measure in enumerate(_MEASURES))
-_COUNT = Folded("n", Aggregation.COUNT, None, False, None, TOTAL)
+_COUNT = Folded("n", Aggregate(Aggregation.COUNT), TOTAL)
 _SAME = _is(Operator.EQUAL, _x(), _x(B))
 _FEW = _is(Operator.LESS, column(B, "w", INTEGER), _number(7))
 _INNER = Pair(JoinKind.INNER, LEFT, RIGHT, _SAME)
@@ -220,8 +222,9 @@ def _frame(rows: bool, start: int | None, end: int | None) -> WindowFrame:
 
 
 def _sums(*arounds: Around) -> Windowed:
-    measures = [replace(one, distinct=False, name=f"m{at}") for at, one in enumerate(_UNIQUE) if not one.distinct]
-    filtered = replace(measures[1], name="f", where=column(A, "f", TRUTH))
+    measures = [one for one in _UNIQUE if not one.aggregate.distinct]
+    total = measures[1]
+    filtered = replace(total, name="f", aggregate=replace(total.aggregate, where=column(A, "f", TRUTH)))
     return Windowed(
         LEFT,
         "w",
@@ -239,9 +242,9 @@ def _positions(*arounds: Around) -> Windowed:
         for function in WindowFunction:
             share = function in {WindowFunction.PERCENT_RANK, WindowFunction.CUME_DIST}
             facts = REAL if share else TOTAL if "N" in function.name and "VALUE" not in function.name else INTEGER
-            arguments = (_x(),) if "VALUE" in function.name or function in SHIFTS else ()
+            arguments: tuple[Scalar, ...] = (_x(),) if "VALUE" in function.name or function in SHIFTS else ()
             arguments += (_number(7),) if function is WindowFunction.LEAD else ()
-            values.append(Positioned(f"{function} {at}", function, arguments, 2, facts, around))
+            values.append(Positioned(f"{function} {at}", WindowCall(function, arguments, 2), facts, around))
     return Windowed(LEFT, "w", tuple(values))
 
 

@@ -41,7 +41,11 @@ def _looked(one: Positioned | Overlaid, rows: list[Row], at: int, value: Value, 
         for place, other in enumerate(rows)
         if all(value(key, other) == value(key, row) for key in around.partition)
     ]
-    ordered = sorted(mine, key=cmp_to_key(lambda a, b: _compared(rows[a], rows[b], around.order, value) or a - b))
+
+    def first(one_place: int, other: int) -> int:
+        return _compared(rows[one_place], rows[other], around.order, value) or one_place - other
+
+    ordered = sorted(mine, key=cmp_to_key(first))
     here = ordered.index(at)
 
     def equal(place: int) -> bool:
@@ -68,7 +72,7 @@ def _looked(one: Positioned | Overlaid, rows: list[Row], at: int, value: Value, 
     if isinstance(one, Overlaid):
         return aggregate(one.folded, [rows[place] for place in sorted(framed)])
     before = [place for place in ordered if _compared(rows[place], row, around.order, value) < 0]
-    match one.function:
+    match one.call.function:
         case WindowFunction.ROW_NUMBER:
             return here + 1
         case WindowFunction.RANK:
@@ -80,17 +84,18 @@ def _looked(one: Positioned | Overlaid, rows: list[Row], at: int, value: Value, 
         case WindowFunction.CUME_DIST:
             return sum(place in before or equal(place) for place in ordered) / len(ordered)
         case WindowFunction.NTILE:
-            sizes = [len(ordered) // one.count + (tile < len(ordered) % one.count) for tile in range(one.count)]
-            return next(tile for tile in range(1, one.count + 1) if sum(sizes[:tile]) > here)
+            tiles = one.call.count
+            sizes = [len(ordered) // tiles + (tile < len(ordered) % tiles) for tile in range(tiles)]
+            return next(tile for tile in range(1, tiles + 1) if sum(sizes[:tile]) > here)
         case WindowFunction.LAG | WindowFunction.LEAD:
-            far = here + (one.count if one.function is WindowFunction.LEAD else -one.count)
+            far = here + (one.call.count if one.call.function is WindowFunction.LEAD else -one.call.count)
             if 0 <= far < len(ordered):
-                return value(one.arguments[0], rows[ordered[far]])
-            return value(one.arguments[1], row) if len(one.arguments) > 1 else None
+                return value(one.call.arguments[0], rows[ordered[far]])
+            return value(one.call.arguments[1], row) if len(one.call.arguments) > 1 else None
         case WindowFunction.FIRST_VALUE:
             chosen = framed[:1]
         case WindowFunction.LAST_VALUE:
             chosen = framed[-1:]
         case WindowFunction.NTH_VALUE:
-            chosen = framed[one.count - 1 : one.count]
-    return value(one.arguments[0], rows[chosen[0]]) if chosen else None
+            chosen = framed[one.call.count - 1 : one.call.count]
+    return value(one.call.arguments[0], rows[chosen[0]]) if chosen else None

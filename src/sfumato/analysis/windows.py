@@ -15,10 +15,10 @@ from sfumato.language.flow import Around, Item, Overlaid, Positioned, Show, Wind
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import on_one_grid
 from sfumato.language.scalar import Scalar, column, columns
-from sfumato.query.functions import Aggregation
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import Measure, Over, Window
 from sfumato.query.types import NUMBERS, Type
-from sfumato.query.windows import NUMBERING, SHARES, WindowFrame
+from sfumato.query.windows import NUMBERING, SHARES, WindowCall, WindowFrame
 
 _ROWS = 1 << 40
 """More rows than any table has."""
@@ -57,23 +57,21 @@ def _lowered(value: Over, scope: Scope) -> Positioned | Overlaid:
         order,
         _in_steps(value, tuple(scalar for scalar, _, _ in sorting)) if order or value.frame.rows else WindowFrame(),
     )
-    if isinstance(value.function, Aggregation):
-        argument = value.arguments[0] if value.arguments else None
-        measure = Measure(value.name, value.function, argument, False, value.where, value.type, value.at)
-        return Overlaid(folded(measure, scope), around)
-    arguments = tuple(lower(argument, scope) for argument in value.arguments)
-    if len(arguments) > 1 and value.type in NUMBERS:
-        arguments = on_one_grid(arguments)
-    return Positioned(value.name, value.function, arguments, value.count, _facts(value, arguments), around)
+    if isinstance(value.call, Aggregate):
+        return Overlaid(folded(Measure(value.name, value.call, value.type, value.at), scope), around)
+    call = value.call.mapped(lambda part: lower(part, scope))
+    if len(call.arguments) > 1 and value.type in NUMBERS:
+        call = replace(call, arguments=on_one_grid(call.arguments))
+    return Positioned(value.name, call, _facts(call, value.type), around)
 
 
-def _facts(value: Over, arguments: tuple[Scalar, ...]) -> Facts:
-    if value.function in NUMBERING:
+def _facts(call: WindowCall[Scalar], type: Type) -> Facts:
+    if call.function in NUMBERING:
         return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 1, _ROWS, declared_high=False)
-    if value.function in SHARES:
+    if call.function in SHARES:
         return Facts(Type.DECIMAL, Kind.REAL, False)
-    known = replace(arguments[0].facts, nullable=True, type=value.type)
-    for other in (argument.facts for argument in arguments[1:]):
+    known = replace(call.arguments[0].facts, nullable=True, type=type)
+    for other in (argument.facts for argument in call.arguments[1:]):
         longest = None if None in (known.longest, other.longest) else max(known.longest or 0, other.longest or 0)
         known = replace(
             known,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Scalar
-from sfumato.query.functions import Aggregation
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
-from sfumato.query.windows import WindowFrame, WindowFunction
+from sfumato.query.windows import WindowCall, WindowFrame
 
 SortKeys = tuple[tuple[Scalar, bool, bool], ...]
 """Scalars that rows are ordered by: (scalar, descending, nulls first)."""
@@ -90,13 +90,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """One aggregate of the rows of a group; `argument` None counts rows; `where` is its FILTER."""
+    """One aggregate of the rows of a group, and what is known of its values."""
 
     name: str
-    aggregation: Aggregation
-    argument: Scalar | None
-    distinct: bool
-    where: Scalar | None
+    aggregate: Aggregate[Scalar]
     facts: Facts
 
 
@@ -153,9 +150,7 @@ class Positioned:
     """What follows from the position of a row, or the value of a row at another position."""
 
     name: str
-    function: WindowFunction
-    arguments: tuple[Scalar, ...]
-    count: int
+    call: WindowCall[Scalar]
     facts: Facts
     around: Around
 

@@ -8,12 +8,11 @@ with one text always have the same answer, two with different texts may still ha
 from sfumato.query.expression import Call, Case, Cast, Expression, Literal, call_text, case_text, identifier
 from sfumato.query.functions import Function
 from sfumato.query.relation import (
-    Aggregate,
     Filter,
+    GroupBy,
     Join,
     Limit,
     Mark,
-    Measure,
     Options,
     Over,
     Project,
@@ -85,9 +84,9 @@ def _relation(relation: Relation) -> str:
             return f"({kind} join{on} {_relation(left)} {_relation(right)})"
         case Filter(source, condition):
             return f"(filter {expression_text(condition)} {_relation(source)})"
-        case Aggregate(source, label, keys, measures):
+        case GroupBy(source, label, keys, measures):
             parts = [f"{key.name} = {expression_text(key.expression)}" for key in keys]
-            parts += [_measure(measure) for measure in measures]
+            parts += [f"{measure.name} = {measure.aggregate.written(expression_text)}" for measure in measures]
             return f"({identifier(label)} {'; '.join(parts)} {_relation(source)})"
         case Project(source, label, items):
             values = "; ".join(expression_text(item.expression) for item in items)
@@ -106,22 +105,12 @@ def _relation(relation: Relation) -> str:
 
 
 def _over(value: Over) -> str:
-    listed = [expression_text(part) for part in value.arguments]
-    where = "" if value.where is None else f" where {expression_text(value.where)}"
     partition = ", ".join(sorted({expression_text(part) for part in value.partition}))
-    return (
-        f"{value.name} = {value.function} {value.count} ({', '.join(listed)}){where} over ({partition}; "
-        f"{_sorted_by(value.order)}; {value.frame})"
-    )
+    called = value.call.written(expression_text)
+    return f"{value.name} = {called} over ({partition}; {_sorted_by(value.order)}; {value.frame})"
 
 
 def _sorted_by(keys: tuple[SortKey, ...]) -> str:
     return ", ".join(
         f"{expression_text(key.expression)}{' desc' * key.descending}{' nulls first' * key.nulls_first}" for key in keys
     )
-
-
-def _measure(measure: Measure) -> str:
-    argument = "*" if measure.argument is None else expression_text(measure.argument)
-    where = "" if measure.where is None else f" where {expression_text(measure.where)}"
-    return f"{measure.name} = {measure.aggregation}({'distinct ' * measure.distinct}{argument}){where}"

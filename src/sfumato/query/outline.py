@@ -10,7 +10,7 @@ from sfumato.query.functions import Function
 from sfumato.query.literal import Unbound, sample
 from sfumato.query.parse import parse
 from sfumato.query.parse_tree import parameters_of
-from sfumato.query.relation import Aggregate, Mark, Project, Query, Relation, Scan, Stack, Window, inputs
+from sfumato.query.relation import GroupBy, Mark, Project, Query, Relation, Scan, Stack, Window, inputs
 from sfumato.query.types import Type
 
 
@@ -76,7 +76,7 @@ def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
         relation = waiting.pop()
         waiting += inputs(relation)
         match relation:
-            case Aggregate(_, label, keys, measures):
+            case GroupBy(_, label, keys, measures):
                 meanings |= {(label, key.name): key.expression for key in keys}
                 measured |= {(label, measure.name) for measure in measures if _is_private(relation, catalog)}
             case Project(_, label, items):

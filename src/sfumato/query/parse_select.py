@@ -6,17 +6,19 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sfumato.query.expression import Column, Expression, Literal, children, rebuild, sources
-from sfumato.query.names import Name, NamedColumn
+from sfumato.query.names import Name, NamedColumn, Scope
 from sfumato.query.parse_aggregate import Measures
+from sfumato.query.parse_block import Block
 from sfumato.query.parse_expression import ExpressionFrame, fit_null, read_condition, read_expression, sort_key
 from sfumato.query.parse_naming import output_name
 from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
-from sfumato.query.parse_source import Block, Definition, FromReader, no_table, read_from
+from sfumato.query.parse_sets import combined
+from sfumato.query.parse_source import Definition, FromReader, no_table, read_from, unordered
 from sfumato.query.parse_window import Windows
 from sfumato.query.people import holds_people
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
-from sfumato.query.relation import Aggregate, Limit, Named, Over, Relation, Sort, SortKey, Window
+from sfumato.query.relation import GroupBy, Limit, Named, Over, Relation, Sort, SortKey, Window
 from sfumato.query.resolve import fit
 from sfumato.query.types import Type
 
@@ -43,7 +45,24 @@ def read_query(node: exp.Expr, reading: Reading, known: _Known) -> Block:
             return read_query(node.this, reading, known)
     elif isinstance(node, exp.Select):
         return _select(node, reading, known)
+    elif isinstance(node, exp.SetOperation):
+        return _combined(node, reading, known)
     return reading.refuse(node)
+
+
+def _combined(node: exp.SetOperation, reading: Reading, known: _Known) -> Block:
+    """Return a UNION, INTERSECT or EXCEPT, in its order; it is ordered by its own columns."""
+    reading.only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
+    reading.count_join(node)
+    known = _definitions(node, reading, known)
+    left, right = (unordered(read_query(side, reading, known)) for side in (node.this, node.expression))
+    block = combined(node, left, right, reading)
+    entries = tuple(NamedColumn(None, output.name, output.expression) for output in block.outputs)
+    frame = ExpressionFrame(reading, Scope(entries), None, "ORDER BY of a UNION", lambda _: True)
+    items = [SelectItem(output.name, output.expression, node) for output in block.outputs]
+    order = [key for key, _ in _order(node, items, frame)]
+    _check_unused(node, reading, known)
+    return _cut(node, block, order, reading)
 
 
 def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
@@ -144,7 +163,7 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         for key in named:
             reading.declare(group.label, key.name, reading.declared(key.expression))
         source = filtered(block.relation, block.pending)
-        relation = Aggregate(source, group.label, named, tuple(measures.found), reading.at(node))
+        relation = GroupBy(source, group.label, named, tuple(measures.found), reading.at(node))
         block = Block(relation, pending, ())
         overs = tuple(group.window(over, by) for over, by in zip(overs, windows.nodes, strict=True))
         qualify = None if qualify is None else group.over(qualify, node.args["qualify"].this)
@@ -228,11 +247,8 @@ class _Group:
     def window(self, one: Over, node: exp.Expr) -> Over:
         """Return what a window function says of groups."""
         order = tuple(replace(key, expression=self.over(key.expression, node)) for key in one.order)
-        where = None if one.where is None else self.over(one.where, node)
-        arguments, partition = (
-            tuple(self.over(part, node) for part in parts) for parts in (one.arguments, one.partition)
-        )
-        return replace(one, arguments=arguments, partition=partition, order=order, where=where)
+        partition = tuple(self.over(part, node) for part in one.partition)
+        return replace(one, call=one.call.mapped(lambda part: self.over(part, node)), partition=partition, order=order)
 
     def over(self, value: Expression, node: exp.Expr) -> Expression:
         """Return an expression over the rows as one over the groups."""
@@ -274,7 +290,7 @@ def _qualify(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) 
 _Order = list[tuple[SortKey, exp.Expr]]
 
 
-def _order(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> _Order:
+def _order(node: exp.Query, items: list[SelectItem], frame: ExpressionFrame) -> _Order:
     order = node.args.get("order")
     if order is None:
         return []
@@ -303,7 +319,7 @@ def _distinct(
     named = tuple(Named(columns[value].name, value) for value in values)
     for group_key in named:
         reading.declare(label, group_key.name, reading.declared(group_key.expression))
-    relation = Aggregate(filtered(block.relation, block.pending), label, named, (), reading.at(node))
+    relation = GroupBy(filtered(block.relation, block.pending), label, named, (), reading.at(node))
     return (
         Block(relation, (), ()),
         [replace(item, value=columns[item.value]) for item in items],
@@ -311,7 +327,7 @@ def _distinct(
     )
 
 
-def _cut(node: exp.Select, block: Block, order: list[SortKey], reading: Reading) -> Block:
+def _cut(node: exp.Query, block: Block, order: list[SortKey], reading: Reading) -> Block:
     """ORDER BY and LIMIT."""
     count, offset = _limit(node.args.get("limit"), reading), _limit(node.args.get("offset"), reading)
     if not order and count is None and not offset:

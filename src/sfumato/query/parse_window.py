@@ -19,6 +19,7 @@ from sfumato.query.windows import (
     SHIFTS,
     SO_FAR,
     WHOLE,
+    WindowCall,
     WindowFrame,
     WindowFunction,
 )
@@ -80,14 +81,13 @@ class Windows:
             reading.refuse(called)
         if isinstance(called, exp.Filter) or is_aggregate(_name(called)):
             measure = read_measure(called, reading, reader.argument, reader.where)
-            if measure.distinct:
+            if measure.aggregate.distinct:
                 raise place.unsupported(
                     "DISTINCT is not supported in a window.",
                     "PostgreSQL has no such window either.",
                     "Group by the values in a subquery first.",
                 )
-            of, where = () if measure.argument is None else (measure.argument,), measure.where
-            return Over("", measure.aggregation, of, partition, order, frame, where, 1, measure.type, place.at)
+            return Over("", measure.aggregate, partition, order, frame, measure.type, place.at)
         function = WINDOW_NAMES.get(_name(called))
         if function is None or not isinstance(called, exp.Anonymous):
             raise place.bad(
@@ -106,7 +106,8 @@ class Windows:
                 "Which of several equal rows comes first there is not settled.",
                 "Use ROWS BETWEEN.",
             )
-        return Over("", function, arguments, partition, order, frame, None, count, _type(function, arguments), place.at)
+        called_with = WindowCall(function, arguments, count)
+        return Over("", called_with, partition, order, frame, _type(function, arguments), place.at)
 
     def _definition(self, node: exp.Expr, reading: Reading) -> "_Definition":
         """Return what stands in OVER, together with the named window that it continues."""

@@ -5,7 +5,7 @@ The judgement is analysis's; this is what the parser needs to refuse with a ques
 
 from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Column, Expression
-from sfumato.query.relation import Aggregate, Project, Relation, Scan, Values, inputs
+from sfumato.query.relation import GroupBy, Project, Relation, Scan, Values, inputs
 
 _Names = frozenset[tuple[str, str]]
 
@@ -25,7 +25,7 @@ def _people(relation: Relation, catalog: Catalog) -> _Names | None:
             if known.public:
                 return None
             return frozenset() if known.unit is None else frozenset({(label, known.unit)})
-        case Aggregate(source, label, keys):
+        case GroupBy(source, label, keys):
             below = _people(source, catalog)
             named = {(label, key.name) for key in keys if _is_one(key.expression, below or frozenset())}
             return frozenset(named) if named else None

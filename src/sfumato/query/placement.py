@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from sfumato.query.expression import Expression, conjunction, conjuncts, sources
 from sfumato.query.relation import (
-    Aggregate,
     Filter,
+    GroupBy,
     Join,
     JoinKind,
     Limit,
@@ -39,7 +39,12 @@ def filtered(relation: Relation, conditions: tuple[Expression, ...]) -> Relation
 
 def _place(relation: Relation, condition: Expression, used: frozenset[str]) -> Relation | None:
     """Return the relation with the condition in a join that needs it, or None if none does."""
-    if not isinstance(relation, Join) or not used:
+    if not used or not used <= labels(relation):  # a subquery may look at the rows around it: that comes above
+        return None
+    if isinstance(relation, Mark):
+        left = _place(relation.left, condition, used)
+        return None if left is None else replace(relation, left=left)
+    if not isinstance(relation, Join):
         return None
     right = labels(relation.right)
     if relation.kind is JoinKind.FULL:
@@ -65,5 +70,5 @@ def labels(relation: Relation) -> frozenset[str]:
             return labels(source)
         case Window(source, label) | Mark(source, _, label):
             return labels(source) | {label}
-        case Scan() | Values() | Aggregate() | Project() | Stack():
+        case Scan() | Values() | GroupBy() | Project() | Stack():
             return frozenset({relation.label})

@@ -4,18 +4,19 @@ Every relation has `columns`, which expressions above refer to by label and name
 does not come from the text (a table's label is its name, `visits#2` when it occurs again), so aliases leave no trace.
 
 CTEs and subqueries are inlined where they are used: their columns are replaced by what they stand for. SELECT
-DISTINCT is an Aggregate without measures. A per-unit subquery is an Aggregate below an Aggregate.
+DISTINCT is a GroupBy without measures. A per-unit subquery is a GroupBy below a GroupBy.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from textwrap import indent
 
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import NOWHERE, Column, Expression, Literal, Position, identifier
-from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
-from sfumato.query.windows import WindowFrame, WindowFunction
+from sfumato.query.windows import WindowCall, WindowFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +32,15 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """An aggregate of the rows of a group; without an argument it counts rows. `where` is its FILTER."""
+    """An aggregate of the rows of a group, and the name its value gets."""
 
     name: str
-    aggregation: Aggregation
-    argument: Expression | None
-    distinct: bool
-    where: Expression | None
+    aggregate: Aggregate[Expression]
     type: Type
     at: Position = field(default=NOWHERE, compare=False, repr=False)
 
     def __str__(self) -> str:
-        argument = "*" if self.argument is None else f"{'distinct ' * self.distinct}{self.argument}"
-        where = "" if self.where is None else f" where {self.where}"
-        return f"{identifier(self.name)} = {self.aggregation}({argument}){where}"
+        return f"{identifier(self.name)} = {self.aggregate.written(str)}"
 
 
 class JoinKind(StrEnum):
@@ -73,29 +69,22 @@ class Over:
     """What a window function says of a row: from the rows of its partition, in their order, inside its frame."""
 
     name: str
-    function: WindowFunction | Aggregation
-    arguments: tuple[Expression, ...]
+    call: Aggregate[Expression] | WindowCall[Expression]
     partition: tuple[Expression, ...]
     order: tuple[SortKey, ...]
     frame: WindowFrame
-    where: Expression | None
-    count: int
-    """How many tiles, how many rows away, or which of the rows: of the functions that need it, else 1."""
     type: Type
     at: Position = field(default=NOWHERE, compare=False, repr=False)
 
     def __str__(self) -> str:
-        where = "" if self.where is None else f" where {self.where}"
         partition = f"by {', '.join(map(str, self.partition))} " if self.partition else ""
         order = f"sort {', '.join(map(str, self.order))} " if self.order else ""
-        called = f"{self.function} {self.count} ({', '.join(map(str, self.arguments)) or '*'})"
-        return f"{identifier(self.name)} = {called}{where} over ({partition}{order}{self.frame})"
+        return f"{identifier(self.name)} = {self.call.written(str)} over ({partition}{order}{self.frame})"
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """Every expression that is computed of a row."""
-        where = () if self.where is None else (self.where,)
-        return (*self.arguments, *where, *self.partition, *(key.expression for key in self.order))
+        return (*self.call.parts, *self.partition, *(key.expression for key in self.order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +158,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class GroupBy:
     """One row per distinct combination of keys (NULL is a key like any other); without keys, exactly one row."""
 
     source: "Relation"
@@ -294,7 +283,7 @@ class Mark:
         return f"{identifier(self.label)} found{on}{_below(self.left, self.right)}"
 
 
-Relation = Scan | Values | Join | Filter | Aggregate | Project | Sort | Limit | Window | Stack | Mark
+Relation = Scan | Values | Join | Filter | GroupBy | Project | Sort | Limit | Window | Stack | Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +318,27 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
             return ()
         case _:
             return (relation.source,)
+
+
+def expressions(relation: Relation) -> Iterator[Expression]:
+    """Give the expressions of a relation, not of those below it."""
+    match relation:
+        case Scan() | Values() | Limit() | Stack():
+            return
+        case Join(condition=condition) | Mark(condition=condition):
+            yield from () if condition is None else (condition,)
+        case Filter(condition=condition):
+            yield condition
+        case GroupBy(keys=keys, measures=measures):
+            yield from (key.expression for key in keys)
+            yield from (part for measure in measures for part in measure.aggregate.parts)
+        case Project(items=items):
+            yield from (item.expression for item in items)
+        case Sort(keys=keys):
+            yield from (key.expression for key in keys)
+        case Window(values=values):
+            for value in values:
+                yield from value.expressions
 
 
 def _below(*relations: Relation) -> str:

@@ -1,8 +1,13 @@
 """Window functions: what they are called, and which rows around a row they look at."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from fractions import Fraction
+from typing import Generic, TypeVar
+
+Part = TypeVar("Part")
+Other = TypeVar("Other")
 
 
 class WindowFunction(StrEnum):
@@ -14,7 +19,7 @@ class WindowFunction(StrEnum):
     PERCENT_RANK = auto()
     CUME_DIST = auto()
     NTILE = auto()
-    """`count` of the call says how many tiles."""
+    """`count` says how many tiles."""
     LAG = auto()
     LEAD = auto()
     """The value so many rows before or behind, or the second argument where there is none."""
@@ -27,6 +32,28 @@ NUMBERING = frozenset({WindowFunction.ROW_NUMBER, WindowFunction.RANK, WindowFun
 SHARES = frozenset({WindowFunction.PERCENT_RANK, WindowFunction.CUME_DIST})
 SHIFTS = frozenset({WindowFunction.LAG, WindowFunction.LEAD})
 PLACED = frozenset({WindowFunction.FIRST_VALUE, WindowFunction.LAST_VALUE, WindowFunction.NTH_VALUE})
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall(Generic[Part]):
+    """A window function of the values of rows, in whatever language they are; `count` is the number that it takes."""
+
+    function: WindowFunction
+    arguments: tuple[Part, ...] = ()
+    count: int = 1
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Everything that is computed from a row."""
+        return self.arguments
+
+    def mapped(self, change: Callable[[Part], Other]) -> "WindowCall[Other]":
+        """Return the same function of other values."""
+        return WindowCall(self.function, tuple(change(argument) for argument in self.arguments), self.count)
+
+    def written(self, text: Callable[[Part], str]) -> str:
+        """Return it as it is printed, `text` printing its values."""
+        return f"{self.function}({', '.join([*map(text, self.arguments), str(self.count)])})"
 
 
 @dataclass(frozen=True, slots=True)

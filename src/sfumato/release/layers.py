@@ -23,8 +23,10 @@ from sfumato.language.flow import (
 )
 from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.planning.plan import Plan
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
+from sfumato.release.aggregates.families import leaf_forms
 from sfumato.release.computed_rows import ComputedRows, rows_of
 from sfumato.release.decode import EngineValue
 from sfumato.release.estimates import estimates
@@ -32,7 +34,6 @@ from sfumato.release.extension import undecided, unknown
 from sfumato.release.folding import FoldedRows, doubtful_rows, folded
 from sfumato.release.form_algebra import limited
 from sfumato.release.forms import Exact, Form, Opaque, Truth
-from sfumato.release.leaf_forms import leaf_forms
 from sfumato.release.loose_rows import LooseRows, settled_values, stacked_table
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noisy import Noisy
@@ -205,17 +206,20 @@ class Layers:
         exact, forms = found.columns(outputs(marked.left))
         used = set() if marked.condition is None else columns(marked.condition)
         mine = {name for label, name, _ in outputs(marked.left) if (label, name) in used}
-        sure = other is not None and not other.conditions and not self._partial(tables_below(marked.right)[1])
-        if other is not None and sure and mine <= set(exact):
-            theirs = other.columns([one for one in outputs(marked.right) if one[:2] in used])[0]
-            sure = used <= {(marked.label, name) for name in mine} | {
-                (label, name) for label, name, _ in outputs(marked.right) if name in theirs
-            }
-        if sure and mine <= set(exact):
+        theirs = [column(*one) for one in outputs(marked.right) if one[:2] in used]
+        if mine <= set(exact) and self._settled(marked.right, other, theirs):
             exact[FOUND] = self._found(marked, {name: exact[name] for name in sorted(mine)}, found.joined.rows)
         else:
             forms[FOUND] = replace(undecided(found.joined.rows), open=False)
         return _extended(marked, found, exact, forms)
+
+    def _settled(self, flow: Flow, rows: LooseRows | None, used: Sequence[Scalar]) -> bool:
+        """Whether no noise decides which rows a flow has, or about these columns of it."""
+        givens, computed = tables_below(flow)
+        partial = self._partial(computed)
+        if rows is None or rows.conditions or any(given.label in partial for given in givens):
+            return False
+        return rows.exact(used) is not None
 
     def _found(self, marked: Marked, known: Mapping[str, Sequence[EngineValue]], rows: int) -> list[EngineValue]:
         """Ask the engine which rows meet one of the others, where no noise decides about that."""
@@ -240,23 +244,20 @@ class Layers:
         return stacked_table(stacked, left, right, self.cells)
 
     def _measure(self, measure: Folded, rows: FoldedRows, joined: Joined, loose: Loose) -> Form:
-        scalars = [
-            None if scalar is None else written_out(scalar, loose.origins)
-            for scalar in (measure.argument, measure.where)
-        ]
-        lost = [
-            (scalar is None) != (written is None)
-            for scalar, written in zip((measure.argument, measure.where), scalars, strict=True)
-        ]
-        if any(lost):
+        aggregate = measure.aggregate.mapped(lambda scalar: written_out(scalar, loose.origins))
+        lost = any(part is None for part in aggregate.arguments)
+        if lost or (aggregate.where is None) != (measure.aggregate.where is None):
             return unknown(measure.facts, rows.size)
-        argument, where = (None if scalar is None else joined.forms([scalar])[0] for scalar in scalars)
-        if argument is not None and scalars[0] is not None:
-            argument = _narrowed(argument, scalars[0], loose.doubts, joined)
-        if where is not None:
+        arguments = [
+            _narrowed(joined.forms([scalar])[0], scalar, loose.doubts, joined)
+            for scalar in aggregate.arguments
+            if scalar is not None
+        ]
+        if aggregate.where is not None:
+            (where,) = joined.forms([aggregate.where])
             condition = where if isinstance(where, Truth) else undecided(joined.rows)
             rows = replace(rows, conditions=(*rows.conditions, condition))
-        return folded(measure, rows, argument, self.cells)
+        return folded(measure, rows, arguments, self.cells)
 
     def _joined(self, loose: Loose, tables: Mapping[str, FormTable]) -> Joined | None:
         """Find the rows: those of the one table, or what the engine makes of exact columns; None if too many."""
@@ -281,7 +282,7 @@ class Layers:
     def _count(self, flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> int:
         """Count rows before they are listed: a join of large tables may have more than fit into memory."""
         facts = Facts(Type.INTEGER, Kind.INTEGER, False, high=1 << 62)
-        fold = Fold(flow, "counted", (), (Folded("n", Aggregation.COUNT, None, False, None, facts),))
+        fold = Fold(flow, "counted", (), (Folded("n", Aggregate(Aggregation.COUNT), facts),))
         ((count,),) = self.evaluate(Show(fold, "count", (Item("n", column("counted", "n", facts)),)), given)
         return int(count)
 

@@ -236,8 +236,8 @@ def _exact_order(value: Positioned | Overlaid, window: _Window, cells: MeasuredC
     ordered = _sorted(window)
     if isinstance(value, Overlaid):
         return _framed(value, window, ordered, cells)
-    function, size = value.function, ordered.last - ordered.first + 1
-    if function in PLACED or value.arguments:
+    function, size = value.call.function, ordered.last - ordered.first + 1
+    if function in PLACED or value.call.arguments:
         return _of_another(value, window, ordered, cells)
     number = ordered.at - ordered.first
     rank, count = ordered.equal_first - ordered.first, np.maximum(size, 1)
@@ -255,7 +255,7 @@ def _exact_order(value: Positioned | Overlaid, window: _Window, cells: MeasuredC
             return Exact(rank / np.maximum(count - 1, 1))
         case WindowFunction.CUME_DIST:
             return Exact((ordered.equal_last - ordered.first + 1) / count)
-    return Exact(_tile(number.astype(float), count, value.count))
+    return Exact(_tile(number.astype(float), count, value.call.count))
 
 
 def _tile(number: Floats, size: Places, tiles: int) -> Floats:
@@ -325,15 +325,14 @@ def _aggregated(
     conditions: tuple[Truth, ...],
     cells: MeasuredCells,
 ) -> Form:
-    measure, rows = value.folded, window.rows
-    if measure.where is not None:
-        where = gathered(rows.form(measure.where), members, "frame")
+    aggregate, rows = value.folded.aggregate, window.rows
+    if aggregate.where is not None:
+        where = gathered(rows.form(aggregate.where), members, "frame")
         if not isinstance(where, Truth):
             return unknown(value.facts, window.size)
         conditions = (*conditions, where)
-    argument = None if measure.argument is None else rows.form(measure.argument)
-    moved_argument = None if argument is None else _moved(argument, members)
-    return folded(measure, FoldedRows("frame", groups, window.size, conditions), moved_argument, cells)
+    arguments = [_moved(rows.form(argument), members) for argument in aggregate.arguments]
+    return folded(value.folded, FoldedRows("frame", groups, window.size, conditions), arguments, cells)
 
 
 def _moved(form: Form, at: Places) -> Form:
@@ -344,9 +343,9 @@ def _moved(form: Form, at: Places) -> Form:
 
 def _of_another(value: Positioned, window: _Window, ordered: _Sorted, cells: MeasuredCells) -> Form | None:
     """Return the form of another row: LAG, LEAD, and the first, last or n-th of a frame."""
-    function = value.function
+    function = value.call.function
     if function in {WindowFunction.LAG, WindowFunction.LEAD}:
-        step = value.count if function is WindowFunction.LEAD else -value.count
+        step = value.call.count if function is WindowFunction.LEAD else -value.call.count
         at = ordered.at + step
         inside = (at >= ordered.first) & (at <= ordered.last)
     else:
@@ -354,14 +353,14 @@ def _of_another(value: Positioned, window: _Window, ordered: _Sorted, cells: Mea
         if ends is None:
             return None
         at = ends[1] if function is WindowFunction.LAST_VALUE else ends[0]
-        at = at + (value.count - 1 if function is WindowFunction.NTH_VALUE else 0)
+        at = at + (value.call.count - 1 if function is WindowFunction.NTH_VALUE else 0)
         inside = (at >= ends[0]) & (at <= ends[1])
     inside &= ordered.at >= 0
     row = np.where(inside, ordered.rows[np.where(inside, at, 0)] if len(ordered.rows) else 0, -1)
-    form = window.rows.form(value.arguments[0])
-    if len(value.arguments) == 1:
+    form = window.rows.form(value.call.arguments[0])
+    if len(value.call.arguments) == 1:
         return gathered(form, row, "shifted")
-    other = window.rows.form(value.arguments[1])
+    other = window.rows.form(value.call.arguments[1])
     return chosen([gathered(form, np.maximum(row, 0), "shifted"), other], (row < 0).astype(int), cells)
 
 
@@ -399,7 +398,7 @@ def _so_far(window: _Window, groups: Places, members: Places) -> Truth:
 
 
 def _noisy_position(value: Positioned, window: _Window) -> Form | None:
-    if value.arguments:
+    if value.call.arguments:
         return _anywhere(value, window)
     events = window.events(window.order_events())
     never = np.zeros(window.size, dtype=bool)
@@ -418,7 +417,7 @@ def _noisy_position(value: Positioned, window: _Window) -> Form | None:
         low, high = count(certain), count(possible)
         total = count(surely[other] | here), count(maybe[other] | here)
         tied = high + count(maybe[other] & equal & ~before & ~here)
-        match value.function:
+        match value.call.function:
             case WindowFunction.RANK:
                 return low + 1, high + 1
             case WindowFunction.DENSE_RANK:
@@ -426,7 +425,7 @@ def _noisy_position(value: Positioned, window: _Window) -> Form | None:
             case WindowFunction.ROW_NUMBER:
                 return low + 1, tied + 1
             case WindowFunction.NTILE:
-                return _tiles(low, tied, total, value.count)
+                return _tiles(low, tied, total, value.call.count)
             case WindowFunction.PERCENT_RANK:
                 return _shares(low, high, (total[0] - 1, total[1] - 1))
             case _:
@@ -450,7 +449,7 @@ def _shares(low: Floats, high: Floats, total: Ends) -> Ends:
 
 def _anywhere(value: Positioned, window: _Window) -> Form | None:
     """Return what may be the value of any row of the partition, or none."""
-    forms = [window.rows.form(argument) for argument in value.arguments]
+    forms = [window.rows.form(argument) for argument in value.call.arguments]
     numbers = [form for form in forms if not isinstance(form, Truth | Opaque)]
     if len(numbers) < len(forms) or value.facts.kind not in {Kind.INTEGER, Kind.REAL}:
         return None

@@ -48,17 +48,17 @@ def window_parts(value: Positioned | Overlaid, rows: WindowRows) -> list[str]:
         tied = [*order, *rows.ties] if frame.rows else order
         over = _over(partition, tied, frame)
         return [f"{part} {over}" for part in parts(value.folded, rows.columns, rows.dialect)]
-    arguments = [scalar_sql(argument, rows.columns, rows.dialect) for argument in value.arguments]
+    function, count = value.call.function, value.call.count
+    arguments = [scalar_sql(argument, rows.columns, rows.dialect) for argument in value.call.arguments]
     tied = [*order, *rows.ties]
-    if value.function in _OF_EQUALS:
-        return [f"{value.function}() {_over(partition, order)}"]
-    if value.function is WindowFunction.ROW_NUMBER:
+    if function in _OF_EQUALS:
+        return [f"{function}() {_over(partition, order)}"]
+    if function is WindowFunction.ROW_NUMBER:
         return [f"row_number() {_over(partition, tied)}"]
-    if value.function is WindowFunction.NTILE:
-        return [f"ntile({value.count}) {_over(partition, tied)}"]
-    if value.function in SHIFTS:
-        listed = ", ".join([arguments[0], str(value.count), *arguments[1:]])
-        return [f"{value.function}({listed}) {_over(partition, tied)}"]
+    if function is WindowFunction.NTILE:
+        return [f"ntile({count}) {_over(partition, tied)}"]
+    if function in SHIFTS:
+        return [f"{function}({', '.join([arguments[0], str(count), *arguments[1:]])}) {_over(partition, tied)}"]
     return [_placed(value, arguments[0], rows)]
 
 
@@ -73,18 +73,18 @@ def _placed(value: Positioned, argument: str, rows: WindowRows) -> str:
     A frame that ends with the rows that are equal in the sort keys ends, or begins, with the last, or first, of those:
     the rows of a partition of their own.
     """
-    frame, function = value.around.frame, value.function
+    frame, function, count = value.around.frame, value.call.function, value.call.count
     partition = [rows.key(key) for key in value.around.partition]
     order = [rows.sort_key(*key) for key in value.around.order]
     tied = [*order, *rows.ties]
-    called = f"{function}({argument}{f', {value.count}' if function is WindowFunction.NTH_VALUE else ''})"
+    called = f"{function}({argument}{f', {count}' if function is WindowFunction.NTH_VALUE else ''})"
     if frame.rows or frame.whole:
         return f"{called} {_over(partition, tied, WindowFrame(True, frame.start, frame.end))}"
     equals = [*partition, *(rows.key(key) for key, _, _ in value.around.order)]
     whole = WindowFrame(rows=True)
     if function is WindowFunction.NTH_VALUE:  # from the first row on: what is in the frame are so many
         found = f"{called} {_over(partition, tied, whole)}"
-        return f"CASE WHEN count(*) {_over(partition, order, frame)} >= {value.count} THEN {found} END"
+        return f"CASE WHEN count(*) {_over(partition, order, frame)} >= {count} THEN {found} END"
     ends_here = (frame.end if function is WindowFunction.LAST_VALUE else frame.start) is not None
     return f"{called} {_over(equals if ends_here else partition, tied, whole)}"
 
