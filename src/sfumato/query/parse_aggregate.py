@@ -10,6 +10,7 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, Aggregation, Takes
 from sfumato.query.parse_reading import Reading
+from sfumato.query.parse_subquery import Lookups
 from sfumato.query.position import Place
 from sfumato.query.relation import Measure
 from sfumato.query.resolve import fit, named
@@ -34,8 +35,9 @@ def is_aggregate(name: str) -> bool:
 class Measures:
     """The measures of one group, in the order in which the text needs them."""
 
-    def __init__(self) -> None:
+    def __init__(self, lookups: Lookups | None = None) -> None:
         self.label = ""
+        self.lookups = lookups  # where the subqueries of arguments are gathered: below the group
         self.found: list[Measure] = []
 
     def name_group(self, reading: Reading) -> str:

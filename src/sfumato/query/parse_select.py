@@ -7,13 +7,15 @@ from sqlglot import exp
 
 from sfumato.query.expression import Column, Expression, Literal, children, rebuild, sources
 from sfumato.query.names import Name, NamedColumn, Scope
-from sfumato.query.parse_aggregate import Measures
+from sfumato.query.parse_aggregate import Measures, is_aggregate
 from sfumato.query.parse_block import Block
-from sfumato.query.parse_expression import ExpressionFrame, fit_null, read_condition, read_expression, sort_key
+from sfumato.query.parse_expression import fit_null, read_condition, read_expression, sort_key
+from sfumato.query.parse_frame import ExpressionFrame
 from sfumato.query.parse_naming import output_name
 from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
 from sfumato.query.parse_sets import combined
 from sfumato.query.parse_source import Definition, FromReader, no_table, read_from, unordered
+from sfumato.query.parse_subquery import Lookups
 from sfumato.query.parse_window import Windows
 from sfumato.query.people import holds_people
 from sfumato.query.placement import filtered
@@ -72,13 +74,23 @@ def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
     windows = Windows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
-    frame = ExpressionFrame(reading, source.scope, Measures(), "SELECT", reader.private_tables, windows)
+    people = holds_people(source.relation, reading.catalog)
+    below, above = Lookups(people), Lookups(people and not _groups(node))
+
+    def read_inner(inner: exp.Expr) -> Block:
+        with reading.inside(source.scope):
+            return read_query(inner, reading, known)
+
+    frame = ExpressionFrame(
+        reading, source.scope, Measures(below), "SELECT", reader.private_tables, windows, above, read_inner
+    )
     pending = source.pending
     if node.args.get("where") is not None:
-        condition = read_condition(node.args["where"].this, replace(frame, measures=None, windows=None, clause="WHERE"))
+        inner = replace(frame, measures=None, windows=None, lookups=below, clause="WHERE")
+        condition = read_condition(node.args["where"].this, inner)
         pending = (*pending, condition)
     items = _items(node, frame)
-    block = _grouped(node, Block(source.relation, pending, ()), items, frame)
+    block = _grouped(node, Block(source.relation, pending, ()), items, frame, below)
     _check_unused(node, reading, known)
     return block
 
@@ -143,11 +155,29 @@ def _expanded(part: exp.Expr, frame: ExpressionFrame) -> list[SelectItem]:
     return [SelectItem(output_name(part), fit_null(read_expression(part, frame), where), part)]
 
 
-def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionFrame) -> Block:
+def _groups(node: exp.Select) -> bool:
+    """Whether a SELECT groups its rows: by its clauses, or by an aggregate that stands outside of a window."""
+    if node.args.get("group") is not None or node.args.get("having") is not None:
+        return True
+    order = node.args.get("order")
+    waiting: list[exp.Expr] = [*node.expressions, *([] if order is None else order.expressions)]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.Query):
+            continue
+        if isinstance(part, exp.Anonymous) and is_aggregate(str(part.this).lower()):
+            return True
+        inner = part.this.this if isinstance(part, exp.Window) and isinstance(part.this, exp.Filter) else part.this
+        waiting += list(inner.iter_expressions()) if isinstance(part, exp.Window) else list(part.iter_expressions())
+    return False
+
+
+def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionFrame, inner: Lookups) -> Block:
     """Group if the text does so, then HAVING, DISTINCT, ORDER BY and LIMIT over what came out."""
     reading, measures = frame.reading, frame.measures or Measures()
     windows = frame.windows or Windows({})
-    keys = _keys(node, items, frame)
+    above = frame.lookups or Lookups(people=False)
+    keys = _keys(node, items, replace(frame, lookups=inner))
     having = node.args["having"].this if node.args.get("having") is not None else node
     condition = read_condition(having, replace(frame, windows=None, clause="HAVING")) if having is not node else None
     qualify = _qualify(node, items, frame)
@@ -155,18 +185,21 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
     overs = tuple(windows.found)
     windows.check_used(reading)
     if node.args.get("group") is not None or measures.found or condition is not None:
-        group = _Group(measures.name_group(reading), keys, frame, frozenset({windows.label}))
+        label = measures.name_group(reading)
+        group = _Group(label, keys, frame, frozenset({windows.label}) | above.labels)
         items = [replace(item, value=group.over(item.value, item.node)) for item in items]
         order = [(replace(key, expression=group.over(key.expression, by)), by) for key, by in order]
         pending = () if condition is None else (group.over(condition, having),)
         named = tuple(Named(f"k{i}", key) for i, key in enumerate(keys, 1))
         for key in named:
             reading.declare(group.label, key.name, reading.declared(key.expression))
-        source = filtered(block.relation, block.pending)
+        source = filtered(inner.over(block.relation, reading), block.pending)
         relation = GroupBy(source, group.label, named, tuple(measures.found), reading.at(node))
-        block = Block(relation, pending, ())
+        block = Block(above.mapped(group.over).over(relation, reading), pending, ())
         overs = tuple(group.window(over, by) for over, by in zip(overs, windows.nodes, strict=True))
         qualify = None if qualify is None else group.over(qualify, node.args["qualify"].this)
+    else:
+        block = replace(block, relation=above.over(inner.over(block.relation, reading), reading))
     if overs:
         below = filtered(block.relation, block.pending)
         if holds_people(below, reading.catalog):

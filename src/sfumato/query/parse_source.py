@@ -10,7 +10,8 @@ from sfumato.query.expression import Column, Expression, Literal, conjunction
 from sfumato.query.functions import FUNCTION_NAMES, Function
 from sfumato.query.names import Name, NamedColumn, Scope, lookup
 from sfumato.query.parse_block import Block
-from sfumato.query.parse_expression import ExpressionFrame, fit_null, read_condition, read_expression
+from sfumato.query.parse_expression import fit_null, read_condition, read_expression
+from sfumato.query.parse_frame import ExpressionFrame
 from sfumato.query.parse_reading import MOST_COLUMNS, MOST_ITEMS, Reading, name_of
 from sfumato.query.people import holds_people
 from sfumato.query.placement import filtered
