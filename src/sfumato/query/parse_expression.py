@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from sfumato.query.arithmetic import arithmetic, negate
 from sfumato.query.declared import check_compared
-from sfumato.query.expression import Call, Case, Expression, Literal
+from sfumato.query.expression import Call, Case, Expression, Literal, factored
 from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
 from sfumato.query.literal import interval, number
 from sfumato.query.names import Name, Scope
@@ -160,7 +160,10 @@ def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: Expr
         nested = isinstance(operand, Call) and operand.function is function
         operands += operand.arguments if nested and isinstance(operand, Call) else (operand,)
     flat = tuple(dict.fromkeys(operands)) if len(operands) < MOST_ITEMS else tuple(operands)
-    return flat[0] if len(flat) == 1 else Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
+    if len(flat) == 1:
+        return flat[0]
+    made = Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
+    return factored(made) if function is Function.OR else made
 
 
 def _joined(node: exp.Expr, frame: ExpressionFrame) -> Expression:
@@ -432,8 +435,6 @@ def _single(node: exp.Expr, frame: ExpressionFrame) -> Expression:
 def _inner(node: exp.Expr, query: exp.Expr, frame: ExpressionFrame) -> tuple[Block, Lookups]:
     """Return a subquery that has been read, and where it is gathered; what would need people's rows is refused."""
     if frame.lookups is None or frame.read_inner is None:
-        refuse_subquery(node, frame)
-    if frame.lookups.people and frame.private_tables(query):
         refuse_subquery(node, frame)
     block = frame.read_inner(query)
     if shows_people(block, frame.reading) or (frame.lookups.people and reads_people(block, frame.reading)):

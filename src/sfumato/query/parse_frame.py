@@ -39,8 +39,8 @@ def refuse_subquery(node: exp.Expr, frame: ExpressionFrame) -> NoReturn:
     join = joined(node, reading.catalog) if tested else None
     if join is not None and reading.accepts(join):
         raise where.unsupported(
-            "a subquery in a condition is not supported.",
-            "Subqueries stand in FROM or WITH.",
+            "a subquery over people's rows is not supported in a condition.",
+            "There it may read public tables, and answers where the rows are answers.",
             reading.shown("Join it instead.", join),
         )
     if frame.private_tables(node):
@@ -52,7 +52,9 @@ def refuse_subquery(node: exp.Expr, frame: ExpressionFrame) -> NoReturn:
             else reading.shown("Ask for it first, and write the answer as a number.", first_asked(node)),
         )
     raise where.unsupported(
-        "a subquery in an expression is not supported.",
-        "Subqueries stand in FROM or WITH.",
-        reading.shown("Ask for it first, which is free, and write the answer here.", first_asked(node)),
+        f"a subquery cannot stand in {frame.clause}.",
+        "It would be looked at before there are rows.",
+        reading.shown(
+            "Write the condition into WHERE, or ask for it first and write the answer here.", first_asked(node)
+        ),
     )
