@@ -42,6 +42,7 @@ from sfumato.query.relation import (
     Window,
     inputs,
 )
+from sfumato.query.unlabelled import unlabelled
 
 _OWNER = '"owner"'
 """The column of the owner's id in a projection: no query can spell a name that holds a quotation mark like this."""
@@ -56,6 +57,8 @@ class _Question:
     options: Options
     used: Used
     groups: list[Group] = field(default_factory=list)
+    known: dict[Relation, str] = field(default_factory=dict)
+    """The label of each group, by what it is whatever its labels."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -259,8 +262,13 @@ def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analy
         return owned_fold(relation, keys, source, reading.public)
     limits = Tightening(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
     group, noisy = release_point(relation, keys, source, limits, reading.public)
-    reading.groups.append(group)
-    return noisy
+    first = reading.known.setdefault(unlabelled(relation), group.label)
+    if first == group.label:
+        reading.groups.append(group)
+        return noisy
+    # the same groups are measured once, wherever the question uses them: it then sees the same noise everywhere
+    again = Given(group.label, noisy.flow.columns, None, first) if isinstance(noisy.flow, Given) else noisy.flow
+    return replace(noisy, flow=again)
 
 
 def _rows(source: Analysed) -> int:

@@ -46,11 +46,18 @@ class Given:
     """Rows that come with the statement: literals of the text, or a noisy table that is bound under the label.
 
     `rows` is None for a noisy table. Values are as an engine keeps them: integers in steps, texts, truth values.
+    `of` is the label of the noisy table that this one is again, where a question uses it in several places.
     """
 
     label: str
     columns: tuple[tuple[str, Facts], ...]
     rows: tuple[tuple[int | float | str | bool | None, ...], ...] | None
+    of: str | None = None
+
+    @property
+    def table(self) -> str:
+        """The label of the noisy table."""
+        return self.label if self.of is None else self.of
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +223,13 @@ def below(flow: Flow) -> tuple[Flow, ...]:
             return (left, right)
         case _:
             return (flow.source,)
+
+
+def noisy_tables(flow: Flow) -> list[Given]:
+    """Return the noisy tables of a flow."""
+    if isinstance(flow, Given):
+        return [flow] if flow.rows is None else []
+    return [node for source in below(flow) for node in noisy_tables(source)]
 
 
 def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:

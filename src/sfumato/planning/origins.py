@@ -41,8 +41,10 @@ def _known(flow: Flow) -> dict[GroupColumn, Origin]:
     match flow:
         case Read() | Kept():
             return {}
-        case Given(label, given, rows):
-            return {(label, name): Origin(frozenset({(label, name)}), plain=True) for name, _ in given if rows is None}
+        case Given(label, given, None):
+            return {(label, name): Origin(frozenset({(flow.table, name)}), plain=True) for name, _ in given}
+        case Given():
+            return {}
         case Pair(_, left, right):
             return _known(left) | _known(right)
         case Show(source, label, items):

@@ -14,6 +14,7 @@ import numpy as np
 
 from sfumato.engines.after_noise import Values
 from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import noisy_tables
 from sfumato.language.scalar import Operator, Scalar, columns
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.plan import GroupPlan, Plan
@@ -67,6 +68,8 @@ def answer(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
     traced = trace(outcome)
     known: dict[str, Mapping[str, Values]] = dict(estimates(plan, noisy))
     sizes = {group.group.label: len(found.keys) for group, found in zip(plan.groups, noisy.groups, strict=True)}
+    for again in noisy_tables(outcome):
+        known[again.label], sizes[again.label] = known[again.table], sizes[again.table]
     computed = compute(traced.computed, known, sizes, evaluate)
     known |= {label: one.columns for label, one in computed.items()}
     sizes |= {label: one.size for label, one in computed.items()}

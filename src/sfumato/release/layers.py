@@ -19,6 +19,7 @@ from sfumato.language.flow import (
     Show,
     Stacked,
     Windowed,
+    noisy_tables,
     outputs,
 )
 from sfumato.language.scalar import Operator, Scalar, column, columns
@@ -104,17 +105,18 @@ class Layers:
         def noisy(scalar: Scalar | None) -> bool:
             return scalar is None or any(name not in tables[label].exact for label, name in columns(scalar))
 
-        partial = self._partial(traced.computed)
+        partial = self._partial(traced.tables, traced.computed)
         return frozenset(
             label
             for label, conditions in traced.met.items()
             if label in partial or tables[label].present or any(map(noisy, conditions))
         )
 
-    def _partial(self, computed: Sequence[Computed]) -> frozenset[str]:
+    def _partial(self, givens: Sequence[Given], computed: Sequence[Computed]) -> frozenset[str]:
         """Return the tables that lack what was not selected."""
         selected = {group.group.label for group in self.plan.groups if group.selection is not None}
-        return frozenset(selected | ({node.label for node in computed} if selected else set()))
+        own = {given.label for given in givens if given.table in selected}
+        return frozenset(own | ({node.label for node in computed} if selected else set()))
 
     def _table(self, given: Given, computed: Sequence[Computed]) -> FormTable:
         if given.rows is not None:
@@ -123,7 +125,7 @@ class Layers:
             return FormTable(len(given.rows), exact, {})
         match _named(computed, given.label):
             case None:
-                return self._group(given.label)
+                return self._group(given.table)
             case Fold() as fold:
                 return self._fold(fold)
             case Windowed() as windowed:
@@ -150,7 +152,7 @@ class Layers:
 
         doubtful = frozenset(label for label, table in tables.items() if table.present)
         sizes = {label: table.rows for label, table in tables.items()}
-        loose = loosen(flow, Noise(noisy, sizes, doubtful, self._partial(computed)))
+        loose = loosen(flow, Noise(noisy, sizes, doubtful, self._partial(givens, computed)))
         if loose is None or any(table.open for table in tables.values()):
             return None
         joined = self._joined(loose, tables)
@@ -216,7 +218,7 @@ class Layers:
     def _settled(self, flow: Flow, rows: LooseRows | None, used: Sequence[Scalar]) -> bool:
         """Whether no noise decides which rows a flow has, or about these columns of it."""
         givens, computed = tables_below(flow)
-        partial = self._partial(computed)
+        partial = self._partial(givens, computed)
         if rows is None or rows.conditions or any(given.label in partial for given in givens):
             return False
         return rows.exact(used) is not None
@@ -231,6 +233,7 @@ class Layers:
             Item("row", column(marked.label, "#", place)),
         )
         tables = {**estimates(self.plan, self.noisy), marked.label: {**known, "#": range(rows)}}
+        tables |= {given.label: tables[given.table] for given in noisy_tables(marked.right)}
         values, at = self.evaluate(Show(replace(marked, left=given), "marked", items), tables)
         return [value for _, value in sorted(zip(at, values, strict=True))]
 

@@ -250,7 +250,7 @@ def _numbered(given: Given, number: str, noise: Noise | None) -> _Step:
     if rows is not None:
         shown = [place for place, pair in enumerate(known) if pair in kept]
         rows = tuple((*(row[place] for place in shown), at) for at, row in enumerate(rows))
-    table = Given(label, (*kept, (number, _PLACE)), rows)
+    table = replace(given, columns=(*kept, (number, _PLACE)), rows=rows)
     return _Step(table, (column(label, number, _PLACE),), origins, (table,), ())
 
 
