@@ -165,8 +165,16 @@ def kept(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: Public) 
     items = tuple(known.values())
     rows = public.kept(other.flow, items, keys)
     flow = Kept(other.flow, label, items, keys, max(1, rows.most), rows)
-    scope = {name: column(label, item.name, item.scalar.facts) for name, item in known.items()}
+    scope = {name: _reached(column(label, item.name, item.scalar.facts), flow, public) for name, item in known.items()}
     return Analysed(flow, scope, Visibility.PUBLIC, origins={label: flow})
+
+
+def _reached(value: Scalar, flow: Kept, public: Public) -> Scalar:
+    """Return a column of kept rows within what it holds there, where nothing else bounds it: a count, or a rank."""
+    if value.facts.kind is not Kind.INTEGER or value.facts.bounded:
+        return value
+    low, high = public.reach(flow, value) or (0, 0)
+    return replace(value, facts=replace(value.facts, low=low, high=high, declared_low=True, declared_high=True))
 
 
 def _first_label(flow: Flow) -> str:

@@ -185,6 +185,7 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
     overs = tuple(windows.found)
     windows.check_used(reading)
     if node.args.get("group") is not None or measures.found or condition is not None:
+        inner, above = _below_keys(keys, inner, above)
         label = measures.name_group(reading)
         group = _Group(label, keys, frame, frozenset({windows.label}) | above.labels)
         items = [replace(item, value=group.over(item.value, item.node)) for item in items]
@@ -210,6 +211,15 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         block, items, order = _distinct(node, block, items, order, reading)
     outputs = tuple(Named(item.name, item.value) for item in items)
     return _cut(node, replace(block, outputs=outputs), [key for key, _ in order], reading)
+
+
+def _below_keys(keys: list[Expression], inner: Lookups, above: Lookups) -> tuple[Lookups, Lookups]:
+    """Return the subqueries that rows need, and those that groups need: a key of SELECT is one of the rows."""
+    used = {label for key in keys for label in sources(key)}
+    rows, groups = Lookups(inner.people), Lookups(above.people)
+    rows.found = [*inner.found, *(one for one in above.found if one.labels & used)]
+    groups.found = [one for one in above.found if not one.labels & used]
+    return rows, groups
 
 
 def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> list[Expression]:
