@@ -14,6 +14,7 @@ from sfumato.query.literal import interval, number
 from sfumato.query.names import Name, Scope
 from sfumato.query.parse_aggregate import is_aggregate, refuse_function
 from sfumato.query.parse_block import Block
+from sfumato.query.parse_dates import WRITTEN_OUT
 from sfumato.query.parse_frame import ExpressionFrame, refuse_subquery
 from sfumato.query.parse_reading import MOST_ITEMS, name_of
 from sfumato.query.parse_subquery import Lookups, among, exists, note_conjuncts, reads_people, shows_people, single
@@ -370,9 +371,12 @@ def _function(node: exp.Expr, frame: ExpressionFrame) -> Expression:
             f"{name} looks at other rows, and none are named.", "It needs OVER.", f"Write {name}(…) OVER (ORDER BY …)."
         )
     form = FUNCTION_NAMES.get(name)
-    if form is None:
+    if form is None and name not in WRITTEN_OUT:
         refuse_function(name, frame.reading.place(node))
-    return call(form, [_read(part, frame) for part in node.expressions], name, _place(node, frame))
+    where, arguments = _place(node, frame), [_read(part, frame) for part in node.expressions]
+    if form is None:
+        return frame.reading.settle(WRITTEN_OUT[name](name, arguments, where), node)
+    return call(form, arguments, name, where)
 
 
 def _aggregate(node: exp.Expr, frame: ExpressionFrame) -> Expression:
