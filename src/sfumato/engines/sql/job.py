@@ -102,7 +102,9 @@ def check_outcome(plan: Plan) -> None:
     cells = {one.group.label: one.group.cells if one.group.public_keys else SELECTED for one in plan.groups}
 
     def size(node: Read | Given | Kept) -> int:
-        return len(node.rows) if isinstance(node, Given) and node.rows is not None else cells.get(node.label, 0)
+        if isinstance(node, Given):
+            return cells.get(node.table, 0) if node.rows is None else len(node.rows)
+        return 0
 
     check_work(plan.private.outcome, size)
 
