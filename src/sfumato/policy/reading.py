@@ -38,7 +38,7 @@ TOP_KEYS = (
     "tables",
     "analysts",
 )
-BUDGET_KEYS = ("epsilon", "delta", "query_delta")
+BUDGET_KEYS = ("epsilon", "delta", "query_delta", "truncation")
 ANALYST_KEYS = ("epsilon", "delta")
 KEYS = (
     *TOP_KEYS,
@@ -271,8 +271,9 @@ def _budget(entry: Entry) -> Budget:
             "Add delta, for example delta = 1e-6; delta = 0 allows Laplace noise and declared keys only.",
         )
     delta = _delta(keys["delta"])
+    truncation = _truncation(keys["truncation"], epsilon) if "truncation" in keys else None
     if "query_delta" not in keys:
-        return Budget(epsilon, delta, delta / _QUERIES)
+        return Budget(epsilon, delta, delta / _QUERIES, truncation)
     query_delta = _delta(keys["query_delta"])
     if query_delta > delta:
         raise refuse(
@@ -281,7 +282,19 @@ def _budget(entry: Entry) -> Budget:
             "No query could then be answered.",
             "Write less than budget.delta, or leave it out: then it is a thousandth of it.",
         )
-    return Budget(epsilon, delta, query_delta)
+    return Budget(epsilon, delta, query_delta, truncation)
+
+
+def _truncation(entry: Entry, epsilon: Fraction) -> Fraction:
+    truncation = number(entry)
+    if 0 < truncation <= epsilon:
+        return truncation
+    raise refuse(
+        entry,
+        f"is {shown(entry.value)}.",
+        "It is a part of budget.epsilon, spent once per snapshot to say how much caps and bounds cut off.",
+        "Write a small positive number, for example truncation = 0.05, or leave it out.",
+    )
 
 
 def _analysts(entry: Entry, budget: Budget) -> tuple[Analyst, ...]:

@@ -239,6 +239,8 @@ def _choose(build: Building, table: Table, columns: list[Column]) -> None:
     crowds = [f"SELECT id FROM {rows} GROUP BY id HAVING count(*) > {most}"]  # noqa: S608
     if isinstance(table.unit, UnitColumn):  # their rows have been counted
         crowds = [f"SELECT id FROM {build.stage('units')} WHERE u IS NOT NULL AND n > {most}"]  # noqa: S608
+    if table.rows_chosen:  # each question keeps fewer, so the order of everybody's rows is drawn
+        crowds = [f"SELECT DISTINCT id FROM {rows}"]  # noqa: S608
     crowds += [
         f"SELECT id FROM {rows} WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
         for key in unique
@@ -363,7 +365,7 @@ def _write_removed(build: Building, table: Table, unit: str) -> None:
     build.make(
         build.kept(table.name + REMOVED),
         f"SELECT id AS {quoted(unit)}, CAST(least(n, {most_removed(table)}) AS BIGINT) AS {quoted(REMOVED_ROWS)} "  # noqa: S608
-        f"FROM {build.stage('lost')} ORDER BY id",
+        f"FROM {build.stage('lost')} WHERE n > 0 ORDER BY id",
     )
 
 
