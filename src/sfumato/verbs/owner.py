@@ -32,7 +32,7 @@ def check(policy: Path, form: str, confirm: str | None) -> None:
 
 @click.command()
 @policy_file
-@click.argument("questions", nargs=-1, metavar="[SQL]...")
+@click.argument("questions", nargs=-1, metavar="[SQL]")
 @click.option("--file", type=File, help="Questions that end with semicolons.")
 @click.option("--history", is_flag=True, help="The questions that were asked so far, whoever asked them.")
 @click.option("--epsilon", help="What a question may cost; a twentieth of the budget, if left out.")
