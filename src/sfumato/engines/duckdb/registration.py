@@ -123,6 +123,6 @@ def _built(
         attach_source(connection, policy.source)
         found = read_schema(connection, policy, instead)
         build = Build(connection, policy, found, salt, load_tables(connection, policy, found))
-        write_shape(connection, [build_table(build, table, progress) for table in policy.tables])
+        write_shape(connection, [one for table in policy.tables for one in build_table(build, table, progress)])
         execute(connection, f"DETACH {COPY}")  # writes everything into the file
     return copy
