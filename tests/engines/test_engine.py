@@ -19,6 +19,7 @@ from sfumato.errors import EngineFailed, QueryTooLarge
 from sfumato.language.flow import Fold, Folded, Item, Keep
 from sfumato.language.numbers import clipped
 from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 
 pytestmark = pytest.mark.usefixtures("every_engine")
@@ -205,7 +206,7 @@ def test_a_person_s_own_aggregates_can_be_aggregated(tmp_path: Path) -> None:
     engine = _open(tmp_path, visits := _visits(6))
     table = engine.catalog.tables["visits"]
     site = of(table, "site")
-    total = Folded("t", SUM, site, False, None, replace(site.facts, low=0, high=10))
+    total = Folded("t", Aggregate(SUM, (site,)), replace(site.facts, low=0, high=10))
     fold = Fold(read(table), "own", (Item("u", owner(table)),), (total,))
     plan = planned(table, (), (measured("t", SUM, column("own", "t", total.facts)),), fold)
     group = replace(plan.groups[0].group, unit=column("own", "u", owner(table).facts))

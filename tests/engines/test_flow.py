@@ -16,6 +16,7 @@ from sfumato.engines.sql.names import PLACE
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Flow, Fold, Folded, Given, Item, Keep, Kept, Order, Pair, Read, Show, Take, outputs
 from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
@@ -113,15 +114,16 @@ def _groups(fold: Fold, table: list[tuple[Any, ...]]) -> list[Row]:
 
 
 def _aggregate(folded: Folded, rows: list[Row]) -> Any:
-    rows = [row for row in rows if folded.where is None or _value(folded.where, row) is True]
-    if folded.argument is None:
+    aggregate = folded.aggregate
+    rows = [row for row in rows if aggregate.where is None or _value(aggregate.where, row) is True]
+    if aggregate.argument is None:
         return len(rows)
-    values = [value for row in rows if (value := _value(folded.argument, row)) is not None]
-    values = list(dict.fromkeys(values)) if folded.distinct else values
+    values = [value for row in rows if (value := _value(aggregate.argument, row)) is not None]
+    values = list(dict.fromkeys(values)) if aggregate.distinct else values
     return (
         None
-        if not values and folded.aggregation is not Aggregation.COUNT
-        else _PLAIN[folded.aggregation](values, folded)
+        if not values and aggregate.function is not Aggregation.COUNT
+        else _PLAIN[aggregate.function](values, folded)
     )
 
 
@@ -146,7 +148,7 @@ _PLAIN: dict[Aggregation, Callable[[list[Any], Folded], Any]] = {
 }
 
 _MEASURES = tuple(
-    Folded(f"m{at} {distinct}", aggregation, _x(), distinct, where, facts)
+    Folded(f"m{at} {distinct}", Aggregate(aggregation, (_x(),), distinct, where), facts)
     for at, (aggregation, facts) in enumerate(
         [
             (Aggregation.COUNT, TOTAL),
@@ -164,7 +166,7 @@ _MEASURES = tuple(
     for distinct, where in [(False, None), (True, None), (True, column(A, "f", TRUTH))]
 )
 _UNIQUE = tuple(replace(measure, name=f"m{at}") for at, measure in enumerate(_MEASURES))
-_COUNT = Folded("n", Aggregation.COUNT, None, False, None, TOTAL)
+_COUNT = Folded("n", Aggregate(Aggregation.COUNT), TOTAL)
 _SAME = _is(Operator.EQUAL, _x(), _x(B))
 _FEW = _is(Operator.LESS, column(B, "w", INTEGER), _number(7))
 _INNER = Pair(JoinKind.INNER, LEFT, RIGHT, _SAME)

@@ -82,11 +82,11 @@ BUGS: tuple[Bug, ...] = (
         ),
         (
             "engines/sql/group.py",
-            """    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}\"""",
-            """    if one.aggregation is Aggregation.SUM:
+            """    return f"{dialect.aggregate(one.function, value, one.argument.facts, one.distinct)}{where}\"""",
+            """    if one.function is Aggregation.SUM:
         facts, value = one.argument.facts, used.names[one.argument]
         return f"least(greatest(sum({value}){where}, {facts.low * 1000}), {facts.high * 1000})"
-    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}\"""",
+    return f"{dialect.aggregate(one.function, value, one.argument.facts, one.distinct)}{where}\"""",
         ),
     ),
     planned(

@@ -25,6 +25,7 @@ from sfumato.errors import Refusal
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Fold, Folded, Item, Keep, Order, Show, Take
 from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 from sfumato.release import export
@@ -112,7 +113,7 @@ def test_rows_that_survive_having_order_and_limit_keep_their_intervals_and_the_r
 
 
 def test_aggregates_of_noisy_answers_have_intervals_from_whole_runs() -> None:
-    total = Fold(noisy_table([COUNT]), "f", (), (Folded("s", SUM, reference(COUNT), False, None, COUNTED),))
+    total = Fold(noisy_table([COUNT]), "f", (), (Folded("s", Aggregate(SUM, (reference(COUNT),)), COUNTED),))
     outcome = Show(total, "answer", (Item("s", column("f", "s", COUNTED)),))
     (row,), (ends,) = released(outcome).rows(), released(outcome).intervals()
     assert row["s"] == 396
@@ -222,9 +223,8 @@ def test_four_thousand_cells_have_their_intervals_within_a_second(scalar: Scalar
 
 
 def test_aggregates_of_four_thousand_cells_have_their_intervals_within_a_second() -> None:
-    measures = tuple(
-        Folded(str(one), one, reference(COUNT), False, None, COUNTED) for one in (SUM, Aggregation.MAX, Aggregation.MIN)
-    )
+    functions = (SUM, Aggregation.MAX, Aggregation.MIN)
+    measures = tuple(Folded(str(one), Aggregate(one, (reference(COUNT),)), COUNTED) for one in functions)
     folded = Fold(noisy_table([COUNT]), "f", (), measures)
     shown = Show(folded, "answer", tuple(Item(one.name, column("f", one.name, COUNTED)) for one in measures))
     release = released(shown, counts=(100,) * MANY)

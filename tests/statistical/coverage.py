@@ -182,9 +182,7 @@ def _exact(group: GroupPlan, size: int) -> NoisyGroup:
     facts = {name: known for name, _, known in read.columns}
     used = tuple((name, facts[name]) for name in ("age", "cost", "same") if name in facts)
     counted = Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), -(1 << 100), 1 << 100)
-    measures = tuple(
-        Folded(one.name, one.aggregation, one.argument, one.distinct, one.where, counted) for one in group.measured
-    )
+    measures = tuple(Folded(one.name, one.quantity, counted) for one in group.measured)
     rows = Given(read.label, (*used, ("one", counted)), None)
     cells = []
     for place in range(EACH if len(group.group.keys) > 1 else 1):
@@ -224,9 +222,10 @@ def released(shape: Shape, setting: Setting, seed: int) -> tuple[Release, Releas
     noisy = []
     for group, known in zip(plan.groups, exact, strict=True):
         columns = []
-        for one, (name, values) in zip(group.measured, known.columns, strict=True):
+        for one in group.measured:
+            values = known.numbers(one.name)
             noise = _noise(one.mechanism, len(values), random)
-            columns.append((name, tuple(value + error for value, error in zip(values, noise, strict=True))))
+            columns.append((one.name, tuple(value + error for value, error in zip(values, noise, strict=True))))
         noisy.append(NoisyGroup(known.keys, tuple(columns)))
     receipt = Receipt("r", "p", "1", plan.loss)
     return make_release(plan, Noisy(tuple(noisy), 0), receipt, evaluate), make_release(

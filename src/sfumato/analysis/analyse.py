@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sfumato.analysis.catalog import Catalog, Public, Table
-from sfumato.analysis.groups import Tightening, measure_parts, owned_fold, release_point
+from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_point
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
@@ -23,8 +23,8 @@ from sfumato.language.scalar import columns as columns_read
 from sfumato.policy.policy import fold
 from sfumato.query.expression import Position, identifier
 from sfumato.query.relation import (
-    Aggregate,
     Filter,
+    GroupBy,
     Join,
     Limit,
     Options,
@@ -114,7 +114,7 @@ def _shows_people(project: Project, outcome: Show, reading: _Question) -> RawRow
         source = source.source
     table = _private_table(source, reading)
     named = identifier(table.name)
-    if isinstance(source, Aggregate):
+    if isinstance(source, GroupBy):
         unit = identifier(table.unit or "…")
         inner = f"SELECT {unit}, COUNT(*) AS n FROM {named} GROUP BY {unit}"  # noqa: S608
         again = f"SELECT n, COUNT(*) FROM ({inner}) AS t GROUP BY n"  # noqa: S608
@@ -161,7 +161,7 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
             return pair
         case Filter(source):
             return _filter(relation, _analyse(source, reading), reading)
-        case Aggregate(source):
+        case GroupBy(source):
             return _aggregate(relation, _analyse(source, reading), reading)
         case Project(source):
             return _project(relation, _analyse(source, reading), reading)
@@ -236,11 +236,11 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     )
 
 
-def _aggregate(relation: Aggregate, source: Analysed, reading: _Question) -> Analysed:
+def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analysed:
     keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
     if source.state is not Visibility.PRIVATE:
         return _plain_fold(relation, keys, source)
-    measured = (part for measure in relation.measures for part in measure_parts(measure, source.scope) if part)
+    measured = (part for measure in relation.measures for part in lowered(measure.aggregate, source.scope).parts)
     check_characters(source.flow, _rows(source), (*(key.scalar for key in keys), *measured), relation.at)
     if any(is_owner(key.scalar) for key in keys):
         return owned_fold(relation, keys, source, reading.public)
@@ -254,7 +254,7 @@ def _rows(source: Analysed) -> int:
     return 1 if source.owned is None else source.owned.rows
 
 
-def _plain_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed) -> Analysed:
+def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> Analysed:
     """Aggregate public or noisy rows, exactly."""
     measures = tuple(folded(measure, source.scope) for measure in relation.measures)
     facts: list[tuple[str, Facts]] = [(key.name, key.scalar.facts) for key in keys]

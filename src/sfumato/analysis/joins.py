@@ -163,8 +163,9 @@ def _check_exact(flow: Flow, position: Position) -> None:
 
 
 def _inexact(measure: Folded, position: Position) -> UnsupportedSql:
+    function = measure.aggregate.function.upper()
     return UnsupportedSql(
-        f"{at(position)}this joins people's rows with an inexact {measure.aggregation.upper()} of public numbers.",
+        f"{at(position)}this joins people's rows with an inexact {function} of public numbers.",
         "Floating-point numbers are added in no fixed order, so that such a value may differ from run to run.",
         "Ask for it first and write the number into the text, or use COUNT, MIN, MAX, or SUM and AVG of a column that "
         "has a step.",

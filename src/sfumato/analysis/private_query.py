@@ -7,8 +7,8 @@ from math import prod
 from sfumato.accounting.event import Neighbours
 from sfumato.language.flow import Flow, Show
 from sfumato.language.scalar import Scalar
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import NOWHERE, Position
-from sfumato.query.functions import Aggregation
 
 Cell = int | str | bool
 """A key as an engine keeps it: an integer in steps, a text or a truth value."""
@@ -25,13 +25,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One aggregate as it was asked: `argument` None counts rows; a UNIT argument (always distinct) counts people."""
+    """One aggregate as it was asked; a UNIT argument (always distinct) counts people."""
 
     name: str
-    aggregation: Aggregation
-    argument: Scalar | None
-    distinct: bool
-    where: Scalar | None
+    aggregate: Aggregate[Scalar]
     at: Position = field(default=NOWHERE, compare=False, repr=False)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from sfumato.query.expression import Column, Expression, walk
 from sfumato.query.relation import (
-    Aggregate,
     Filter,
+    GroupBy,
     Join,
     Limit,
     Project,
@@ -40,10 +40,9 @@ def _expressions(relation: Relation) -> Iterator[Expression]:
             yield from () if condition is None else (condition,)
         case Filter(condition=condition):
             yield condition
-        case Aggregate(keys=keys, measures=measures):
+        case GroupBy(keys=keys, measures=measures):
             yield from (key.expression for key in keys)
-            for measure in measures:
-                yield from (part for part in (measure.argument, measure.where) if part is not None)
+            yield from (part for measure in measures for part in measure.aggregate.parts)
         case Project(items=items):
             yield from (item.expression for item in items)
         case Sort(keys=keys):

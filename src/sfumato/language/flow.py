@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sfumato.language.facts import Facts
 from sfumato.language.scalar import Scalar
-from sfumato.query.functions import Aggregation
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import JoinKind
 
 
@@ -85,13 +85,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """One aggregate of the rows of a group; `argument` None counts rows; `where` is its FILTER."""
+    """One aggregate of the rows of a group, and what is known of its values."""
 
     name: str
-    aggregation: Aggregation
-    argument: Scalar | None
-    distinct: bool
-    where: Scalar | None
+    aggregate: Aggregate[Scalar]
     facts: Facts
 
 

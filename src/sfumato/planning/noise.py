@@ -15,7 +15,7 @@ from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
-from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.planning.measurements import Needs, measurements
 from sfumato.planning.plan import GroupPlan, Measured
 from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, laplace_weights, shares
 
@@ -133,22 +133,9 @@ def _assembled(
         if need.keys is not None:
             touched = min(need.group.contribution.rows, need.group.contribution.groups)
             selection = OptimalSelection(next(epsilons), delta / len(keys), touched, need.keys.neighbours)
-        measured = tuple(_measured(one, next(noise)) for one in need.measurements)
+        measured = tuple(Measured(one.name, one.quantity, one.sensitivity, next(noise)) for one in need.measurements)
         groups.append(GroupPlan(need.group, selection, measured, need.derived))
     return tuple(groups)
-
-
-def _measured(one: Measurement, mechanism: Laplace | Gaussian) -> Measured:
-    quantity = one.quantity
-    return Measured(
-        one.name,
-        quantity.aggregation,
-        quantity.argument,
-        quantity.distinct,
-        quantity.where,
-        one.sensitivity,
-        mechanism,
-    )
 
 
 def _event(measured: Measured) -> Event:

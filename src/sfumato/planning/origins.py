@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.language.flow import Flow, Fold, Given, Pair, Read, Show
 from sfumato.language.scalar import Operator, Scalar, columns
-from sfumato.planning.plan import Derived
+from sfumato.planning.aggregates.families import Derived
 
 GroupColumn = tuple[str, str]
 """The label of a group and the name of a column in it."""
@@ -34,7 +34,7 @@ def shown_unchanged(origin: Origin, derived: dict[GroupColumn, Derived]) -> Grou
         return None
     (source,) = origin.sources
     one = derived.get(source)
-    return source if one is not None and (one.count is None or one.total is None) else None
+    return source if one is not None and one.plain is not None else None
 
 
 def _known(flow: Flow) -> dict[GroupColumn, Origin]:

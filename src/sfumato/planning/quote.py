@@ -9,8 +9,9 @@ from math import inf
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
-from sfumato.planning.plan import Derived, Measured, Plan
+from sfumato.planning.plan import Measured, Plan
 from sfumato.planning.truncation import bounding_notes
 from sfumato.planning.within import CONFIDENCE
 from sfumato.query.types import Type
@@ -91,7 +92,7 @@ def _used(
     names: dict[GroupColumn, None] = {}
     for label, name in sorted(origin.sources):
         if (one := derived.get((label, name))) is not None:
-            names.update({(label, part): None for part in (one.count, one.total, one.squares) if part is not None})
+            names.update({(label, part): None for part in one.measured})
     return [measured[source] for source in names]
 
 
@@ -101,10 +102,10 @@ def _margin(
     measured: Mapping[GroupColumn, Measured],
     type: Type,
 ) -> Margin:
-    if source is None:
+    one = None if source is None else derived[source]
+    if source is None or one is None or one.plain is None:
         return None
-    one = derived[source]
-    reach = measured[source[0], one.total or one.count or ""].mechanism.margin(CONFIDENCE) * one.step
+    reach = measured[source[0], one.plain].mechanism.margin(CONFIDENCE) * one.step
     return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
 
 

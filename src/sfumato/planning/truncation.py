@@ -31,7 +31,12 @@ def bounding_notes(plan: Plan) -> tuple[str, ...]:
 
 
 def _clipped(plan: GroupPlan) -> Iterator[str]:
-    summed = (one.argument for one in plan.measured if one.aggregation is Aggregation.SUM and one.argument)
+    summed = [
+        argument
+        for one in plan.measured
+        for argument in one.quantity.arguments
+        if one.quantity.function is not Aggregation.COUNT
+    ]
     stored = {(read.label, name) for read in _reads(plan.group.rows) for name, _, _ in read.columns}
     for argument in summed:
         for part in walk(argument):

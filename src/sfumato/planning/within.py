@@ -14,7 +14,6 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, shown
 from sfumato.planning.measurements import Needs
 from sfumato.planning.origins import GroupColumn, origins, shown_unchanged
-from sfumato.planning.plan import Derived
 from sfumato.policy.policy import fold
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 
@@ -114,25 +113,21 @@ def _reach(private: PrivateQuery, needs: tuple[Needs, ...], target: Target) -> l
     pairs = []
     for origin in found:
         source = shown_unchanged(origin, derived)
-        if source is None:
+        one = None if source is None else derived[source]
+        if source is None or one is None or one.plain is None:
             raise UnreachableMargin(
                 f"The margin of `{name}` is not a fixed number.",
                 "It depends on the data, or the column is not a plain COUNT or SUM.",
                 "Name COUNT and SUM columns in `within`, and compute the rest from them.",
             )
-        one = derived[source]
         if 2 * margin < one.step:
             raise UnreachableMargin(
                 f"A margin of {shown(margin)} for `{name}` is less than half a step of its grid.",
                 "Only the exact value is so near, and it is never shown.",
                 f"Ask for at least {shown(one.step / 2)}.",
             )
-        pairs.append(((source[0], _measurement(one)), floor(margin / one.step)))
+        pairs.append(((source[0], one.plain), floor(margin / one.step)))
     return pairs
-
-
-def _measurement(derived: Derived) -> str:
-    return derived.total or derived.count or ""
 
 
 def _nearest(
@@ -144,12 +139,7 @@ def _nearest(
     """Tell which margins the cap buys, if each part gets the same share of what it needs."""
     if not all(inverse_scales.values()):
         return "Nothing is left to spend: ask the owner to raise the budget."
-    steps = {
-        (need.group.label, _measurement(one)): one.step
-        for need in needs
-        for one in need.derived
-        if one.total is None or one.count is None
-    }
+    steps = {(need.group.label, one.plain): one.step for need in needs for one in need.derived if one.plain is not None}
     reached = []
     for (name, _), pairs in zip(targets, reaches, strict=True):
         margins = [

@@ -8,11 +8,10 @@ with one text always have the same answer, two with different texts may still ha
 from sfumato.query.expression import Call, Case, Cast, Expression, Literal, call_text, case_text, identifier
 from sfumato.query.functions import Function
 from sfumato.query.relation import (
-    Aggregate,
     Filter,
+    GroupBy,
     Join,
     Limit,
-    Measure,
     Options,
     Project,
     Query,
@@ -80,9 +79,9 @@ def _relation(relation: Relation) -> str:
             return f"({kind} join{on} {_relation(left)} {_relation(right)})"
         case Filter(source, condition):
             return f"(filter {expression_text(condition)} {_relation(source)})"
-        case Aggregate(source, label, keys, measures):
+        case GroupBy(source, label, keys, measures):
             parts = [f"{key.name} = {expression_text(key.expression)}" for key in keys]
-            parts += [_measure(measure) for measure in measures]
+            parts += [f"{measure.name} = {measure.aggregate.written(expression_text)}" for measure in measures]
             return f"({identifier(label)} {'; '.join(parts)} {_relation(source)})"
         case Project(source, label, items):
             values = "; ".join(expression_text(item.expression) for item in items)
@@ -95,9 +94,3 @@ def _relation(relation: Relation) -> str:
             return f"(sort {', '.join(order)} {_relation(source)})"
         case Limit(source, count, offset):
             return f"(limit {count} offset {offset} {_relation(source)})"
-
-
-def _measure(measure: Measure) -> str:
-    argument = "*" if measure.argument is None else expression_text(measure.argument)
-    where = "" if measure.where is None else f" where {expression_text(measure.where)}"
-    return f"{measure.name} = {measure.aggregation}({'distinct ' * measure.distinct}{argument}){where}"

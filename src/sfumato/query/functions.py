@@ -213,7 +213,7 @@ LARGEST_SCALE = 18
 
 
 class Aggregation(StrEnum):
-    """Every aggregate of the algebra; quantiles and top-k will join them here."""
+    """Every aggregate of the algebra."""
 
     COUNT = "count"
     SUM = "sum"
@@ -224,6 +224,12 @@ class Aggregation(StrEnum):
     STDDEV_POP = "stddev_pop"
     MIN = "min"
     MAX = "max"
+    HISTOGRAM = "histogram"  # is measured, and has no name in SQL
+
+
+SPREADS = frozenset({Aggregation.VAR_SAMP, Aggregation.VAR_POP, Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
+DEVIATIONS = frozenset({Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
+SAMPLES = frozenset({Aggregation.VAR_SAMP, Aggregation.STDDEV_SAMP})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from sfumato.query.expression import Column, Expression, Literal, walk
 from sfumato.query.literal import Unbound, sample
 from sfumato.query.parse import parse
 from sfumato.query.parse_tree import parameters_of
-from sfumato.query.relation import Aggregate, Project, Query, Relation, Scan, inputs
+from sfumato.query.relation import GroupBy, Project, Query, Relation, Scan, inputs
 from sfumato.query.types import Type
 
 
@@ -75,7 +75,7 @@ def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
         relation = waiting.pop()
         waiting += inputs(relation)
         match relation:
-            case Aggregate(_, label, keys, measures):
+            case GroupBy(_, label, keys, measures):
                 meanings |= {(label, key.name): key.expression for key in keys}
                 measured |= {(label, measure.name) for measure in measures if _is_private(relation, catalog)}
             case Project(_, label, items):

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, Aggregation, Takes
 from sfumato.query.parse_reading import Reading
@@ -84,9 +85,8 @@ def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: 
         value = fit(value, Type.DECIMAL, place)
     if value.type is Type.NULL:
         value = fit(value, Type.TEXT, place)
-    return Measure(
-        "", form.aggregation, value, distinct and form.distinct, condition, form.gives or value.type, place.at
-    )
+    aggregate = Aggregate(form.aggregation, (value,), distinct and form.distinct, condition)
+    return Measure("", aggregate, form.gives or value.type, place.at)
 
 
 def _operand(node: exp.Expr, name: str, place: Place) -> tuple[bool, exp.Expr]:
@@ -108,14 +108,14 @@ def _operand(node: exp.Expr, name: str, place: Place) -> tuple[bool, exp.Expr]:
 def _rows(name: str, distinct: bool, condition: Expression | None, place: Place) -> Measure:
     if name != "count" or distinct:
         raise place.bad(f"{name} cannot be asked of *.", "Only COUNT(*) counts rows.", "Name a column.")
-    return Measure("", Aggregation.COUNT, None, False, condition, Type.INTEGER, place.at)
+    return Measure("", Aggregate(Aggregation.COUNT, where=condition), Type.INTEGER, place.at)
 
 
 def _conditional(node: exp.Expr, condition: Expression | None, where: ReadExpression, place: Place) -> Measure:
     """DuckDB's count_if(p) is COUNT(*) FILTER (WHERE p)."""
     if condition is not None or len(node.expressions) != 1:
         raise place.bad("count_if takes one condition and no FILTER.", "It is one.", "Use COUNT(*) FILTER (WHERE …).")
-    return Measure("", Aggregation.COUNT, None, False, where(node.expressions[0]), Type.INTEGER, place.at)
+    return Measure("", Aggregate(Aggregation.COUNT, where=where(node.expressions[0])), Type.INTEGER, place.at)
 
 
 def refuse_function(name: str, place: Place) -> NoReturn:

@@ -13,7 +13,7 @@ from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
 from sfumato.query.parse_source import Block, Definition, FromReader, no_table, read_from
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
-from sfumato.query.relation import Aggregate, Limit, Named, Relation, Sort, SortKey
+from sfumato.query.relation import GroupBy, Limit, Named, Relation, Sort, SortKey
 from sfumato.query.resolve import fit
 from sfumato.query.types import Type
 
@@ -135,7 +135,7 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         for key in named:
             reading.declare(group.label, key.name, reading.declared(key.expression))
         source = filtered(block.relation, block.pending)
-        relation = Aggregate(source, group.label, named, tuple(measures.found), reading.at(node))
+        relation = GroupBy(source, group.label, named, tuple(measures.found), reading.at(node))
         block = Block(relation, pending, ())
     if node.args.get("distinct") is not None:
         block, items, order = _distinct(node, block, items, order, reading)
@@ -259,7 +259,7 @@ def _distinct(
     named = tuple(Named(columns[value].name, value) for value in values)
     for group_key in named:
         reading.declare(label, group_key.name, reading.declared(group_key.expression))
-    relation = Aggregate(filtered(block.relation, block.pending), label, named, (), reading.at(node))
+    relation = GroupBy(filtered(block.relation, block.pending), label, named, (), reading.at(node))
     return (
         Block(relation, (), ()),
         [replace(item, value=columns[item.value]) for item in items],

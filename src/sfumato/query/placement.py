@@ -7,7 +7,7 @@ Moving is sound because expressions are total: a condition that is never true of
 from dataclasses import replace
 
 from sfumato.query.expression import Expression, conjunction, conjuncts, sources
-from sfumato.query.relation import Aggregate, Filter, Join, JoinKind, Limit, Project, Relation, Scan, Sort, Values
+from sfumato.query.relation import Filter, GroupBy, Join, JoinKind, Limit, Project, Relation, Scan, Sort, Values
 
 
 def filtered(relation: Relation, conditions: tuple[Expression, ...]) -> Relation:
@@ -47,5 +47,5 @@ def labels(relation: Relation) -> frozenset[str]:
             return labels(left) | labels(right)
         case Filter(source) | Sort(source) | Limit(source):
             return labels(source)
-        case Scan() | Values() | Aggregate() | Project():
+        case Scan() | Values() | GroupBy() | Project():
             return frozenset({relation.label})

@@ -4,7 +4,7 @@ Every relation has `columns`, which expressions above refer to by label and name
 does not come from the text (a table's label is its name, `visits#2` when it occurs again), so aliases leave no trace.
 
 CTEs and subqueries are inlined where they are used: their columns are replaced by what they stand for. SELECT
-DISTINCT is an Aggregate without measures. A per-unit subquery is an Aggregate below an Aggregate.
+DISTINCT is a GroupBy without measures. A per-unit subquery is a GroupBy below a GroupBy.
 """
 
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from enum import StrEnum
 from fractions import Fraction
 from textwrap import indent
 
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import NOWHERE, Column, Expression, Literal, Position, identifier
-from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
 
@@ -30,20 +30,15 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """An aggregate of the rows of a group; without an argument it counts rows. `where` is its FILTER."""
+    """An aggregate of the rows of a group, and the name its value gets."""
 
     name: str
-    aggregation: Aggregation
-    argument: Expression | None
-    distinct: bool
-    where: Expression | None
+    aggregate: Aggregate[Expression]
     type: Type
     at: Position = field(default=NOWHERE, compare=False, repr=False)
 
     def __str__(self) -> str:
-        argument = "*" if self.argument is None else f"{'distinct ' * self.distinct}{self.argument}"
-        where = "" if self.where is None else f" where {self.where}"
-        return f"{identifier(self.name)} = {self.aggregation}({argument}){where}"
+        return f"{identifier(self.name)} = {self.aggregate.written(str)}"
 
 
 class JoinKind(StrEnum):
@@ -137,7 +132,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class GroupBy:
     """One row per distinct combination of keys (NULL is a key like any other); without keys, exactly one row."""
 
     source: "Relation"
@@ -204,7 +199,7 @@ class Limit:
         return f"limit {'all' if self.count is None else self.count}{offset}{_below(self.source)}"
 
 
-Relation = Scan | Values | Join | Filter | Aggregate | Project | Sort | Limit
+Relation = Scan | Values | Join | Filter | GroupBy | Project | Sort | Limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from sfumato.engines.after_noise import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Item, Show, outputs
 from sfumato.language.scalar import Operator, Scalar, column, columns
-from sfumato.planning.plan import Derived, GroupPlan, Plan
-from sfumato.query.functions import Aggregation
+from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.decode import EngineValue
-from sfumato.release.estimates import estimates, plain_name
+from sfumato.release.estimates import estimates
 from sfumato.release.forms import NEVER, Affine, Form, Number, Opaque, Truth
 from sfumato.release.layers import Layers
 from sfumato.release.measured_cells import Places, measured_cells
@@ -104,8 +104,8 @@ def bars(answered: Answered, level: Fraction) -> list[list[Bar | None] | None]:
         plain = answered.aggregate(scalar)
         if form is None or isinstance(form, Truth | Opaque):
             found.append(None)
-        elif plain is not None and plain[1].aggregation in (Aggregation.COUNT, Aggregation.SUM):
-            found.append(_plain_bars(plain, values, level))
+        elif plain is not None and plain[1].plain is not None:
+            found.append(_plain_bars(plain[0], plain[1].plain, values, level))
         else:
             found.append(_bars(form, values, 1 - level, facts.kind is Kind.INTEGER))
     return found
@@ -120,9 +120,7 @@ def _numbers(values: Sequence[EngineValue], facts: Facts) -> Sequence[EngineValu
     )
 
 
-def _plain_bars(plain: tuple[GroupPlan, Derived], values: Sequence[EngineValue], level: Fraction) -> list[Bar | None]:
-    group, derived = plain
-    name = plain_name(derived)
+def _plain_bars(group: GroupPlan, name: str, values: Sequence[EngineValue], level: Fraction) -> list[Bar | None]:
     margin = next(one.mechanism for one in group.measured if one.name == name).margin(level)
     return [None if value is None else (int(value) - margin, int(value) + margin) for value in values]
 

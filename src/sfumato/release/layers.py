@@ -10,14 +10,15 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Flow, Fold, Folded, Given, Item, Show, outputs
 from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.planning.plan import Plan
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
+from sfumato.release.aggregates.families import leaf_forms
 from sfumato.release.decode import EngineValue
 from sfumato.release.extension import undecided, unknown
 from sfumato.release.folding import FoldedRows, doubtful_rows, folded
 from sfumato.release.form_algebra import limited
 from sfumato.release.forms import Exact, Form, Opaque, Truth
-from sfumato.release.leaf_forms import leaf_forms
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noisy import Noisy
 from sfumato.release.row_forms import Evaluate, FormTable, Joined
@@ -151,23 +152,20 @@ class Layers:
         return FormTable(size, exact, forms, present, places)
 
     def _measure(self, measure: Folded, rows: FoldedRows, joined: Joined, loose: Loose) -> Form:
-        scalars = [
-            None if scalar is None else written_out(scalar, loose.origins)
-            for scalar in (measure.argument, measure.where)
-        ]
-        lost = [
-            (scalar is None) != (written is None)
-            for scalar, written in zip((measure.argument, measure.where), scalars, strict=True)
-        ]
-        if any(lost):
+        aggregate = measure.aggregate.mapped(lambda scalar: written_out(scalar, loose.origins))
+        lost = any(part is None for part in aggregate.arguments)
+        if lost or (aggregate.where is None) != (measure.aggregate.where is None):
             return unknown(measure.facts, rows.size)
-        argument, where = (None if scalar is None else joined.forms([scalar])[0] for scalar in scalars)
-        if argument is not None and scalars[0] is not None:
-            argument = _narrowed(argument, scalars[0], loose.doubts, joined)
-        if where is not None:
+        arguments = [
+            _narrowed(joined.forms([scalar])[0], scalar, loose.doubts, joined)
+            for scalar in aggregate.arguments
+            if scalar is not None
+        ]
+        if aggregate.where is not None:
+            (where,) = joined.forms([aggregate.where])
             condition = where if isinstance(where, Truth) else undecided(joined.rows)
             rows = replace(rows, conditions=(*rows.conditions, condition))
-        return folded(measure, rows, argument, self.cells)
+        return folded(measure, rows, arguments, self.cells)
 
     def _joined(self, loose: Loose, tables: Mapping[str, FormTable]) -> Joined | None:
         """Find the rows: those of the one table, or what the engine makes of exact columns; None if too many."""
@@ -192,7 +190,7 @@ class Layers:
     def _count(self, flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> int:
         """Count rows before they are listed: a join of large tables may have more than fit into memory."""
         facts = Facts(Type.INTEGER, Kind.INTEGER, False, high=1 << 62)
-        fold = Fold(flow, "counted", (), (Folded("n", Aggregation.COUNT, None, False, None, facts),))
+        fold = Fold(flow, "counted", (), (Folded("n", Aggregate(Aggregation.COUNT), facts),))
         ((count,),) = self.evaluate(Show(fold, "count", (Item("n", column("counted", "n", facts)),)), given)
         return int(count)
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.language.scalar import Operator, Scalar
+from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.release.noise_law import Floats, Law, law_of
@@ -26,7 +27,7 @@ class MeasuredCells:
     labels: tuple[str, ...]
     """The group of each of `measured`."""
     starts: Mapping[tuple[str, str], int]
-    """By the label of the group and the name of the measurement."""
+    """By the label of the group and the name of the measurement; of a histogram, cell after cell."""
     kinds: Places
     """Which of `measured` each number belongs to."""
     values: Floats
@@ -47,17 +48,17 @@ class MeasuredCells:
 
     def reach(self, kind: int) -> tuple[float, float]:
         """Return what the true integer can be, whatever the data: a count is not below 0, nor a sum of such values."""
-        least, most = _span(self.measured[kind])
+        least, most = _span(self.measured[kind].quantity)
         return (0.0 if least >= 0 else -inf), (0.0 if most <= 0 else inf)
 
     def share(self, part: int, whole: int) -> tuple[float, float] | None:
         """Return what the ratio of two true integers can be, where the rows of one are rows of the other."""
         one, other = self.measured[part], self.measured[whole]
-        counted = self.labels[part] == self.labels[whole] and other.aggregation is Aggregation.COUNT
-        if not counted or not _inside(one, other):
+        counted = self.labels[part] == self.labels[whole] and other.quantity.function is Aggregation.COUNT
+        if one.buckets is not None or not counted or not _inside(one.quantity, other.quantity):
             return None
-        least, most = _span(one)
-        if not _inside(other, one):
+        least, most = _span(one.quantity)
+        if not _inside(other.quantity, one.quantity):
             least, most = min(least, 0), max(most, 0)
         return float(least), float(most)
 
@@ -74,12 +75,9 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
             starts[group.group.label, one.name] = sum(sizes)
             measured.append(one)
             labels.append(group.group.label)
-            values.append(
-                np.array(
-                    [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.column(one.name)], dtype=np.float64
-                )
-            )
-            sizes.append(len(table.keys))
+            flat = [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.numbers(one.name)]
+            values.append(np.array(flat, dtype=np.float64))
+            sizes.append(len(flat))
     laws = tuple(law_of(one.mechanism) for one in measured)
     moments = np.array([law.moments for law in laws], dtype=np.float64).reshape(len(laws), 2)
     kinds = np.repeat(np.arange(len(measured), dtype=np.int64), np.array(sizes, dtype=np.int64))
@@ -89,14 +87,15 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
     )
 
 
-def _span(measured: Measured) -> tuple[int, int]:
-    """Return what one row can add to a measurement, NULL aside."""
-    if measured.aggregation is Aggregation.COUNT or measured.argument is None:
+def _span(quantity: Quantity) -> tuple[int, int]:
+    """Return what one row can add to one integer of a measurement, NULL aside."""
+    added = quantity.arguments[1:] if quantity.function is Aggregation.HISTOGRAM else quantity.arguments
+    if quantity.function is Aggregation.COUNT or not added:
         return (1, 1)
-    return measured.argument.facts.low, measured.argument.facts.high
+    return added[0].facts.low, added[0].facts.high
 
 
-def _inside(part: Measured, whole: Measured) -> bool:
+def _inside(part: Quantity, whole: Quantity) -> bool:
     """Whether every row that counts for `part` surely counts for `whole`."""
     narrower = set(_conjuncts(whole.where)) <= set(_conjuncts(part.where))
     if _base(part.argument) == _base(whole.argument):

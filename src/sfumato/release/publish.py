@@ -12,7 +12,7 @@ from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Metered, Source
-from sfumato.release.noisy import Noisy, NoisyGroup
+from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues
 
 
 def publish(plan: Plan, aggregates: Aggregates, source: Source) -> Noisy:
@@ -32,9 +32,15 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
     columns = []
     for measured in plan.measured:
         values: Answers = np.asarray(exact.columns[measured.name])[places]
-        noisy = measured.mechanism.release(values, source)
-        columns.append((measured.name, tuple(int(value) for value in noisy)))
+        columns.append((measured.name, _values(measured.mechanism.release(values, source))))
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
+
+
+def _values(noisy: Answers) -> NoisyValues:
+    """Return what was released as integers: one per cell, or a histogram per cell."""
+    if noisy.ndim == 1:
+        return tuple(int(value) for value in noisy)
+    return tuple(tuple(int(value) for value in row) for row in noisy)
 
 
 def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> list[int]:
@@ -55,7 +61,7 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
     metered = Metered(source)
     for group, noisy in zip(plan.groups, groups, strict=True):
         for measured in group.measured:
-            measured.mechanism.release(np.zeros(len(noisy.keys), dtype=np.int64), metered)
+            measured.mechanism.release(np.zeros(len(noisy.numbers(measured.name)), dtype=np.int64), metered)
     return metered.bits
 
 
@@ -66,5 +72,5 @@ def needed_bits(plan: Plan, noisy: Noisy) -> int:
         for measured in group.measured:
             noise = measured.mechanism
             law = DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
-            needed += len(released.keys) * entropy_bits(law)
+            needed += len(released.numbers(measured.name)) * entropy_bits(law)
     return ceil(needed)

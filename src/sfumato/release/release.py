@@ -15,9 +15,10 @@ from sfumato.errors import UnknownName, shown
 from sfumato.exact import decimal_rational, probability
 from sfumato.language.calendar import DAY
 from sfumato.language.facts import Facts
+from sfumato.planning.aggregates.counted import Counted
+from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import Plan
 from sfumato.planning.truncation import bounding_notes
-from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.chart import Panel, chart
 from sfumato.release.decode import EngineValue, Value, decode
@@ -257,12 +258,13 @@ def _possible(answered: Answered) -> tuple[tuple[int | None, int | None], ...]:
     """Return what plain counts and sums can be: not below 0, or on the side of 0 where all their values lie."""
     limits: list[tuple[int | None, int | None]] = []
     for plain in map(answered.aggregate, answered.traced.items):
-        if plain is None or plain[1].aggregation not in (Aggregation.COUNT, Aggregation.SUM):
-            limits.append((None, None))
-        else:
-            low, high = plain[1].low, plain[1].high
-            counts = plain[1].aggregation is Aggregation.COUNT
-            limits.append((0 if counts or low >= 0 else None, 0 if not counts and high <= 0 else None))
+        match None if plain is None else plain[1]:
+            case Counted():
+                limits.append((0, None))
+            case Summed(low=low, high=high):
+                limits.append((0 if low >= 0 else None, 0 if high <= 0 else None))
+            case _:
+                limits.append((None, None))
     return tuple(limits)
 
 

@@ -26,7 +26,6 @@ from sfumato.language.scalar import Operator
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.noise import concentrated_loss
 from sfumato.planning.plan import Measured
-from sfumato.query.functions import Aggregation
 from sfumato.query.parse import parse
 from sfumato.randomness.source import Source
 from sfumato.release.decode import decode
@@ -71,7 +70,7 @@ class _Asked:
 
     def is_linear(self) -> bool:
         """Whether the answer is the sum of what each person adds."""
-        one, group = self.measured, self.prepared.plan.groups[0].group
+        one, group = self.measured.quantity, self.prepared.plan.groups[0].group
         return not one.distinct or one.argument == group.unit
 
     def counts_once(self) -> bool:
@@ -282,7 +281,7 @@ def _require_publishable(asked: _Asked) -> None:
         and all(item.scalar.operator is Operator.COLUMN for item in plan.private.outcome.items)
         and len({item.name for item in plan.private.outcome.items}) == len(plan.groups[0].group.keys) + 1
         and len(plan.groups[0].derived) == 1
-        and plan.groups[0].derived[0].aggregation in (Aggregation.COUNT, Aggregation.SUM)
+        and plan.groups[0].derived[0].plain is not None
     )
     if not plain:
         raise UnsupportedSql(

@@ -8,7 +8,6 @@ it comes from the fitted model, and its margin from redrawing the noise. Proof: 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from math import prod
 from typing import Any
 
@@ -150,12 +149,10 @@ def _check(group: Group, outcome: Show) -> None:
     if _read(group.rows) is None:
         raise _unsupported("It is one SELECT from one table; no joins and no subqueries.")
     for asked in group.asked:
-        bad = asked.argument is not None and asked.argument.facts.kind is not Kind.INTEGER
-        if (
-            asked.aggregation not in _SUPPORTED
-            or asked.distinct
-            or (bad and asked.aggregation is not Aggregation.COUNT)
-        ):
+        aggregate = asked.aggregate
+        bad = any(argument.facts.kind is not Kind.INTEGER for argument in aggregate.arguments)
+        counts = aggregate.function is Aggregation.COUNT
+        if aggregate.function not in _SUPPORTED or aggregate.distinct or (bad and not counts):
             raise _unsupported("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
     measures = {(group.label, asked.name) for asked in group.asked}
     for item in outcome.items:
@@ -204,7 +201,7 @@ def _used(group: Group, known: Known) -> Axes:
     """Return the columns that the question looks at."""
     read = _read(group.rows)
     parts: list[Scalar] = [key.scalar for key in group.keys]
-    parts += [part for asked in group.asked for part in (asked.argument, asked.where) if part is not None]
+    parts += [part for asked in group.asked for part in asked.aggregate.parts]
     flow = group.rows
     while isinstance(flow, Keep | Show):
         parts += [flow.condition] if isinstance(flow, Keep) else [item.scalar for item in flow.items]
@@ -237,8 +234,8 @@ def _run(group: Group, known: Known, axes: Axes, codes: Sequence[Codes], within:
     flow, row = _over(group.rows, given, column(read.label, _ROW, row_facts))
     items = [Item("row", row), *(Item(f"k{at}", key.scalar) for at, key in enumerate(group.keys))]
     for at, asked in enumerate(group.asked):
-        items += [] if asked.argument is None else [Item(f"a{at}", asked.argument)]
-        items += [] if asked.where is None else [Item(f"w{at}", asked.where)]
+        items += [Item(f"a{at}", argument) for argument in asked.aggregate.arguments]
+        items += [] if asked.aggregate.where is None else [Item(f"w{at}", asked.aggregate.where)]
     found = evaluate(Show(flow, "probed", tuple(items)), {read.label: values})
     by_name = dict(zip((item.name for item in items), found, strict=True))
     lying = np.array(by_name["row"], dtype=np.int64)
@@ -270,10 +267,10 @@ def _added(asked: Asked, argument: list[Any] | None, where: list[Any] | None, ro
     """Return what each row adds: 1 to a count, its value to a sum; NaN where it does not count."""
     if argument is None:
         added = np.ones(rows)
-    elif asked.aggregation is Aggregation.COUNT:
+    elif asked.aggregate.function is Aggregation.COUNT:
         added = np.array([np.nan if value is None else 1.0 for value in argument])
     else:
-        step = asked.argument.facts.step if asked.argument is not None else Fraction(1)
+        step = asked.aggregate.arguments[0].facts.step
         added = np.array([np.nan if value is None else float(value) for value in argument]) * float(step)
     return added if where is None else np.where([value is True for value in where], added, np.nan)
 
@@ -364,9 +361,9 @@ def _bar(asked: Asked, cover: _Cover, table: Floats, deviation: Callable[[Floats
         return NORMAL_95 * deviation(weights) + inside
 
     count, summed = float(cover.share @ table), float(cover.total @ table)
-    if asked.aggregation is Aggregation.COUNT:
+    if asked.aggregate.function is Aggregation.COUNT:
         return count, _margin(cover.share, cover.count_error)
-    if asked.aggregation is Aggregation.SUM:
+    if asked.aggregate.function is Aggregation.SUM:
         return summed, _margin(cover.total, cover.total_error)
     least, greatest = cover.least, cover.greatest
     mean = min(max(summed / count, least), greatest) if count > 0 else (least + greatest) / 2
@@ -405,10 +402,10 @@ def _weighted(asked: Asked, probe: _Probed, worlds: Sequence[tuple[float, Floats
     for total, weights in worlds:
         count = total * np.bincount(group, weights[mine], cells)
         summed = total * np.bincount(group, weights[mine] * added, cells)
-        if asked.aggregation is Aggregation.AVG:
+        if asked.aggregate.function is Aggregation.AVG:
             middle = (added.min() + added.max()) / 2 if added.size else 0.0
             summed = np.where(count > 0, summed / np.where(count > 0, count, 1.0), middle)
-        found.append(count if asked.aggregation is Aggregation.COUNT else summed)
+        found.append(count if asked.aggregate.function is Aggregation.COUNT else summed)
     return np.array(found)
 
 
@@ -449,7 +446,7 @@ def _numbered(flow: Flow, label: str, facts: Any) -> Flow:
 
 def _multiple(scalar: Scalar, group: Group, name: str) -> float:
     (asked,) = (asked for asked in group.asked if asked.name == name)
-    step = noisy_facts(asked, scalar.facts.type).step
+    step = noisy_facts(asked.aggregate, scalar.facts.type).step
     return float(scalar.facts.step / step) if scalar.facts.kind is Kind.INTEGER else 1.0
 
 

@@ -79,7 +79,7 @@ class PostgreSQL:
 
     def run(self, job: Job) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged: in one transaction, a statement per group."""
-        if isinstance(job, Statements) and not any(job.statements):
+        if isinstance(job, Statements) and job.nothing:
             return aggregated(job, _nothing)
         with self._reader.asking() as run:
             return aggregated(job, run)

@@ -5,7 +5,7 @@ the person's opaque id and the values themselves, so that nobody's rows push out
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sfumato.analysis.private_query import Group
 from sfumato.engines.sql.dialect import Dialect
@@ -13,6 +13,7 @@ from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
+from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import GroupPlan, Measured
 from sfumato.query.functions import Aggregation
 
@@ -40,9 +41,39 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     None where nothing is measured: public keys are known without looking. A NULL is no key, and its cell is to be
     dropped: dropping its rows would cost a test of every row.
     """
-    group = plan.group
-    if not plan.measured and group.public_keys:
+    numbers = [one for one in plan.measured if one.buckets is None]
+    if not numbers and plan.group.public_keys:
         return None
+    bounded = _bounded(plan, tables, dialect)
+    measures = [_measure(one.quantity, plan.group, bounded.used, dialect) for one in numbers]
+    people = [] if plan.group.public_keys else [_people(plan.group)]
+    return _grouped(bounded, bounded.used.keys, [*measures, *people], dialect)
+
+
+def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Dialect) -> str:
+    """Return the statement of a histogram: keys, bucket, and what is in it. Empty buckets are absent, or NULL is one.
+
+    It is the statement of the group with one more key, over the same bounded rows.
+    """
+    bounded = _bounded(plan, tables, dialect)
+    by, *added = one.quantity.arguments
+    bucket = clipped(bounded.used.names[by], by.facts, dialect)  # what it was priced for, whatever is stored
+    inner = replace(one.quantity, function=Aggregation.SUM if added else Aggregation.COUNT, arguments=tuple(added))
+    measure = _measure(inner, plan.group, bounded.used, dialect)
+    return _grouped(bounded, [*bounded.used.keys, bucket], [measure], dialect)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounded:
+    """The rows of a group after every person was bounded."""
+
+    rows: str
+    used: _Used
+    numbered: dict[str, tuple[str, ...]]
+
+
+def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect) -> _Bounded:
+    group = plan.group
     numbered = _numbered(group) if group.contribution.bound_groups else {}
     used = _used(group, plan.measured, numbered)
     needs_owner = group.contribution.bound_rows or group.contribution.bound_groups or _counts_people(plan)
@@ -59,9 +90,7 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
         rows = _first_rows(rows, list(columns), group, used, dialect)
     if group.contribution.bound_groups and group.keys:
         rows = _first_cells(rows, list(columns), group, used, dialect)
-    measures = [_measure(one, group, used, dialect) for one in plan.measured]
-    grouped = _grouped(rows, used.keys, measures if group.public_keys else [*measures, _people(group)])
-    return _with_keys(grouped, used.keys, len(measures), numbered, dialect) if numbered else grouped
+    return _Bounded(rows, used, numbered)
 
 
 def _numbered(group: Group) -> dict[str, tuple[str, ...]]:
@@ -85,13 +114,13 @@ def _with_numbers(rows: str, columns: list[str], numbered: dict[str, tuple[str, 
 
 
 def _with_keys(
-    grouped: str, keys: list[str], measures: int, numbered: dict[str, tuple[str, ...]], dialect: Dialect
+    grouped: str, keys: list[str], others: int, numbered: dict[str, tuple[str, ...]], dialect: Dialect
 ) -> str:
     """Put the texts back, and say what their numbers are."""
     cells = ", ".join(
         f"{name}_cells(cell, number) AS (VALUES {_counted(texts, dialect)})" for name, texts in numbered.items()
     )
-    names = [*keys, *(f"m{at}" for at in range(measures))]
+    names = [*keys, *(f"m{at}" for at in range(others))]
     listed = ", ".join(f"{name}_cells.cell" if name in numbered else f"g.{name}" for name in names)
     joins = " ".join(f"JOIN {name}_cells ON g.{name} = {name}_cells.number" for name in numbered)
     return f"WITH {cells} SELECT {listed} FROM ({grouped}) AS g({', '.join(names)}) {joins}"  # noqa: S608
@@ -104,8 +133,8 @@ def _counted(texts: tuple[str, ...], dialect: Dialect) -> str:
 def _used(group: Group, measured: Sequence[Measured], numbered: dict[str, tuple[str, ...]]) -> _Used:
     names: dict[Scalar, str] = {}
     for one in measured:
-        for scalar in (one.argument, one.where):
-            if scalar is not None and not _is_owner(scalar, group):
+        for scalar in one.quantity.parts:
+            if not _is_owner(scalar, group):
                 names.setdefault(scalar, f"v{len(names)}")
     kinds = {f"k{at}": key.scalar.facts.kind for at, key in enumerate(group.keys)}
     kinds |= dict.fromkeys(numbered, Kind.INTEGER) | {name: scalar.facts.kind for scalar, name in names.items()}
@@ -117,8 +146,8 @@ def _is_owner(scalar: Scalar, group: Group) -> bool:
 
 
 def _counts_people(plan: GroupPlan) -> bool:
-    arguments = (one.argument for one in plan.measured)
-    return not plan.group.public_keys or any(one is not None and _is_owner(one, plan.group) for one in arguments)
+    arguments = (argument for one in plan.measured for argument in one.quantity.arguments)
+    return not plan.group.public_keys or any(_is_owner(one, plan.group) for one in arguments)
 
 
 def _present(rows: str, keys: list[str]) -> str:
@@ -165,22 +194,26 @@ def _ranked(rows: str, columns: list[str], rank: str, most: int) -> str:
     return f"SELECT {', '.join(columns)} FROM ({numbered}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
-def _grouped(rows: str, keys: list[str], measures: list[str]) -> str:
-    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
-    return f"SELECT {', '.join([*keys, *measures])} FROM ({rows}) AS bounded{grouped}"  # noqa: S608
+def _grouped(bounded: _Bounded, keys: list[str], measures: list[str], dialect: Dialect) -> str:
+    by = f" GROUP BY {', '.join(keys)}" if keys else ""
+    grouped = f"SELECT {', '.join([*keys, *measures])} FROM ({bounded.rows}) AS bounded{by}"  # noqa: S608
+    if not bounded.numbered:
+        return grouped
+    others = len(keys) + len(measures) - len(bounded.used.keys)
+    return _with_keys(grouped, bounded.used.keys, others, bounded.numbered, dialect)
 
 
 def _people(group: Group) -> str:
     return "count(*)" if group.contribution.rows == 1 else f"count(DISTINCT {_OWNER})"
 
 
-def _measure(one: Measured, group: Group, used: _Used, dialect: Dialect) -> str:
+def _measure(one: Quantity, group: Group, used: _Used, dialect: Dialect) -> str:
     where = "" if one.where is None else f" FILTER (WHERE {used.names[one.where]})"
     if one.argument is None:
         return f"count(*){where}"
     if _is_owner(one.argument, group):
         return f"{_people(group) if one.distinct else 'count(*)'}{where}"
     value = used.names[one.argument]
-    if one.argument.facts.kind is Kind.INTEGER and (one.aggregation is Aggregation.SUM or one.distinct):
+    if one.argument.facts.kind is Kind.INTEGER and (one.function is Aggregation.SUM or one.distinct):
         value = clipped(value, one.argument.facts, dialect)  # what it was priced for, whatever is stored
-    return f"{dialect.aggregate(one.aggregation, value, one.argument.facts, one.distinct)}{where}"
+    return f"{dialect.aggregate(one.function, value, one.argument.facts, one.distinct)}{where}"

@@ -1,21 +1,23 @@
 """A plan as statements, one per group, and what they return as aggregates: the same for every engine of SQL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from sfumato.analysis.private_query import Cell
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
-from sfumato.engines.sql.group import group_sql
+from sfumato.engines.sql.group import group_sql, histogram_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
 from sfumato.language.flow import Given, Kept, Read, Show
 from sfumato.language.work import check_work
-from sfumato.mechanisms.answers import integer_answers
-from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.mechanisms.answers import Answers, integer_answers
+from sfumato.planning.plan import GroupPlan, Measured, Plan
 
 LONGEST = 1_000_000
 """The most characters of one statement."""
@@ -27,10 +29,17 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """A plan and its statements, one per group; None where nothing is measured."""
+    """A plan and its statements, one per group; None where no integer is measured. `histograms` have their own."""
 
     plan: Plan
     statements: tuple[str | None, ...]
+    histograms: tuple[Mapping[str, str], ...]
+    """The statements of each group's histograms, by the names of the measurements."""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether no private table is read."""
+        return not any(self.statements) and not any(self.histograms)
 
 
 def prepared(
@@ -51,22 +60,38 @@ def prepared(
         replace(one, group=replace(one.group, rows=flow)) for one, flow in zip(plan.groups, flows, strict=True)
     )
     plan = replace(plan, groups=groups)
-    return Statements(plan, tuple(checked(group_sql(group, tables, dialect)) for group in groups))
+    histograms = tuple(
+        {
+            one.name: checked(histogram_sql(group, one, tables, dialect))
+            for one in group.measured
+            if one.buckets is not None
+        }
+        for group in groups
+    )
+    return Statements(
+        plan,
+        tuple(None if (sql := group_sql(group, tables, dialect)) is None else checked(sql) for group in groups),
+        histograms,
+    )
 
 
 def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
     """Return the exact aggregates of a plan that has been charged."""
     if not isinstance(job, Statements):
         raise AssertionError("a job is run by the engine that prepared it")
-    groups = zip(job.plan.groups, job.statements, strict=True)
-    return Aggregates(
-        tuple(_aggregates(group, [] if statement is None else run(statement)) for group, statement in groups)
-    )
+    found = []
+    for group, statement, histograms in zip(job.plan.groups, job.statements, job.histograms, strict=True):
+        numbers = _aggregates(group, [] if statement is None else run(statement))
+        rows = {one: run(histograms[one.name]) for one in group.measured if one.name in histograms}
+        vectors = {one.name: _histogram(one, numbers.keys, cells) for one, cells in rows.items()}
+        columns = {one.name: {**numbers.columns, **vectors}[one.name] for one in group.measured}
+        found.append(GroupAggregates(numbers.keys, columns, numbers.units))
+    return Aggregates(tuple(found))
 
 
 def shown(show: Show, tables: Tables, dialect: Dialect, run: Callable[[str], Rows]) -> list[list[Any]]:
     """Return the columns of a query that reads public tables alone."""
-    rows = run(checked(flow_sql(show, tables, dialect)) or "")
+    rows = run(checked(flow_sql(show, tables, dialect)))
     return [[row[at] for row in rows] for at in range(len(show.items))]
 
 
@@ -80,9 +105,9 @@ def check_outcome(plan: Plan) -> None:
     check_work(plan.private.outcome, size)
 
 
-def checked(statement: str | None) -> str | None:
+def checked(statement: str) -> str:
     """Refuse a statement that is too long."""
-    if statement is not None and len(statement) > LONGEST:
+    if len(statement) > LONGEST:
         raise QueryTooLarge(
             "The query becomes a statement that is too long.",
             f"A statement has at most {LONGEST:,} characters.",
@@ -92,7 +117,7 @@ def checked(statement: str | None) -> str | None:
 
 
 def _aggregates(plan: GroupPlan, rows: Rows) -> GroupAggregates:
-    width, names = len(plan.group.keys), [one.name for one in plan.measured]
+    width, names = len(plan.group.keys), [one.name for one in plan.measured if one.buckets is None]
     if plan.group.public_keys:
         keys = plan.group.all_cells()
         return GroupAggregates(keys, _columns(names, _spread(rows, keys, width), width), None)
@@ -108,7 +133,17 @@ def _spread(rows: Rows, keys: Sequence[tuple[Cell, ...]], width: int) -> Rows:
     return [found.get(key, key) for key in keys]
 
 
-def _columns(names: list[str], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Any]:
+def _histogram(one: Measured, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> Answers:
+    """Return a row of integers per cell; what is in no cell, or has no bucket, is nowhere."""
+    places, buckets = {key: place for place, key in enumerate(keys)}, one.buckets or range(0)
+    found = [[0] * len(buckets) for _ in keys]
+    for *key, bucket, value in rows:
+        if bucket is not None and (place := places.get(tuple(key))) is not None:
+            found[place][int(bucket) - buckets.start] = int(value or 0)
+    return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
+
+
+def _columns(names: list[str], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:
     return {
         # the sum of no values is NULL in SQL; here nobody added anything
         name: integer_answers([(row[at] or 0) if at < len(row) else 0 for row in rows])

@@ -23,9 +23,10 @@ from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.people.clinic import clinic
 from sfumato.lab.people.population import HIGH, WANDERER, neighbour_of, populate
 from sfumato.lab.people.questions import questions
+from sfumato.mechanisms.answers import Answers
+from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
-from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import Source, system_source
 from sfumato.release.noisy import Noisy
 from sfumato.release.publish import publish
@@ -58,12 +59,18 @@ def tiled(aggregates: Aggregates, times: int) -> Aggregates:
         tuple(
             GroupAggregates(
                 tuple((copy, *key) for copy in range(times) for key in group.keys),
-                {name: np.tile(np.asarray(column), times) for name, column in group.columns.items()},
+                {name: _tiled(column, times) for name, column in group.columns.items()},
                 None if group.units is None else np.tile(np.asarray(group.units), times),
             )
             for group in aggregates.groups
         )
     )
+
+
+def _tiled(column: Answers, times: int) -> Answers:
+    """Return a column so many times; of histograms, all their rows."""
+    exact = np.asarray(column)
+    return np.tile(exact, (times, *(1 for _ in exact.shape[1:])))
 
 
 def sampled(
@@ -136,15 +143,12 @@ def _truths(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     truths = {}
     for derived in group.derived:
         name = next(name for place, name in shown.items() if isinstance(place, tuple) and place[1] == derived.name)
-        total = [] if derived.total is None else [int(value) for value in found.columns[derived.total]]
-        count = [] if derived.count is None else [int(value) for value in found.columns[derived.count]]
-        if derived.aggregation is Aggregation.AVG:
-            pairs = zip(total, count, strict=True)
-            truths[name] = [float((derived.offset + Fraction(t, n)) * derived.step) for t, n in pairs]
-        elif derived.aggregation is Aggregation.SUM:
-            truths[name] = [float(t * derived.step) for t in total]
+        columns = [[int(value) for value in found.columns[one]] for one in derived.measured]
+        if isinstance(derived, Averaged):
+            grid, pairs = derived.grid, zip(*columns, strict=True)
+            truths[name] = [float((grid.offset + Fraction(t, n)) * grid.step) for n, t in pairs]
         else:
-            truths[name] = [float(n) for n in count]
+            truths[name] = [float(value * derived.step) for value in columns[0]]
     return truths
 
 

@@ -1,0 +1,29 @@
+"""The families of aggregates: which of them makes the column of which function."""
+
+from collections.abc import Callable, Mapping
+
+from sfumato.analysis.private_query import Asked, Group
+from sfumato.planning.aggregates.averaged import Averaged, averaged
+from sfumato.planning.aggregates.counted import Counted, counted
+from sfumato.planning.aggregates.extreme import extreme
+from sfumato.planning.aggregates.recipe import Recipe
+from sfumato.planning.aggregates.spread import Spread, spread
+from sfumato.planning.aggregates.summed import Summed, summed
+from sfumato.query.functions import Aggregation
+
+Derived = Counted | Summed | Averaged | Spread
+"""What a column of a group is made of, by the names of measurements."""
+
+Recipes = Callable[[Asked, Group], Recipe[Derived]]
+
+FAMILIES: Mapping[Aggregation, Recipes] = {
+    Aggregation.COUNT: counted,
+    Aggregation.SUM: summed,
+    Aggregation.AVG: averaged,
+    Aggregation.VAR_SAMP: spread,
+    Aggregation.VAR_POP: spread,
+    Aggregation.STDDEV_SAMP: spread,
+    Aggregation.STDDEV_POP: spread,
+    Aggregation.MIN: extreme,
+    Aggregation.MAX: extreme,
+}

@@ -1,0 +1,51 @@
+"""The aggregates of a noisy group: their estimates, and what they are in terms of the noise.
+
+A count is its measurement and a sum its steps: both may lie outside what is possible (a count below 0), because only
+unclamped values are right on average. An average is NULL where the noisy count is not above 0 and is clamped to the
+public range; a variance is NULL where the count (less one, for a sample) is not above 0, and is clamped to what values
+of that range can have. Clamping is post-processing: it costs nothing.
+"""
+
+from collections.abc import Mapping
+
+from sfumato.planning.aggregates.averaged import Averaged
+from sfumato.planning.aggregates.counted import Counted
+from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.spread import Spread
+from sfumato.planning.aggregates.summed import Summed
+from sfumato.planning.plan import GroupPlan
+from sfumato.release.aggregates.averaged import average_form, average_point
+from sfumato.release.aggregates.spread import spread_form, spread_point
+from sfumato.release.form_algebra import sum_of
+from sfumato.release.forms import Form
+from sfumato.release.measured_cells import MeasuredCells
+from sfumato.release.noise_law import Integers
+
+
+def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
+    """Return one aggregate of every cell: integers for counts and sums, else floats with NaN for NULL.
+
+    A measurement is an array with a number per cell; of a histogram, a row per cell.
+    """
+    match made:
+        case Counted() | Summed():
+            return measured[made.plain]
+        case Averaged():
+            return average_point(made, measured)
+        case Spread():
+            return spread_point(made, measured)
+
+
+def leaf_forms(group: GroupPlan, cells: MeasuredCells, rows: int) -> dict[str, Form]:
+    """Return every aggregate of a group by its name, a row per cell."""
+    return {made.name: _form(group.group.label, made, cells, rows) for made in group.derived}
+
+
+def _form(label: str, made: Derived, cells: MeasuredCells, rows: int) -> Form:
+    match made:
+        case Counted() | Summed():
+            return sum_of(cells, label, {made.plain: 1.0}, rows)
+        case Averaged():
+            return average_form(label, made, cells, rows)
+        case Spread():
+            return spread_form(label, made, cells, rows)
