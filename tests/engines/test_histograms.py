@@ -95,7 +95,7 @@ def test_weights_are_added_up_and_a_filter_leaves_rows_out(engine: Engine) -> No
 @pytest.mark.parametrize("most", [{"most_groups": 1}, {"most_rows": 2}, {"most_rows": 3, "most_groups": 2}])
 @pytest.mark.parametrize("public", [True, False])
 def test_a_histogram_is_over_the_same_bounded_rows_as_the_counts(
-    engine: Engine, most: dict[str, int], public: bool
+    engine: Engine, most: dict[str, Any], public: bool
 ) -> None:
     table = engine.catalog.tables["visits"]
     present = _histogram(engine, "site")

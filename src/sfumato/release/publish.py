@@ -32,7 +32,8 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
     columns = []
     for measured in plan.measured:
         values: Answers = np.asarray(exact.columns[measured.name])[places]
-        columns.append((measured.name, _values(measured.mechanism.release(values, source))))
+        noisy = measured.mechanism.release(values, source)
+        columns.append((measured.name, _values(noisy)))
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
 
 
