@@ -30,12 +30,16 @@ CUT = ".cut"
 """The ending of the table that says what each person lost. No question can name it: it is in no catalog."""
 REMOVED_FROM, BEYOND = "removed", "beyond"
 """Its columns: the rows that were left out, and the kept ones in which some value lies beyond its bounds."""
+ROWS, MOVED = "", " beyond"
+"""The statistics of these two; those of numbers are called as the numbers are, whose names begin with no blank."""
 ABOVE, BELOW = "above ", "below "
 """And for each bounded number, before its name: what its sum lost on either side."""
 MOST_LOST = 1 << 62
 """Larger losses count as this much."""
 FAR = 32
 """People who lost so many times `base` are counted apart: a regular tail has few of them."""
+_ALARM = Fraction(1, 10**5)
+"""So seldom noise alone makes a regular tail look irregular."""
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
 
@@ -51,15 +55,21 @@ def is_lossy(declared: Column) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One vector of losses per person: of a table's rows (`column` empty), or of the sums of one of its numbers."""
+    """One vector of losses per person: of a table's rows, or of the sums of one of its numbers."""
 
     table: str
     column: str
-    """Both folded."""
+    """Both folded; ROWS and MOVED for what is about rows."""
     parts: tuple[str, ...]
     """The columns of the table of losses that are its entries."""
     base: int
-    """Below it losses are summed, from it on people are counted."""
+    """Below it losses are summed, from it on people are counted; where there is no tail, nobody loses more."""
+    tail: bool = True
+
+    @property
+    def weight(self) -> int:
+        """Its share of the epsilon."""
+        return 2 if self.tail else 1
 
 
 def statistics(policy: Policy) -> tuple[Statistic, ...]:
@@ -70,11 +80,10 @@ def statistics(policy: Policy) -> tuple[Statistic, ...]:
 def _statistics(table: Table) -> Iterator[Statistic]:
     name, columns = fold(table.name), [one for one in table.columns if table.unit != UnitColumn(one.name)]
     rows = table.rows_per_unit or 1
-    parts = () if isinstance(table.unit, EachRow) else (REMOVED_FROM,)
+    if not isinstance(table.unit, EachRow):
+        yield Statistic(name, ROWS, (REMOVED_FROM,), rows)
     if any(is_clipped(one) for one in columns):
-        parts = (*parts, BEYOND)
-    if parts:
-        yield Statistic(name, "", parts, rows)
+        yield Statistic(name, MOVED, (BEYOND,), rows, tail=False)
     for one in columns:
         grid = one.grid
         if is_lossy(one) and grid is not None:
@@ -87,11 +96,12 @@ def losses_plan(policy: Policy) -> Plan | None:
     found, spent = statistics(policy), policy.budget.truncation
     if spent is None or not found:
         return None
-    epsilon = spent / len(found)
-    groups = tuple(_group(one, at, epsilon, policy) for at, one in enumerate(found))
+    each = [spent * one.weight / sum(other.weight for other in found) for one in found]
+    pairs = enumerate(zip(found, each, strict=True))
+    groups = tuple(_group(one, at, epsilon, policy) for at, (one, epsilon) in pairs)
     outcome = Show(Given(groups[0].group.label, (), None), "outcome", ())
     private = PrivateQuery(tuple(one.group for one in groups), outcome, (), policy.neighbours)
-    event = Composed(tuple(Pure(epsilon, policy.neighbours) for _ in groups))
+    event = Composed(tuple(Pure(epsilon, policy.neighbours) for epsilon in each))
     return Plan(private, groups, PrivacyLoss(spent), event)
 
 
@@ -107,24 +117,28 @@ def _group(one: Statistic, at: int, epsilon: Fraction, policy: Policy) -> GroupP
     nothing = constant(0, Type.INTEGER)
     below = compared(Operator.LESS, total, constant(one.base, Type.INTEGER))
     near = compared(Operator.LESS, total, constant(FAR * one.base, Type.INTEGER))
-    columns = {f"s{place}": chosen(((below, part),), nothing, Type.INTEGER) for place, part in enumerate(parts)}
-    measured = [_summed(name, value, one.base - 1, one.base, epsilon, policy) for name, value in columns.items()]
-    whole = constant(1, Type.INTEGER)
-    mid = chosen(((below, nothing), (near, whole)), nothing, Type.INTEGER)
-    far = chosen(((near, nothing),), whole, Type.INTEGER)
-    measured += [_summed("mid", mid, 1, 1, epsilon, policy), _summed("far", far, 1, 1, epsilon, policy)]
+    if not one.tail:
+        measured = [_summed("s0", parts[0], one.base, one.base, epsilon, policy.neighbours)]
+    else:
+        columns = {f"s{place}": chosen(((below, part),), nothing, Type.INTEGER) for place, part in enumerate(parts)}
+        twice = 2 if policy.neighbours is Neighbours.REPLACE else 1  # from one coordinate to another
+        reach, law = twice * one.base, (epsilon, policy.neighbours)
+        measured = [_summed(name, value, one.base - 1, reach, *law) for name, value in columns.items()]
+        whole = constant(1, Type.INTEGER)
+        mid = chosen(((below, nothing), (near, whole)), nothing, Type.INTEGER)
+        far = chosen(((near, nothing),), whole, Type.INTEGER)
+        measured += [_summed("mid", mid, 1, twice, *law), _summed("far", far, 1, twice, *law)]
     group = Group(label, read, parts[0], not alone, (), (), Contribution(1, 1, bound_rows=False, bound_groups=False))
     return GroupPlan(group, None, tuple(measured), ())
 
 
-def _summed(name: str, value: Scalar, high: int, moved: int, epsilon: Fraction, policy: Policy) -> Measured:
+def _summed(name: str, value: Scalar, high: int, moved: int, epsilon: Fraction, neighbours: Neighbours) -> Measured:
     """Return one coordinate; a person moves all of them together by 1 in units of `moved` (claim 2)."""
     facts = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(high, 0))
     argument = Scalar(value.operator, value.arguments, facts, value.constant)
     quantity: Quantity = Aggregate(Aggregation.SUM, (argument,))
-    moved *= 2 if policy.neighbours is Neighbours.REPLACE else 1
-    sensitivity = Sensitivity(moved, moved**2, moved, policy.neighbours)
-    return Measured(name, quantity, sensitivity, Laplace(moved, moved / epsilon, policy.neighbours))
+    sensitivity = Sensitivity(moved, moved**2, moved, neighbours)
+    return Measured(name, quantity, sensitivity, Laplace(moved, moved / epsilon, neighbours))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +152,14 @@ class CutOff:
     def bounds_at(self, table: str, name: str, tail: Fraction) -> Mapping[str, int] | None:
         """Return for each part what all people together lost at most, but for this probability; None if unbounded."""
         one, noisy = self.found[table, name]
-        laws = {known.name: known.mechanism for group in self.plan.groups if _is_of(group, one) for known in group.measured}
-        each = tail / (len(one.parts) + 2)
-        people = noisy["mid"] + noisy["far"] + _sum_of_two(laws["mid"].scale, each)
-        people = max(people, 0)
-        if noisy["far"] - laws["far"].margin(1 - 2 * each) > people / FAR:
-            return None  # the tail is not regular: people are found where a bound would assume that there are none
-        beyond = people * one.base * (1 + people.bit_length()) if people else 0
+        laws = _laws(self.plan, one)
+        each = tail / (len(one.parts) + one.tail)
+        beyond = 0
+        if one.tail:
+            people = max(noisy["mid"] + noisy["far"] + _sum_of_two(laws["mid"].scale, each), 0)
+            if noisy["far"] - laws["far"].margin(1 - _ALARM) > 2 * people / FAR:
+                return None  # people are found where a regular tail has none
+            beyond = people * one.base * (1 + 2 * people.bit_length())  # claim 3
         return {
             part: max(noisy[f"s{at}"] + laws[f"s{at}"].margin(1 - 2 * each), 0) + beyond
             for at, part in enumerate(one.parts)
@@ -157,9 +172,13 @@ def cut_off(policy: Policy, plan: Plan, noisy: Mapping[str, Mapping[str, int]]) 
     return CutOff(plan, {(one.table, one.column): (one, noisy[group.group.label]) for one, group in pairs})
 
 
-def _is_of(group: GroupPlan, one: Statistic) -> bool:
-    read = group.group.rows
-    return isinstance(read, Read) and read.table == one.table + CUT and read.columns[0][0] == one.parts[0]
+def _laws(plan: Plan, one: Statistic) -> dict[str, Laplace]:
+    found: dict[str, Laplace] = {}
+    for group in plan.groups:
+        read = group.group.rows
+        if isinstance(read, Read) and read.table == one.table + CUT and read.columns[0][0] == one.parts[0]:
+            found |= {each.name: each.mechanism for each in group.measured if isinstance(each.mechanism, Laplace)}
+    return found
 
 
 def _sum_of_two(scale: Fraction, tail: Fraction) -> int:

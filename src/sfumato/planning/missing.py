@@ -14,7 +14,7 @@ from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Fold, Keep, Kept, Order, Pair, Read, Show, Take, below
 from sfumato.language.scalar import Operator, Scalar, columns, walk
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.cut_off import BEYOND, REMOVED_FROM, CutOff
+from sfumato.planning.cut_off import BEYOND, MOVED, REMOVED_FROM, ROWS, CutOff
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.policy.policy import fold
 from sfumato.query.functions import Aggregation
@@ -28,6 +28,9 @@ UNBOUNDED: Missing = (None, None)
 Place = tuple[str, str]
 """A label and a name."""
 TIMES = frozenset({Type.DATE, Type.TIMESTAMP})
+_PLAIN = frozenset(
+    {Operator.COLUMN, Operator.CONSTANT, Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.NEGATE}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,11 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, tail: F
     cut = plan.group.contribution
     limited = (cut.bound_rows or cut.bound_groups) and plan.group.identity
     terms = None if rows.people else _terms(quantity, rows)
-    used = _statistics(rows, terms or ())
+    used = [name for name in _statistics(rows, terms or ()) if losses is None or (table, name) in losses.found]
     if losses is None:
         known: Mapping[str, Mapping[str, int] | None] = {}
     else:
-        known = {name: losses.bounds_at(table, name, tail / len(used)) for name in used if (table, name) in losses.found}
+        known = {name: losses.bounds_at(table, name, tail / len(used)) for name in used}
     found = _bounded(plan.group, quantity, rows, terms, known, _can_be_cut(rows, losses))
     if limited:  # what a question cuts by itself is measured by nobody
         signed = terms is None or any(not _is_rising(term, rows) for term in terms)
@@ -90,7 +93,7 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, tail: F
 def _can_be_cut(rows: _Rows, losses: CutOff | None) -> bool:
     """Whether anything of the table can be cut at all."""
     if losses is not None:
-        return (rows.read.table, "") in losses.found
+        return any((rows.read.table, name) in losses.found for name in (ROWS, MOVED))
     return rows.read.most is not None or bool(rows.clipped)
 
 
@@ -108,17 +111,18 @@ def _bounded(
     conditions += [] if quantity.where is None else [quantity.where]
     if _counts_people(quantity, group) and not conditions and not rows.people:
         return (0, 0)  # everybody who has rows keeps some
-    lost = known.get("")
-    if lost is None:
+    if not known or any(lost is None for lost in known.values()):
         return UNBOUNDED
-    removed, beyond = (lost.get(part, 0) * rows.times for part in (REMOVED_FROM, BEYOND))
+    removed = (known.get(ROWS) or {}).get(REMOVED_FROM, 0)
+    beyond = (known.get(MOVED) or {}).get(BEYOND, 0)
     if rows.people:
         plain = quantity.function is Aggregation.COUNT and (not quantity.arguments or _counts_people(quantity, group))
-        changed = lost.get(REMOVED_FROM, 0) + lost.get(BEYOND, 0)
-        return (changed, changed) if plain else UNBOUNDED
+        return (removed + beyond, removed + beyond) if plain else UNBOUNDED
+    removed, beyond = removed * rows.times, beyond * rows.times
     mistaken = beyond if any(_reads_bounds(one, rows) for one in conditions) else 0
     if quantity.function is Aggregation.COUNT:
-        if quantity.arguments and any(_reads_bounds(one, rows) for one in quantity.arguments):
+        by_value = quantity.distinct or any(not _null_with_columns(one) for one in quantity.arguments)
+        if by_value and any(_reads_bounds(one, rows) for one in quantity.arguments):
             mistaken = beyond
         return (mistaken, removed + mistaken)
     if quantity.function is not Aggregation.SUM or quantity.distinct or terms is None:
@@ -197,8 +201,7 @@ def _clipped(read: Read, losses: CutOff | None) -> frozenset[str]:
     return frozenset(
         name
         for name, stored, facts in read.columns
-        if facts.bounded
-        and (losses is None or facts.type in TIMES or (read.table, fold(stored)) in losses.found)
+        if facts.bounded and (losses is None or facts.type in TIMES or (read.table, fold(stored)) in losses.found)
     )
 
 
@@ -275,9 +278,14 @@ def _inner_conditions(scalar: Scalar) -> Iterator[Scalar]:
             yield from part.arguments[0:-1:2]
 
 
+def _null_with_columns(scalar: Scalar) -> bool:
+    """Whether an argument is NULL just where a column is: then no bound changes whether it counts."""
+    return all(part.operator in _PLAIN for part in walk(scalar))
+
+
 def _statistics(rows: _Rows, terms: tuple[_Term, ...]) -> list[str]:
     """Return the statistics of the table that a bound rests on."""
-    return list(dict.fromkeys(["", *(_stored(rows, term.place) for term in terms if term.place is not None)]))
+    return list(dict.fromkeys([ROWS, MOVED, *(_stored(rows, term.place) for term in terms if term.place is not None)]))
 
 
 def _stored(rows: _Rows, place: Place) -> str:

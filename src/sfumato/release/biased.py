@@ -79,13 +79,14 @@ def _widths(form: Affine, cut: Cut) -> tuple[Floats, Floats]:
     """
     cells, size = form.cells, len(form.constant)
     down, up = np.zeros(size), np.zeros(size)
-    names = {cells.measured_at(at): name for name, at in cells.starts.items()}
     for kind in np.unique(cells.kinds[form.places]).tolist():
         here = cells.kinds[form.places] == kind
         positive, negative = np.zeros(size), np.zeros(size)
         np.maximum.at(positive, form.rows[here], np.maximum(form.weights[here], 0))
         np.maximum.at(negative, form.rows[here], np.maximum(-form.weights[here], 0))
-        excess, lack = (inf if amount is None else float(amount) for amount in cut[names[kind]])
+        excess, lack = (
+            inf if amount is None else float(amount) for amount in cut[cells.labels[kind], cells.measured[kind].name]
+        )
         with np.errstate(invalid="ignore"):
             down += np.nan_to_num(positive * excess, nan=0.0, posinf=inf)
             down += np.nan_to_num(negative * lack, nan=0.0, posinf=inf)

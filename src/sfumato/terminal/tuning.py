@@ -108,7 +108,7 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
 def asked_before(database: Database) -> list[str]:
     """Return the questions of the ledger, each once; what workshops measured is no question."""
     database._require_owner("see what others asked")
-    found = {}
+    found: dict[str, None] = {}
     for entry in database._ledger.history():
         try:
             parse(entry.sql, database.catalog)

@@ -43,7 +43,7 @@ def relation(identity: str, name: str) -> str:
 
 
 def copied_name(policy: Policy, table: str) -> str:
-    """Return what a table of the copy is to us: the number of the policy's table, and whether it is of what was lost."""
+    """Return what a table of the copy is to us: the number of the table, and whether it is of what was lost."""
     kind = "r" if table.endswith(REMOVED) else "l" if table.endswith(CUT) else "t"
     name = fold(table.removesuffix(REMOVED).removesuffix(CUT))
     return f"{kind}{next(at for at, one in enumerate(policy.tables) if fold(one.name) == name)}"

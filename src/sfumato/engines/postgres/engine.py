@@ -69,6 +69,11 @@ class PostgreSQL:
         name = relation(self._identity, copied_name(policy, table))
         return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS losers"  # noqa: S608
 
+    @property
+    def keeps_losses(self) -> bool:
+        """Whether the copy holds what caps and bounds cut off of each person."""
+        return any(name.endswith(CUT) for name in self._tables)
+
     def check(self, private: PrivateQuery) -> None:
         """Accept every question that was analysed: it has a statement here."""
 
