@@ -44,10 +44,9 @@ def lowered(aggregate: Aggregate[Expression], scope: Scope) -> Aggregate[Scalar]
 
 
 def release_point(
-    relation: GroupBy, keys: tuple[Item, ...], source: Analysed, limits: Tightening, public: Public
+    relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owned: Owned, limits: Tightening, public: Public
 ) -> tuple[Group, Analysed]:
     """Return the group whose cells get noise, and what the rest of the query may do with them."""
-    owned = _owner(source)
     named = _keys(keys, source, public)
     asked = tuple(_asked(measure, source.scope) for measure in relation.measures)
     together = cells_together(keys, source.origins, public) if all(key.cells is not None for key in named) else None
@@ -62,12 +61,6 @@ def release_point(
     columns += [(one.name, noisy_facts(one.aggregate, type)) for one, type in zip(asked, types, strict=True)]
     scope = {(relation.label, name): column(relation.label, name, facts) for name, facts in columns}
     return group, Analysed(Given(relation.label, tuple(columns), None), scope, Visibility.RELEASED)
-
-
-def _owner(source: Analysed) -> Owned:
-    if source.owned is None:
-        raise AssertionError("a private flow has an owner")
-    return source.owned
 
 
 def _keys(keys: tuple[Item, ...], source: Analysed, public: Public) -> tuple[Key, ...]:
@@ -139,9 +132,8 @@ def _tightened(wanted: int | None, most: int, option: str, what: str) -> int:
     return wanted
 
 
-def owned_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed, public: Public) -> Analysed:
+def owned_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owned: Owned, public: Public) -> Analysed:
     """Group by the person (and perhaps more): every row of the result belongs to that person alone."""
-    owned = _owner(source)
     measures = tuple(_own_measure(measure, source.scope, owned.rows) for measure in relation.measures)
     facts = [(key.name, key.scalar.facts) for key in keys] + [(one.name, one.facts) for one in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
@@ -156,7 +148,7 @@ def owned_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed, publ
     kept = replace(
         owned, unit=scope[relation.label, person.name], rows=owned.rows if others else 1, unique=frozenset(unique)
     )
-    return Analysed(Fold(source.flow, relation.label, keys, measures), scope, Visibility.PRIVATE, kept, cells)
+    return Analysed(Fold(source.flow, relation.label, keys, measures), scope, kept, cells)
 
 
 def _own_measure(measure: Measure, scope: Scope, rows: int) -> Folded:

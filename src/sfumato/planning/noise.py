@@ -4,12 +4,13 @@ Proof: proofs/planning.md, §6
 """
 
 from collections.abc import Sequence
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import log, log1p
 
 from sfumato.accounting.event import Composed, Event, Repeated
+from sfumato.accounting.gaussian_curve import shrunk
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.gaussian import Gaussian
@@ -18,8 +19,10 @@ from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.planning.measurements import Needs, measurements
 from sfumato.planning.plan import GroupPlan, Measured
 from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, laplace_weights, shares
+from sfumato.sensitivity.norms import Sensitivity
 
 _SHORT = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
 _LEAST_DELTA = Fraction(1, 10**300)
@@ -49,7 +52,7 @@ def laplace_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delt
         for one, epsilon in zip(measurements(needs), noise, strict=True)
     ]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if keys else Fraction(0))
-    return _assembled(needs, keys, delta, mechanisms), loss
+    return assembled(needs, keys, delta, mechanisms), loss
 
 
 def expected_error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...]) -> Fraction:
@@ -70,7 +73,7 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
     for group in groups:
         if group.selection is not None:
             events.append(group.selection.event)
-        events += [_event(one) for one in group.measured]
+        events += [noise_event(one.mechanism, one.sensitivity) for one in group.measured]
     return Composed(tuple(events)) if events else None
 
 
@@ -106,12 +109,15 @@ def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], de
     rho = concentrated_loss(budget, for_noise)
     if rho is None:
         return None
+    parts = zip(measurements(needs), shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True)
+    vectors = [(one.sensitivity.l2_squared, one.sensitivity.l2_squared / (2 * share * rho)) for one, share in parts]
+    factor = shrunk(vectors, budget, for_noise)
     mechanisms = [
-        Gaussian(one.sensitivity.l2_squared, one.sensitivity.l2_squared / (2 * share * rho), one.sensitivity.neighbours)
-        for one, share in zip(measurements(needs), shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True)
+        Gaussian(moved, short(factor * variance), one.sensitivity.neighbours)
+        for one, (moved, variance) in zip(measurements(needs), vectors, strict=True)
     ]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
-    return _assembled(needs, keys, delta - for_noise, mechanisms), loss
+    return assembled(needs, keys, delta - for_noise, mechanisms), loss
 
 
 def _parted(
@@ -122,7 +128,7 @@ def _parted(
     return epsilons[:selecting], epsilons[selecting:]
 
 
-def _assembled(
+def assembled(
     needs: tuple[Needs, ...], keys: tuple[Fraction, ...], delta: Fraction, mechanisms: Sequence[Laplace | Gaussian]
 ) -> tuple[GroupPlan, ...]:
     """Put the noise of all parts into their groups; the selections share delta."""
@@ -138,12 +144,16 @@ def _assembled(
     return tuple(groups)
 
 
-def _event(measured: Measured) -> Event:
+def short(value: Fraction) -> Fraction:
+    """Round up to 12 digits."""
+    return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity) -> Event:
     """Return what a measurement costs: where no cell moves by more than 1, it is so many releases of one count.
 
     That has the same pure loss and a smaller Rényi loss. Proof: proofs/laplace.md, Vectors
     """
-    mechanism, moved = measured.mechanism, measured.sensitivity
     if isinstance(mechanism, Laplace) and moved.linf == 1 and moved.l1 > 1:
         return Repeated(Laplace(1, mechanism.scale, mechanism.neighbours).event, moved.l1)
     return mechanism.event

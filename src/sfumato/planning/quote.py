@@ -92,7 +92,7 @@ def make_quote(plan: Plan, losses: CutOff | None = None, spent: Fraction | None 
 
 
 def _cut(
-    plan: Plan, derived: Mapping[GroupColumn, Derived], losses: CutOff | None, spent: Fraction | None
+    plan: Plan, derived: dict[GroupColumn, Derived], losses: CutOff | None, spent: Fraction | None
 ) -> Iterator[str]:
     """Say how much caps and bounds may have cut off of counts and sums, or when that will be known."""
     unknown = [bounds for bounds in missing(plan, losses, (1 - CONFIDENCE) / 2).values() if bounds != (0, 0)]

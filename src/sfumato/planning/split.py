@@ -41,6 +41,11 @@ def gaussian_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
     )
 
 
+def keys_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
+    """Return the weight of every selection of keys beside Gaussian noise: each is an output of its own."""
+    return tuple(Fraction(need.keys.l2_squared, need.keys.linf**2) for need in needs if need.keys is not None)
+
+
 def _laplace_weight(sensitivity: Sensitivity, importance: Fraction) -> Fraction:
     return importance * Fraction(sensitivity.l1, sensitivity.linf) ** 2
 

@@ -40,7 +40,7 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
 def _values(noisy: Answers) -> NoisyValues:
     """Return what was released as integers: one per cell, or a histogram per cell."""
     if noisy.ndim == 1:
-        return tuple(int(value) for value in noisy)
+        return tuple(noisy.tolist())
     return tuple(tuple(int(value) for value in row) for row in noisy)
 
 

@@ -5,9 +5,11 @@ the declared type cannot hold is absent, as NULL is: NaN, infinities, CSV text t
 """
 
 import re
+from collections.abc import Callable
 from datetime import date
 
 from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.duckdb.each_value import MEMBERS, UNITED
 from sfumato.engines.sql.column import Kind, Stored, ValueForms, range_of
 from sfumato.engines.sql.grid import NotExact, Range, floating, whole
 from sfumato.engines.sql.names import literal
@@ -35,7 +37,42 @@ _FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
 
 def stored(sql: str, type: str, raw: bool = False) -> Stored:
     """Return a value of the source; `raw`: it is text that nobody has read yet."""
+    if type == "TIMESTAMPTZ_NS":  # few functions of the engine know it; connections are in UTC
+        return Stored(f"TRY_CAST({sql} AS TIMESTAMP_NS)", "TIMESTAMP_NS", Kind.CLOCK)
     return Stored(sql, type, Kind.RAW if raw else _kind(type))
+
+
+AS_TYPES = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.DECIMAL: "DOUBLE",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+    ColumnType.TEXT: "VARCHAR",
+}
+"""As what text is read where nobody's rows are at stake."""
+
+
+def said(sql: str, kind: ColumnType | None) -> Stored:
+    """Return text that the source says to be of a type; where it says none, nobody has read it yet."""
+    if kind is None:
+        return stored(sql, "VARCHAR", raw=True)
+    return stored(sql if kind is ColumnType.TEXT else f"TRY_CAST({sql} AS {AS_TYPES[kind]})", AS_TYPES[kind])
+
+
+def alone(sql: str) -> Stored:
+    """Return a value of a column in which each may be stored in another way: see `each_value`."""
+    return Stored(sql, UNITED, Kind.EACH)
+
+
+def _each(stored: Stored, form: Callable[[Stored], str]) -> str:
+    """Return the form of the one way in which a value is stored."""
+    integer, floating, text = (f"{stored.sql}.{member}" for member in MEMBERS)
+    return (
+        f"CASE WHEN {integer} IS NOT NULL THEN {form(Stored(integer, 'BIGINT', Kind.INTEGER))} "
+        f"WHEN {floating} IS NOT NULL THEN {form(Stored(floating, 'DOUBLE', Kind.FLOATING))} "
+        f"ELSE {form(Stored(text, 'VARCHAR', Kind.RAW))} END"
+    )
 
 
 def _kind(type: str) -> Kind:
@@ -92,6 +129,8 @@ def column_sql(column: Column, stored: Stored) -> str:
     """Return the SQL of the column's value in the copy, of the type `storage`; keys are checked by `keyed`."""
     if stored.kind is Kind.NOTHING:
         return f"CAST(NULL AS {storage(column)})"
+    if stored.kind is Kind.EACH:
+        return _each(stored, lambda one: column_sql(column, one))
     match column.type:
         case ColumnType.TEXT:
             text = _text(stored)
@@ -186,6 +225,8 @@ def unit_sql(column: Column, stored: Stored) -> str:
     """
     if stored.kind is Kind.NOTHING:
         return "CAST(NULL AS VARCHAR)"
+    if stored.kind is Kind.EACH:
+        return _each(stored, lambda one: unit_sql(column, one))
     match column.type:
         case ColumnType.INTEGER:
             return _exact_integer(stored)

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     CLOCK = "timestamps"
     TEXT = "text"
     RAW = "unread text"  # CSV and partition names: the declared type says how to read it
+    EACH = "numbers and text in one"  # objects, SQLite: the declared type is a number, and each value is read alone
     NOTHING = "nothing but NULL"  # a file in which nobody has a value, or without this column
     OTHER = "values of another kind"
 
@@ -91,7 +92,7 @@ class ValueForms:
 
 def check_type(table: str, column: Column, stored: Stored) -> None:
     """Refuse a column whose type in the source cannot hold the declared one."""
-    if stored.kind not in _HOLDS[column.type] | {Kind.RAW, Kind.NOTHING}:
+    if stored.kind not in _HOLDS[column.type] | {Kind.RAW, Kind.EACH, Kind.NOTHING}:
         raise BadSource(
             f"tables.{table}.columns.{column.name}.type is {column.type}, and the source stores {stored.kind} there.",
             f"A column of type {column.type} is read from {_listed(column.type)}.",
