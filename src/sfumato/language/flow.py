@@ -10,6 +10,12 @@ from sfumato.language.scalar import Scalar
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import JoinKind
 
+RANK = '"rank"'
+"""The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys.
+
+No name of a query or policy holds a quotation mark.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -27,6 +33,8 @@ class Read:
     copy) whose values were taken to occur once within a person. The statement keeps to both, whatever the copy holds.
     `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one. `numbered`
     names the columns (in the copy) whose values the copy numbers within each person, in the order they are kept.
+    `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count, the
+    columns hold RANK.
     """
 
     table: str
@@ -36,6 +44,7 @@ class Read:
     once: tuple[str, ...] = ()
     sole: bool = False
     numbered: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

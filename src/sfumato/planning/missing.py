@@ -11,8 +11,9 @@ from fractions import Fraction
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Flow, Fold, Keep, Kept, Order, Pair, Read, Show, Take, below
+from sfumato.language.flow import RANK, Flow, Fold, Keep, Kept, Order, Pair, Read, Show, Take, below
 from sfumato.language.scalar import Operator, Scalar, columns, walk
+from sfumato.planning.aggregates.raced import Raced
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.cut_off import BEYOND, MOVED, REMOVED_FROM, ROWS, CutOff
 from sfumato.planning.plan import GroupPlan, Plan
@@ -59,12 +60,20 @@ class _Rows:
 
 
 def missing(plan: Plan, losses: CutOff | None, tail: Fraction) -> dict[Place, Missing]:
-    """Return what may be missing of every measurement, by the group's label and the measurement's name."""
-    return {
-        (group.group.label, one.name): _missing(group, one.quantity, losses, tail)
-        for group in plan.groups
-        for one in group.measured
-    }
+    """Return what may be missing of every measurement, by the group's label and the measurement's name.
+
+    Of what was raced for it is what may be missing of the whole; its first part, which is in every level, has it.
+    """
+    found: dict[Place, Missing] = {}
+    for group in plan.groups:
+        raced = {one.parts[0]: one.whole for one in group.derived if isinstance(one, Raced)}
+        parts = {part for one in group.derived if isinstance(one, Raced) for part in one.parts}
+        for one in group.measured:
+            whole = raced.get(one.name, one.quantity)
+            place = group.group.label, one.name
+            alone = one.name in parts and one.name not in raced
+            found[place] = (0, 0) if alone else _missing(group, whole, losses, tail)
+    return found
 
 
 def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, tail: Fraction) -> Missing:
@@ -201,7 +210,9 @@ def _clipped(read: Read, losses: CutOff | None) -> frozenset[str]:
     return frozenset(
         name
         for name, stored, facts in read.columns
-        if facts.bounded and (losses is None or facts.type in TIMES or (read.table, fold(stored)) in losses.found)
+        if facts.bounded
+        and name != RANK
+        and (losses is None or facts.type in TIMES or (read.table, fold(stored)) in losses.found)
     )
 
 

@@ -10,6 +10,7 @@ from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.cut_off import CutOff
 from sfumato.planning.missing import missing
 from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
@@ -210,6 +211,11 @@ def _key_words(origin: Origin, plan: Plan) -> str:
 def _notes(plan: Plan) -> Iterator[str]:
     yield from plan.private.notes
     yield from bounding_notes(plan)
+    for one in (one for group in plan.groups for one in group.derived):
+        made = one.total if isinstance(one, RacedMean) else one
+        if isinstance(made, Raced):
+            parts = f"each of {len(made.parts)} levels is measured with a part of the price"
+            yield f"The answer chooses privately {made.words()}; {parts}, and its margin depends on the data."
     for group in plan.groups:
         if group.selection is not None:
             needed = group.selection.units_for(CONFIDENCE)

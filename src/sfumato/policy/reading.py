@@ -16,7 +16,7 @@ from sfumato.policy.entry import Entry, check_name, choice, missing, named, numb
 from sfumato.policy.forms import CSV_KEYS, check_csv_source, read_csv_form
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_frames, read_location
-from sfumato.policy.policy import Analyst, Budget, CsvForm, Location, Policy, Refresh, Sealing, Sharing
+from sfumato.policy.policy import Analyst, Budget, CsvForm, Location, Policy, Refresh, Sealing, Sharing, Table
 from sfumato.policy.sealing import SEALED_KEYS, read_sealing
 from sfumato.policy.tables import MOST_TABLES, TABLE_KEYS, read_tables
 
@@ -172,6 +172,8 @@ def _policy(root: Entry, file: Path | None) -> Policy:
         neighbours = Neighbours(choice(keys["neighbours"], Neighbours, _SYNONYMS))
     budget = _budget(keys["budget"])
     tables = read_tables(keys["tables"], sealed)
+    if sealed is not None:
+        _check_nothing_chosen(keys, budget, tables)
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
     refresh = _refresh(keys["refresh"], source) if "refresh" in keys else Refresh.MANUAL
     padding = _padding(keys["padding"]) if "padding" in keys else None
@@ -297,6 +299,18 @@ def _budget(entry: Entry) -> Budget:
             "Write less than budget.delta, or leave it out: then it is a thousandth of it.",
         )
     return Budget(epsilon, delta, query_delta, truncation)
+
+
+def _check_nothing_chosen(keys: dict[str, Entry], budget: Budget, tables: tuple[Table, ...]) -> None:
+    """Refuse what needs rows that were left out, or their ranks: a sealed store has neither."""
+    free = any(table.rows_chosen or any(column.bounds_chosen for column in table.columns) for table in tables)
+    if budget.truncation is not None or free:
+        raise refuse(
+            keys["budget"] if budget.truncation is not None else keys["tables"],
+            'says truncation or choose = "private" beside [sealed].',
+            "A sealed store holds sums of cells: no rows that were left out, and no order of rows.",
+            "Remove truncation, and write rows_per_unit and bounds as numbers.",
+        )
 
 
 def _truncation(entry: Entry, epsilon: Fraction) -> Fraction:

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.aggregates.spread import Spread
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.averaged import average_form, average_point
+from sfumato.release.aggregates.raced import raced_form, raced_mean_form, raced_mean_point, raced_point
 from sfumato.release.aggregates.spread import spread_form, spread_point
 from sfumato.release.form_algebra import sum_of
 from sfumato.release.forms import Form
@@ -22,7 +24,7 @@ from sfumato.release.measured_cells import MeasuredCells
 from sfumato.release.noise_law import Integers
 
 
-def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
+def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> Integers:
     """Return one aggregate of every cell: integers for counts and sums, else floats with NaN for NULL.
 
     A measurement is an array with a number per cell; of a histogram, a row per cell.
@@ -30,6 +32,10 @@ def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
     match made:
         case Counted() | Summed():
             return measured[made.plain]
+        case Raced():
+            return raced_point(made, group, measured)
+        case RacedMean():
+            return raced_mean_point(made, group, measured)
         case Averaged():
             return average_point(made, measured)
         case Spread():
@@ -45,6 +51,10 @@ def _form(label: str, made: Derived, cells: MeasuredCells, rows: int) -> Form:
     match made:
         case Counted() | Summed():
             return sum_of(cells, label, {made.plain: 1.0}, rows)
+        case Raced():
+            return raced_form(label, made, cells, rows)
+        case RacedMean():
+            return raced_mean_form(label, made, cells, rows)
         case Averaged():
             return average_form(label, made, cells, rows)
         case Spread():
