@@ -96,7 +96,8 @@ class SparkUnderLaw:
             build = SparkBuild(spark(), identity, folder, policy, sources, read)
             (folder / ROWS).mkdir()
             build.bring_salt(salt)
-            copied = [bounded_table(build, table, lambda *_: None) for table in policy.tables if not table.public]
+            private = [table for table in policy.tables if not table.public]
+            copied = [one for table in private for one in bounded_table(build, table, lambda *_: None)]
             found = {
                 table.name: execute(
                     f"SELECT {', '.join(in_backticks(column.name) for column in table.columns)} "  # noqa: S608

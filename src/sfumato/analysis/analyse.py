@@ -19,7 +19,7 @@ from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
+from sfumato.language.flow import RANK, Fold, Given, Item, Keep, Order, Read, Show, Take
 from sfumato.language.lower_logic import all_true, among, present, spelled
 from sfumato.language.lowering import lower, narrowed
 from sfumato.language.scalar import Operator, Scalar, address, column
@@ -43,6 +43,7 @@ from sfumato.query.relation import (
     Window,
     inputs,
 )
+from sfumato.query.types import Type
 from sfumato.query.unlabelled import unlabelled
 
 _OWNER = '"owner"'
@@ -211,7 +212,10 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
     sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
     numbered = tuple(field.stored for field in table.fields if field.numbered)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered)
+    free = tuple(field.name for field in table.fields if field.bounds_chosen)
+    if table.rows_chosen and most is not None:
+        columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, free)
     return Analysed(flow, scope, owned, cells)
 
 

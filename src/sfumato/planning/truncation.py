@@ -9,7 +9,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Fold, Marked, Pair, Read, below
+from sfumato.language.flow import RANK, Flow, Fold, Marked, Pair, Read, below
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Plan
@@ -38,6 +38,7 @@ def _clipped(plan: GroupPlan) -> Iterator[str]:
         if one.quantity.function is not Aggregation.COUNT
     ]
     stored = {(read.label, name) for read in _reads(plan.group.rows) for name, _, _ in read.columns}
+    stored -= {(label, name) for label, name in stored if name == RANK}  # ours, and within its bounds
     for argument in summed:
         for part in walk(argument):
             if address(part) in stored and part.facts.bounded and part.facts.type in NUMBERS:

@@ -116,12 +116,12 @@ class SparkCopying:
         (folder / ROWS).mkdir(mode=0o700)
         try:
             build.bring_salt(salt)
-            copied = []
+            copied: list[CopiedTable] = []
             for table in self.policy.tables:
                 if table.public:
                     progress("copy", table.name)
                 else:
-                    copied.append(bounded_table(build, table, progress))
+                    copied += bounded_table(build, table, progress)
             build.drop(["salt"])
             write_beside(folder / "copy", copied, public_rows(build), self.limits)
             (folder / ROWS / _WHOLE).touch(mode=0o600)
