@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Place
 from sfumato.mechanisms.answers import Answers
 
 
@@ -17,7 +17,7 @@ class GroupAggregates:
     they are what the data holds, `units` tells how many people each has, and all of it is secret.
     """
 
-    keys: tuple[tuple[Cell, ...], ...]
+    keys: tuple[tuple[Place, ...], ...]
     columns: Mapping[str, Answers]
     units: Answers | None
 

@@ -10,6 +10,7 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.common_tables import CommonTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -51,3 +52,5 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     loss: PrivacyLoss
     event: Event | None
+    tables: tuple[CommonTable, ...] = ()
+    """The measurements that are margins of one table, and are made consistent."""

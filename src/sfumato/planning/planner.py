@@ -9,6 +9,7 @@ from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, shown
 from sfumato.exact import positive, typed_rational
+from sfumato.planning.common_tables import common_tables, with_rests
 from sfumato.planning.measurements import Needs, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of, laplace_noise
 from sfumato.planning.origins import origins, shown_unchanged
@@ -56,12 +57,12 @@ def make_plan(private: PrivateQuery, wish: Wish) -> Plan:
 
     Theorem: releasing what the plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
-    needs = tuple(needs_of(group, private.neighbours) for group in private.groups)
+    needs = tuple(needs_of(group, private.neighbours) for group in with_rests(private.groups))
     for need in needs:
         if need.keys is not None and not wish.delta:
             raise _keys_need_delta(need.group, private)
     groups, loss = _noise(private, needs, wish)
-    return Plan(private, groups, loss, event_of(groups))
+    return Plan(private, groups, loss, event_of(groups), common_tables(needs))
 
 
 def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> Noise:

@@ -28,4 +28,5 @@ def tables_of(relation: Relation) -> set[str]:
 def _group(group: GroupPlan) -> list[object]:
     measured = [[one.name, str(one.quantity.function), one.quantity.distinct] for one in group.measured]
     event = event_of((group,))  # it holds the selection, then every mechanism in order, with all parameters
-    return [group.group.label, group.selection is not None, measured, None if event is None else to_json(event)]
+    rest = ["rest"] if any(key.rest for key in group.group.keys) else []  # one more cell: other noise is kept of it
+    return [group.group.label, group.selection is not None, measured, None if event is None else to_json(event), *rest]

@@ -14,6 +14,7 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 from sfumato.release.aggregates.families import leaf_forms
+from sfumato.release.common_tables import shown_cells
 from sfumato.release.decode import EngineValue
 from sfumato.release.extension import undecided, unknown
 from sfumato.release.folding import FoldedRows, doubtful_rows, folded
@@ -107,8 +108,9 @@ class Layers:
     def _group(self, label: str) -> FormTable:
         place = next(at for at, group in enumerate(self.plan.groups) if group.group.label == label)
         group, found = self.plan.groups[place], self.noisy.groups[place]
-        exact = {key.name: [cells[at] for cells in found.keys] for at, key in enumerate(group.group.keys)}
-        return FormTable(len(found.keys), exact, leaf_forms(group, self.cells, len(found.keys)))
+        shown = [found.keys[cell] for cell in shown_cells(found)]
+        exact = {key.name: [cells[at] for cells in shown] for at, key in enumerate(group.group.keys)}
+        return FormTable(len(shown), exact, leaf_forms(group, self.cells, len(shown)))
 
     def _fold(self, fold: Fold) -> FormTable:
         givens, folds = tables_below(fold)

@@ -9,7 +9,7 @@ from sfumato.planning.aggregates.spread import Spread
 from sfumato.release.aggregates.averaged import above_zero
 from sfumato.release.form_algebra import sum_of
 from sfumato.release.forms import NEVER, Affine, Boxed, Ends, Nulls, Ratio
-from sfumato.release.measured_cells import MeasuredCells
+from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noise_law import Floats, Integers
 from sfumato.release.ratio import of_few, ratio_interval
 
@@ -31,11 +31,11 @@ def spread_point(made: Spread, measured: Mapping[str, Integers]) -> Floats:
 def spread_form(label: str, made: Spread, cells: MeasuredCells, rows: int) -> Boxed:
     """Return the box that `_ends` finds."""
     under = sum_of(cells, label, {made.count: 1.0}, rows)
-    starts = (cells.starts[label, made.squares], cells.starts[label, made.total], cells.starts[label, made.count])
+    parts = [cells.places(label, name, rows) for name in (made.squares, made.total, made.count)]
     return Boxed(
         {(label, made.name): np.ones(rows, dtype=np.int64)},
         under.events,
-        _ends(made, under, sum_of(cells, label, {made.total: 1.0}, rows), starts),
+        _ends(made, under, sum_of(cells, label, {made.total: 1.0}, rows), np.stack(parts, axis=1)),
         too_few(under, 2 if made.sample else 1),
     )
 
@@ -50,7 +50,7 @@ def too_few(under: Affine, fewest: int) -> Callable[[Fraction], Nulls]:
     return nulls
 
 
-def _ends(made: Spread, under: Affine, over: Affine, starts: tuple[int, int, int]) -> Callable[[Fraction], Ends]:
+def _ends(made: Spread, under: Affine, over: Affine, places: Places) -> Callable[[Fraction], Ends]:
     """Return where variances or deviations lie.
 
     With m the true mean (from the offset) the sum of squared deviations is exactly Q* - 2mT* + m²N*, which is linear.
@@ -61,7 +61,6 @@ def _ends(made: Spread, under: Affine, over: Affine, starts: tuple[int, int, int
     grid, offset, step = made.grid, float(made.grid.offset), float(made.grid.step)
     mean = Ratio(over, under, np.full(rows, grid.low - offset), np.full(rows, grid.high - offset), (under,))
     widest = (float(grid.high - grid.low) / 2) ** 2 * (2 if made.sample else 1)  # Popoviciu; a sample has two at least
-    places = np.stack([start + np.arange(rows) for start in starts], axis=1)
 
     def ends(tail: Fraction) -> Ends:
         if tail == NEVER:
