@@ -108,7 +108,7 @@ class _Solved:
         weights = [self._weights(Margin("", "", (axis,)), other)[-1] for other in self.table.margins]
         estimate = sum(float((part * values.ravel()).sum()) for part, values in zip(weights, given, strict=True))
         variance = sum(float((part**2).sum()) * one for part, one in zip(weights, self.variances, strict=True))
-        return estimate > _CLEARLY * variance**0.5
+        return bool(estimate > _CLEARLY * variance**0.5)
 
     def _shape(self, margin: Margin) -> list[int]:
         return [self.table.sizes[axis] for axis in margin.axes]

@@ -17,7 +17,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, PublicRows, Table
 from sfumato.analysis.groups import noisy_facts
-from sfumato.analysis.private_query import Asked, Group, Place
+from sfumato.analysis.private_query import Asked, Cell, Group, Place
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
