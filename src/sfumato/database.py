@@ -1,9 +1,9 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -32,10 +32,12 @@ from sfumato.ledger.affording import afforded
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
+from sfumato.planning.kept import KeptPlan, account_of_share, wish_document
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import Wish, make_plan, read_wish
+from sfumato.planning.planner import Wish, make_plans, read_wish
 from sfumato.planning.question import question, tables_of
 from sfumato.planning.quote import Quote, make_quote
+from sfumato.planning.spending import chosen, share_note
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash, words_about
 from sfumato.policy.policy import Policy, Sharing
@@ -89,6 +91,7 @@ class Database:
         self.timing = TIMING
         """What receipts say of how long answers take: a server that pads them says so."""
         self._policy_hash = policy_hash(policy)
+        self._words: dict[frozenset[str], str] = {}
         self._closed = False
 
     @property
@@ -115,6 +118,7 @@ class Database:
         *,
         epsilon: object = None,
         within: object = None,
+        share: object = None,
         delta: object = None,
         key: str | None = None,
         parameters: object = None,
@@ -122,14 +126,15 @@ class Database:
     ) -> Release:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
-        `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
-        names this attempt, so that it can be taken up again after a crash without a second charge.
+        `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column; `share`
+        spends a part of this account's budget, such as "2%", as its ledger counts it. `key` names this attempt, so that
+        it can be taken up again after a crash without a second charge.
         `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is told the phases
         of a long answer.
         """
         tell = progress or _silent
         tell("plan", "")
-        asked = self._prepare(sql, epsilon, within, delta, parameters)
+        asked = self._prepare(sql, epsilon, within, delta, parameters, share=share, key=key)
         if asked.plan.event is None:
             return self._free(asked)
         request = self._request(asked)
@@ -152,11 +157,16 @@ class Database:
         *,
         epsilon: object = None,
         within: object = None,
+        share: object = None,
         delta: object = None,
         parameters: object = None,
     ) -> Quote:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
-        return make_quote(self._prepare(sql, epsilon, within, delta, parameters).plan)
+        asked = self._prepare(sql, epsilon, within, delta, parameters, share=share)
+        quote = make_quote(asked.plan)
+        if asked.wish.share is None or asked.plan.event is None:
+            return quote
+        return replace(quote, notes=(share_note(asked.wish.share, asked.plan.event), *quote.notes))
 
     def outline(self, sql: str, types: Mapping[str, Type]) -> Outline:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
@@ -185,7 +195,12 @@ class Database:
             )
         kept = json.loads(found.release)
         wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
-        asked = self._prepare(found.sql, wish.get("epsilon"), wish.get("within"), wish.get("delta"))
+        asked = self._prepare(
+            found.sql,
+            *(wish.get(name) for name in ("epsilon", "within", "delta")),
+            share=wish.get("share"),
+            kept=KeptPlan(found.event, account_of_share(wish)),
+        )
         same = kept["question"] == _name_of(asked) if "question" in kept else found.policy == self._policy_hash
         if not same or asked.plan.event != found.event:
             raise PolicyChanged(
@@ -261,8 +276,19 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.policy, self.account, None if self._closed else self.budget())
 
-    def _prepare(self, sql: str, epsilon: object, within: object, delta: object, parameters: object = None) -> Prepared:
-        """Do all that needs no charge: text, policy and public tables decide it."""
+    def _prepare(
+        self,
+        sql: str,
+        epsilon: object,
+        within: object,
+        delta: object,
+        parameters: object = None,
+        *,
+        share: object = None,
+        key: str | None = None,
+        kept: KeptPlan | None = None,
+    ) -> Prepared:
+        """Do all that needs no charge: text, policy, public tables and, for a share, the ledger decide it."""
         self._check_open()
         engine = self._engine
         bindings = bind(parameters)
@@ -270,11 +296,33 @@ class Database:
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         engine.check(private)
-        wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
-        plan = make_plan(private, wish)  # price and error known; data untouched
-        words = words_about(self.policy, tables_of(query.relation))
-        job, written = engine.prepare(plan), spelled_out(sql, bindings)
-        return Prepared(written, wish, plan, job, question(query, plan, words), engine)
+        account = (kept and kept.account) or (None if share is None else self._ledger.account(self.account))
+        wish = read_wish(
+            epsilon, within, delta, query.options, self.policy.budget, self._cap(), share=share, account=account
+        )
+        plans = make_plans(private, wish)  # price and error known; data untouched
+        words = self._words_about(tables_of(query.relation))
+        names = [question(query, plan, words) for plan in plans]
+        place = self._place(plans, names, wish, key, engine) if kept is None else kept.place(plans)
+        job, written = engine.prepare(plans[place]), spelled_out(sql, bindings)
+        return Prepared(written, wish, plans[place], job, names[place], engine)
+
+    def _place(self, plans: tuple[Plan, ...], names: list[str], wish: Wish, key: str | None, engine: Engine) -> int:
+        """Return which plan to ask by: one that is paid for, or else what suits the account as it is now."""
+        if len(plans) == 1:
+            return 0
+        known = self._ledger.knows(self.account, names, engine.version, key)
+        if known is not None:
+            return known
+        part = None if wish.share is None else wish.share.part
+        return plans.index(chosen(plans, self._ledger.account(self.account), part))
+
+    def _words_about(self, tables: Iterable[str]) -> str:
+        """Return the hash of what the policy says about these tables: it says the same as long as it is open."""
+        names = frozenset(tables)
+        if names not in self._words:
+            self._words[names] = words_about(self.policy, names)
+        return self._words[names]
 
     @contextmanager
     def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
@@ -421,11 +469,7 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
 
 def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
     """Return what is kept of an answer; with its wish, the same plan can be made again."""
-    wish = asked.wish
-    within = {name: str(margin) for name, margin in wish.within}
-    epsilon = None if wish.epsilon is None else str(wish.epsilon)
-    wished = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
-    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wished}
+    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish_document(asked.wish)}
     return json.dumps({**content, "question": _name_of(asked)})
 
 

@@ -113,8 +113,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/group.py",
-            "if group.contribution.bound_groups and group.keys:",
-            "if group.contribution.bound_groups and not group.keys:",
+            "used, bound_groups = _used(group, plan.measured), limit.bound_groups and bool(group.keys)",
+            "used, bound_groups = _used(group, plan.measured), False",
         ),
     ),
     planned(
@@ -346,14 +346,14 @@ BUGS: tuple[Bug, ...] = (
         "fuzzing",
         (
             "database.py",
-            "        plan = make_plan(private, wish)  # price and error known; data untouched\n",
-            "        plan = make_plan(private, wish)\n"
+            "        plans = make_plans(private, wish)  # price and error known; data untouched\n",
+            "        plans = make_plans(private, wish)\n"
             "        ((rows,),) = self._engine._reader.rows(\n"
             "            f'SELECT count(*) FROM {self._engine._tables[\"visits\"]}'\n"
             "        )\n"
-            "        if plan.event is not None:\n"
+            "        if plans[0].event is not None:\n"
             "            wish = __import__('dataclasses').replace(wish, epsilon=(wish.epsilon or 1) / (1 + rows))\n"
-            "            plan = make_plan(private, wish)\n",
+            "            plans = make_plans(private, wish)\n",
         ),
     ),
     planned(

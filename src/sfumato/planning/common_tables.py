@@ -10,18 +10,20 @@ from typing import Any
 
 from sfumato.analysis.private_query import Group, Key
 from sfumato.language.facts import Kind
-from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.language.scalar import Scalar, address, column
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.measurements import Needs
-from sfumato.query.functions import Aggregation
+from sfumato.query.functions import SPREADS, Aggregation
 
 MOST_CELLS = 50_000
 """A common table has at most so many cells."""
 MOST_WEIGHTS = 4_000_000
 """So many pairs of a shown and a measured cell, at most, are looked at."""
+_SUMS = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG}) | SPREADS
+"""What is made of counts and sums alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ def _is_margin(group: Group) -> bool:
     """Whether each row is in exactly one cell or in the rest, and nothing was cut by cells."""
     free = not group.contribution.bound_rows and not group.contribution.bound_groups
     scalars = [key.scalar for key in group.keys]
-    return group.public_keys and group.combinations is None and free and len(set(scalars)) == len(scalars)
+    sums = all(asked.aggregate.function in _SUMS for asked in group.asked)
+    return group.public_keys and group.combinations is None and free and sums and len(set(scalars)) == len(scalars)
 
 
 def _is_linear(name: str, need: Needs) -> bool:
@@ -137,10 +140,9 @@ def _renaming(names: dict[str, str]) -> Callable[[Any], Any]:
     """Return what gives labels the numbers in which they come: equal flows of two questions are equal then."""
 
     def rename(thing: Any) -> Any:
-        if isinstance(thing, Scalar) and thing.operator is Operator.COLUMN and isinstance(thing.constant, tuple):
-            label, name = thing.constant
-            return column(names.setdefault(str(label), str(len(names))), str(name), thing.facts)
-        if isinstance(thing, tuple):
+        if isinstance(thing, Scalar) and (at := address(thing)) is not None:
+            return column(names.setdefault(at.label, str(len(names))), at.name, thing.facts)
+        if type(thing) is tuple:
             return tuple(map(rename, thing))
         if is_dataclass(thing) and not isinstance(thing, type):
             return replace(thing, **dict(_renamed_fields(thing)))

@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.analysis.private_query import Asked, Group, PrivateQuery
 from sfumato.language.flow import Given
-from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.language.scalar import Scalar, address, column
 from sfumato.planning.plan import Plan
 from sfumato.query.aggregate import Aggregate
 
@@ -75,12 +75,12 @@ def _joined(known: Group, group: Group) -> tuple[Group, dict[Column, Column]]:
 def _read(thing: Any, names: Mapping[Column, Column]) -> Any:
     """Return an outcome that reads the columns of a workload's groups in place of its own question's."""
     match thing:
-        case Scalar(operator=Operator.COLUMN, constant=(str(label), str(name))) if (label, name) in names:
-            return column(*names[label, name], thing.facts)
+        case Scalar() if (at := address(thing)) is not None:
+            return column(*names.get(at, at), thing.facts)
         case Given(label, columns, None) if columns and (label, columns[0][0]) in names:
             moved = tuple((names[label, name][1], facts) for name, facts in columns)
             return Given(names[label, columns[0][0]][0], moved, None)
-        case tuple():
+        case _ if type(thing) is tuple:
             return tuple(_read(part, names) for part in thing)
         case _ if is_dataclass(thing) and not isinstance(thing, type):
             parts = {one.name: getattr(thing, one.name) for one in fields(thing) if one.init}

@@ -110,7 +110,7 @@ class Layers:
         group, found = self.plan.groups[place], self.noisy.groups[place]
         shown = [found.keys[cell] for cell in shown_cells(found)]
         exact = {key.name: [cells[at] for cells in shown] for at, key in enumerate(group.group.keys)}
-        return FormTable(len(shown), exact, leaf_forms(group, self.cells, len(shown)))
+        return FormTable(len(shown), exact, leaf_forms(group, self.cells, found))
 
     def _fold(self, fold: Fold) -> FormTable:
         givens, folds = tables_below(fold)
