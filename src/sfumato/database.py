@@ -140,10 +140,16 @@ class Database:
         tell = progress or _silent
         tell("plan", "")
         self._check_open()
-        asked = self._preparation.together(questions, Price(epsilon, None, share, delta), key, self._engine)
-        if asked.plan.event is None:
-            return [self.ask(sql) for sql in questions]  # each of them is free
-        return self._answered(asked, key, tell)
+        engine, price = self._engine, Price(epsilon, None, share, delta)
+        paid, listed = self._preparation.parted(questions, engine)
+        found: dict[int, Release] = {}
+        if paid:
+            asked = self._preparation.together([listed[place] for place in paid], price, key, engine)
+            if asked.plan.event is not None:
+                found = dict(zip(paid, self._answered(asked, key, tell), strict=True))
+        return [
+            found[place] if place in found else self.ask(sql) for place, sql in enumerate(listed)
+        ]  # the rest is free
 
     def _answered(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
         """Charge, read, add noise: the one place where private rows are looked at."""

@@ -82,9 +82,9 @@ class Preparation:
         job = engine.prepare(plans[place])
         return Prepared(read.written, wish, plans[place], job, names[place], engine, (plans[place],))
 
-    def together(self, texts: object, price: Price, key: str | None, engine: Engine) -> Prepared:
-        """Prepare several questions that are charged as one."""
-        read = [self._read(sql, None, engine) for sql in _questions(texts)]
+    def together(self, texts: Sequence[str], price: Price, key: str | None, engine: Engine) -> Prepared:
+        """Prepare several questions that are charged as one; what reads public tables alone is asked by itself."""
+        read = [self._read(sql, None, engine) for sql in texts]
         for at, one in enumerate(read, 1):
             if one.query.options.epsilon is not None or one.query.options.delta is not None:
                 raise BadParameter(
@@ -102,6 +102,11 @@ class Preparation:
         jobs = [engine.prepare(one) for one in outcomes]  # each outcome has to be one that can be computed
         written = ";\n".join(one.written for one in read)
         return Prepared(written, wish, plans[place], jobs[0], names[place], engine, outcomes)
+
+    def parted(self, texts: object, engine: Engine) -> tuple[list[int], list[str]]:
+        """Return which of several questions read people's rows, and all of them."""
+        listed = list(_questions(texts))
+        return [place for place, sql in enumerate(listed) if self._read(sql, None, engine).private.groups], listed
 
     def _read(self, sql: str, parameters: object, engine: Engine) -> _Read:
         bindings = bind(parameters)

@@ -132,7 +132,7 @@ def _sizes(groups: Sequence[Group]) -> dict[Scalar, int]:
 def _described(group: Group, quantities: tuple[Quantity, ...]) -> _Described:
     names: dict[str, str] = {}
     rename = _renaming(names)
-    rows = (rename(group.rows), rename(group.unit), group.identity, group.contribution)
+    rows = (rename(group.rows), rename(group.unit), group.identity, group.contribution.rows)
     return _Described(rows, tuple(rename(key.scalar) for key in group.keys), tuple(map(rename, quantities)))
 
 

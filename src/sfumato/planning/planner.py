@@ -11,6 +11,7 @@ from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, shown
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.scalar import address
+from sfumato.planning.best_margins import weighed
 from sfumato.planning.common_tables import common_tables, with_rests
 from sfumato.planning.measurements import Needs, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of, laplace_noise
@@ -89,7 +90,7 @@ def make_plans(private: PrivateQuery, wish: Wish) -> tuple[Plan, ...]:
         if need.keys is not None and not wish.delta:
             raise _keys_need_delta(need.group, private)
     tables = common_tables(needs)
-    noise = _noise(private, needs, wish)
+    noise = _noise(private, weighed(needs, tables), wish)
     return tuple(Plan(private, groups, loss, event_of(groups), tables) for groups, loss in noise)
 
 
