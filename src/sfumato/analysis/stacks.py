@@ -3,13 +3,11 @@
 Proof: proofs/lineage.md §9
 """
 
-from dataclasses import replace
-
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.joins import together
 from sfumato.analysis.lineage import Analysed, Owned, Visibility
 from sfumato.errors import UnsupportedSql, at
-from sfumato.language.facts import Facts
+from sfumato.language.facts import hull
 from sfumato.language.flow import Item, Show, Stacked
 from sfumato.language.numbers import on_one_grid
 from sfumato.language.scalar import Scalar, column
@@ -38,7 +36,7 @@ def stacked(relation: Stack, left: Analysed, right: Analysed, public: Public) ->
         for at, side in enumerate(sides)
     ]
     flow = Stacked(shows[0], shows[1], relation.label)
-    facts = [_hull(one.facts, other.facts) for one, other in pairs]
+    facts = [hull(one.facts, other.facts) for one, other in pairs]
     scope = {
         (relation.label, name): column(relation.label, name, known) for name, known in zip(names, facts, strict=True)
     }
@@ -53,17 +51,3 @@ def _alike(one: Scalar, other: Scalar) -> tuple[Scalar, Scalar]:
         return one, other
     first, second = on_one_grid((one, other))
     return first, second
-
-
-def _hull(one: Facts, other: Facts) -> Facts:
-    """Return what holds for every value of either."""
-    longest = None if None in (one.longest, other.longest) else max(one.longest or 0, other.longest or 0)
-    return replace(
-        one,
-        nullable=one.nullable or other.nullable,
-        low=min(one.low, other.low),
-        high=max(one.high, other.high),
-        declared_low=one.declared_low and other.declared_low,
-        declared_high=one.declared_high and other.declared_high,
-        longest=longest,
-    )

@@ -11,6 +11,7 @@ from sfumato.query.parse_aggregate import Measures, is_aggregate
 from sfumato.query.parse_block import Block
 from sfumato.query.parse_expression import fit_null, read_condition, read_expression, sort_key
 from sfumato.query.parse_frame import ExpressionFrame
+from sfumato.query.parse_grouping import spread
 from sfumato.query.parse_naming import output_name
 from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
 from sfumato.query.parse_sets import combined
@@ -46,7 +47,8 @@ def read_query(node: exp.Expr, reading: Reading, known: _Known) -> Block:
             reading.only(node, "this")
             return read_query(node.this, reading, known)
     elif isinstance(node, exp.Select):
-        return _select(node, reading, known)
+        several = spread(node, reading)
+        return _select(node, reading, known) if several is None else read_query(several, reading, known)
     elif isinstance(node, exp.SetOperation):
         return _combined(node, reading, known)
     return reading.refuse(node)
