@@ -40,7 +40,7 @@ def spread(node: exp.Select, reading: Reading) -> exp.Expr | None:
         if node.args.get(part) is not None:
             whole.set(part, node.args[part])
     if node.args.get("order") is not None:
-        whole.set("order", _order(node, reading))
+        whole.set("order", _order(node))
     return whole
 
 
@@ -121,16 +121,17 @@ def _is_aggregate(node: exp.Expr) -> bool:
     return isinstance(inner, exp.Anonymous) and is_aggregate(str(inner.this).lower())
 
 
-def _order(node: exp.Select, reading: Reading) -> exp.Expr:
+def _order(node: exp.Select) -> exp.Expr:
     """Return the order in terms of the answer's columns: a UNION knows no others."""
-    order = node.args["order"].copy()
+    order: exp.Expr = node.args["order"].copy()
     places: dict[str, int] = {}
     for place, item in enumerate(node.expressions, 1):
         shown = item.this if isinstance(item, exp.Alias) else item
         places.setdefault(_text(shown), place)
     for ordered in order.expressions:
-        if (place := places.get(_text(ordered.this))) is not None and not isinstance(ordered.this, exp.Literal):
-            number = exp.Literal.number(place)
+        at = places.get(_text(ordered.this))
+        if at is not None and not isinstance(ordered.this, exp.Literal):
+            number = exp.Literal.number(at)
             number.meta.update(ordered.this.meta)
             ordered.set("this", number)
     return order

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from sfumato.query.dimensions import dimension_first
 from sfumato.query.expression import Column, Expression, Literal, children, rebuild, sources
 from sfumato.query.names import Name, NamedColumn, Scope
 from sfumato.query.parse_aggregate import Measures, is_aggregate
@@ -18,7 +19,7 @@ from sfumato.query.parse_sets import combined
 from sfumato.query.parse_source import Definition, FromReader, no_table, read_from, unordered
 from sfumato.query.parse_subquery import Lookups
 from sfumato.query.parse_window import Windows
-from sfumato.query.people import holds_people
+from sfumato.query.people import is_one, people_of
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
 from sfumato.query.relation import GroupBy, Limit, Named, Over, Relation, Sort, SortKey, Window
@@ -76,8 +77,8 @@ def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
     windows = Windows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
-    people = holds_people(source.relation, reading.catalog)
-    below, above = Lookups(people), Lookups(people and not _groups(node))
+    people = people_of(source.relation, reading.catalog)
+    below, above = Lookups(people), Lookups(None if _groups(node) else people)
 
     def read_inner(inner: exp.Expr) -> Block:
         with reading.inside(source.scope):
@@ -178,7 +179,7 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
     """Group if the text does so, then HAVING, DISTINCT, ORDER BY and LIMIT over what came out."""
     reading, measures = frame.reading, frame.measures or Measures()
     windows = frame.windows or Windows({})
-    above = frame.lookups or Lookups(people=False)
+    above = frame.lookups or Lookups(people=None)
     keys = _keys(node, items, replace(frame, lookups=inner))
     having = node.args["having"].this if node.args.get("having") is not None else node
     condition = read_condition(having, replace(frame, windows=None, clause="HAVING")) if having is not node else None
@@ -197,6 +198,7 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         for key in named:
             reading.declare(group.label, key.name, reading.declared(key.expression))
         source = filtered(inner.over(block.relation, reading), block.pending)
+        source = dimension_first(source, measures.found, reading.catalog)
         relation = GroupBy(source, group.label, named, tuple(measures.found), reading.at(node))
         block = Block(above.mapped(group.over).over(relation, reading), pending, ())
         overs = tuple(group.window(over, by) for over, by in zip(overs, windows.nodes, strict=True))
@@ -205,8 +207,10 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         block = replace(block, relation=above.over(inner.over(block.relation, reading), reading))
     if overs:
         below = filtered(block.relation, block.pending)
-        if holds_people(below, reading.catalog):
-            reading.refuse(windows.nodes[0])
+        people = people_of(below, reading.catalog)
+        for over, by in zip(overs, windows.nodes, strict=True):
+            if people is not None and not any(is_one(part, people) for part in over.partition):
+                reading.refuse(by)
         looked = Window(below, windows.label, overs, reading.at(windows.nodes[0]))
         block = Block(looked, () if qualify is None else (qualify,), ())
     if node.args.get("distinct") is not None:
