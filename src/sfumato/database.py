@@ -1,7 +1,7 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -91,6 +91,7 @@ class Database:
         self.timing = TIMING
         """What receipts say of how long answers take: a server that pads them says so."""
         self._policy_hash = policy_hash(policy)
+        self._words: dict[frozenset[str], str] = {}
         self._closed = False
 
     @property
@@ -300,7 +301,7 @@ class Database:
             epsilon, within, delta, query.options, self.policy.budget, self._cap(), share=share, account=account
         )
         plans = make_plans(private, wish)  # price and error known; data untouched
-        words = words_about(self.policy, tables_of(query.relation))
+        words = self._words_about(tables_of(query.relation))
         names = [question(query, plan, words) for plan in plans]
         place = self._place(plans, names, wish, key, engine) if kept is None else kept.place(plans)
         job, written = engine.prepare(plans[place]), spelled_out(sql, bindings)
@@ -315,6 +316,13 @@ class Database:
             return known
         part = None if wish.share is None else wish.share.part
         return plans.index(chosen(plans, self._ledger.account(self.account), part))
+
+    def _words_about(self, tables: Iterable[str]) -> str:
+        """Return the hash of what the policy says about these tables: it says the same as long as it is open."""
+        names = frozenset(tables)
+        if names not in self._words:
+            self._words[names] = words_about(self.policy, names)
+        return self._words[names]
 
     @contextmanager
     def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:

@@ -15,7 +15,7 @@ from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Flow, Fold, Folded, Given, Item, Keep, Kept, Order, Pair, Read, Show, Take, outputs
-from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.language.scalar import Operator, Scalar, column, literal
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
@@ -47,7 +47,7 @@ def _is(operator: Operator, *arguments: Scalar) -> Scalar:
 
 
 def _number(value: int) -> Scalar:
-    return Scalar(Operator.CONSTANT, (), INTEGER, value)
+    return literal(value, INTEGER)
 
 
 def _value(scalar: Scalar, row: Row) -> Any:

@@ -113,8 +113,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/group.py",
-            "if group.contribution.bound_groups and group.keys:",
-            "if group.contribution.bound_groups and not group.keys:",
+            "used, bound_groups = _used(group, plan.measured), limit.bound_groups and bool(group.keys)",
+            "used, bound_groups = _used(group, plan.measured), False",
         ),
     ),
     planned(

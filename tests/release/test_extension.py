@@ -13,7 +13,7 @@ import pytest
 from sfumato.engines.after_noise import evaluate
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Fold, Folded, Given, Item, Show
-from sfumato.language.scalar import Constant, Operator, Scalar, column
+from sfumato.language.scalar import Constant, Factor, Operator, Scalar, Sides, column
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import AGGREGATES, Aggregation
 from sfumato.query.types import Type
@@ -32,16 +32,16 @@ BOXES, POINTS = 60, 40
 NOTHING = MeasuredCells((), (), {}, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0), (), ())
 
 CONSTANTS: dict[Operator, list[Constant]] = {
-    Operator.REAL: [(3, 7)],
+    Operator.REAL: [Factor(3, 7)],
     Operator.POWER: [1, 2, 3, 4],
-    Operator.DIVIDE: [(10, 3)],
-    Operator.FLOORED: [(1, 3)],
-    Operator.CEILED: [(1, 3)],
-    Operator.ROUNDED: [(1, 3), (2, 4)],
-    Operator.TRUNCATED: [(1, 3)],
-    Operator.SQRT: [(5, 2)],
-    Operator.CLIPPED: [(-3, 4), (None, 2), (0, None)],
-    Operator.WITHIN: [(-3, 4)],
+    Operator.DIVIDE: [Factor(10, 3)],
+    Operator.FLOORED: [Factor(1, 3)],
+    Operator.CEILED: [Factor(1, 3)],
+    Operator.ROUNDED: [Factor(1, 3), Factor(2, 4)],
+    Operator.TRUNCATED: [Factor(1, 3)],
+    Operator.SQRT: [Factor(5, 2)],
+    Operator.CLIPPED: [Sides(-3, 4), Sides(None, 2), Sides(0, None)],
+    Operator.WITHIN: [Sides(-3, 4)],
 }
 ON_DOUBLES: dict[Operator, list[Constant]] = {
     Operator.ADD: [None],
@@ -54,8 +54,8 @@ ON_DOUBLES: dict[Operator, list[Constant]] = {
     Operator.POWER: [2, 3],
     Operator.ROUNDED: [0, 1],
     Operator.TRUNCATED: [0, 1],
-    Operator.FLOORED: [None],
-    Operator.CEILED: [None],
+    Operator.FLOORED: [0],
+    Operator.CEILED: [0],
     Operator.WHOLE: [None],
     Operator.GREATEST: [None],
     Operator.LEAST: [None],

@@ -14,6 +14,8 @@ BACKENDS = {
     "csv": "sfumato.engines.duckdb.opening",
     "files": "sfumato.engines.duckdb.opening",
     "duckdb": "sfumato.engines.duckdb.opening",
+    "sqlite": "sfumato.engines.duckdb.opening",
+    "frames": "sfumato.engines.duckdb.opening",
     "postgresql": "sfumato.engines.postgres.opening",
 }
 """The file whose BACKEND opens sources of a scheme."""
@@ -57,7 +59,7 @@ def backend_of(policy: Policy) -> Backend:
         raise BadSource(
             f"source starts with {scheme}:.",
             "No engine reads that.",
-            "Write parquet:, csv:, files: or duckdb: with a path, or a postgresql URL.",
+            "Write parquet:, csv:, files:, duckdb: or sqlite: with a path, or a postgresql URL.",
         )
     backend = import_module(BACKENDS[scheme]).BACKEND
     if not isinstance(backend, Backend):

@@ -193,7 +193,7 @@ def places_of(policy: Policy) -> Places:
         path = policy.source.path.with_name(f"{policy.source.path.name}.sfumato")
     if path is None:
         raise BadSource(
-            "source and ledger are both on servers.",
+            "ledger is on a server, and source is no file.",
             "The bounded copy and its salt are files, and lie beside one of the two.",
             'Write ledger = "sqlite:PATH".',
         )

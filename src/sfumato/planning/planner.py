@@ -10,6 +10,7 @@ from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, shown
 from sfumato.exact import positive, typed_rational, typed_share
+from sfumato.language.scalar import address
 from sfumato.planning.measurements import Needs, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of
 from sfumato.planning.origins import origins, shown_unchanged
@@ -117,7 +118,7 @@ def _or_margin(private: PrivateQuery, needs: tuple[Needs, ...]) -> tuple[str | S
 def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:
     unknown = {(group.label, key.name) for key in group.keys if key.cells is None}
     shown_as = zip(private.names, private.outcome.items, strict=True)
-    names = [f"`{name}`" for name, item in shown_as if item.scalar.constant in unknown]
+    names = [f"`{name}`" for name, item in shown_as if address(item.scalar) in unknown]
     return KeysNeedDelta(
         f"The groups of {', '.join(names) or 'this query'} are not declared.",
         "Choosing them privately needs delta > 0, and this query has none.",

@@ -20,8 +20,18 @@ from sfumato.errors import Refusal
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
-from sfumato.planning.measurements import Needs, measurements
-from sfumato.planning.noise import Noise, assembled, expected_error, laplace_noise, noise_event, selections, short
+from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.planning.noise import (
+    Noise,
+    assembled,
+    choice_of,
+    expected_error,
+    is_chosen,
+    laplace_noise,
+    noise_event,
+    selections,
+    short,
+)
 from sfumato.planning.plan import Plan
 from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, keys_weights, laplace_weights, shares
 from sfumato.sensitivity.norms import Sensitivity
@@ -119,13 +129,18 @@ def _charged_laplace(needs: tuple[Needs, ...], units: int, order: int, delta: Fr
         for moved, part in zip(keys, parts, strict=False):
             total += _selection_loss(moved, part * epsilon, order)
         for one, part in zip(measurements(needs), parts[len(keys) :], strict=True):
-            moved = one.sensitivity
-            noise = Laplace(moved.l1, moved.l1 / (part * epsilon), moved.neighbours)
-            total += rounded_loss(noise_event(noise, moved), order)
+            total += rounded_loss(_laplace_event(one, part * epsilon), order)
         return total <= units
 
     epsilon = _most(_fits)
     return None if epsilon is None else _by_pure_loss(needs, epsilon, delta)
+
+
+def _laplace_event(one: Measurement, epsilon: Fraction) -> Event:
+    if is_chosen(one):
+        return choice_of(one, epsilon).event
+    moved = one.sensitivity
+    return noise_event(Laplace(moved.l1, moved.l1 / epsilon, moved.neighbours), moved)
 
 
 def _charged_gaussian(
@@ -135,7 +150,7 @@ def _charged_gaussian(
 
     The price that is quoted for it holds at the query's delta, of which keys use at most half.
     """
-    if not measurements(needs) or delta < _LEAST_DELTA:
+    if not measurements(needs) or delta < _LEAST_DELTA or any(is_chosen(one) for one in measurements(needs)):
         return None
     parts = shares(keys_weights(needs) + gaussian_weights(needs), GAUSSIAN_ROOT)
     selecting = len(keys_weights(needs))

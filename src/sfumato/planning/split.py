@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from sfumato.planning.measurements import Measurement, Needs
+from sfumato.query.functions import CHOSEN
 from sfumato.sensitivity.norms import Sensitivity
 
 LAPLACE_ROOT = 3
@@ -37,11 +38,12 @@ def laplace_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
 
 
 def gaussian_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
-    """Return the weight of every measurement in order; keys are selected without Gaussian noise."""
+    """Return the weight of all that gets noise, in order; keys, quantiles and modes are chosen without it."""
     return tuple(
         importance(need, one) * Fraction(one.sensitivity.l2_squared, one.sensitivity.linf**2)
         for need in needs
         for one in need.measurements
+        if one.quantity.function not in CHOSEN
     )
 
 

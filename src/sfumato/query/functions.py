@@ -224,12 +224,22 @@ class Aggregation(StrEnum):
     STDDEV_POP = "stddev_pop"
     MIN = "min"
     MAX = "max"
+    QUANTILE_CONT = "quantile_cont"
+    QUANTILE_DISC = "quantile_disc"
+    APPROX_QUANTILE = "approx_quantile"
+    MODE = "mode"
     HISTOGRAM = "histogram"  # is measured, and has no name in SQL
+    QUANTILES = "quantiles"  # so are these two: with ends, and without
+    QUANTILES_ALONE = "quantiles_alone"
 
 
 SPREADS = frozenset({Aggregation.VAR_SAMP, Aggregation.VAR_POP, Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
 DEVIATIONS = frozenset({Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
 SAMPLES = frozenset({Aggregation.VAR_SAMP, Aggregation.STDDEV_SAMP})
+LEVELLED = frozenset({Aggregation.QUANTILE_CONT, Aggregation.QUANTILE_DISC, Aggregation.APPROX_QUANTILE})
+"""Their parameter is the share of values below."""
+CHOSEN = frozenset({Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE, Aggregation.MODE})
+"""What is chosen among public buckets, by exact choices instead of added noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +264,10 @@ AGGREGATES: tuple[AggregateForm, ...] = (
     AggregateForm(Aggregation.STDDEV_POP, Takes.NUMBER, Type.DECIMAL, ("stddev_pop",)),
     AggregateForm(Aggregation.MIN, Takes.ALIKE, None, ("min",), distinct=False),
     AggregateForm(Aggregation.MAX, Takes.ALIKE, None, ("max",), distinct=False),
+    AggregateForm(Aggregation.QUANTILE_CONT, Takes.SPAN, None, ("percentile_cont",), ("quantile_cont", "median")),
+    AggregateForm(Aggregation.QUANTILE_DISC, Takes.SPAN, None, ("percentile_disc",), ("quantile_disc", "quantile")),
+    AggregateForm(Aggregation.APPROX_QUANTILE, Takes.SPAN, None, (), ("approx_quantile",)),
+    AggregateForm(Aggregation.MODE, Takes.ALIKE, None, ("mode",)),
 )
 
 FUNCTION_NAMES = {name: form for form in FORMS for name in (*form.postgres, *form.duckdb)}

@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Column, Expression, Literal
-from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, Aggregation, Takes
+from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, LEVELLED, Aggregation, Takes
+from sfumato.query.parse_quantile import quantile, within_group
 from sfumato.query.parse_reading import Reading
 from sfumato.query.position import Place
 from sfumato.query.relation import Measure
@@ -16,9 +17,7 @@ from sfumato.query.resolve import fit, named
 from sfumato.query.types import NUMBERS, Type
 
 _CONDITIONAL = frozenset({"count_if", "countif"})
-_LATER = frozenset({"median", "mode", "quantile", "quantile_cont", "quantile_disc", "percentile_cont"}) | frozenset(
-    {"percentile_disc", "approx_quantile", "top_k", "approx_top_k", "corr", "covar_pop", "covar_samp", "regr_slope"}
-)
+_LATER = frozenset({"top_k", "approx_top_k", "corr", "covar_pop", "covar_samp", "regr_slope"})
 _CLOCKS = frozenset({"now", "today", "current_date", "current_timestamp", "clock_timestamp", "localtimestamp", "age"})
 _FILES = ("read_", "parquet_", "sniff_", "pg_", "lo_", "glob", "query", "getenv", "current_setting", "dblink")
 _RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})
@@ -59,6 +58,8 @@ def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: 
         reading.only(node, "this", "expression")
         condition = where(node.expression.this)
         node = node.this
+    if isinstance(node, exp.WithinGroup):
+        node = within_group(node, reading)
     place = reading.place(node)
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
     if not is_aggregate(name):
@@ -66,12 +67,14 @@ def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: 
     reading.only(node, "this", "expressions")
     if name in _CONDITIONAL:
         return _conditional(node, condition, where, place)
+    form = AGGREGATE_NAMES[name]
+    if form.aggregation in LEVELLED:
+        return quantile(form, node, name, condition, argument, place)
     distinct, operand = _operand(node, name, place)
     if isinstance(operand, exp.Star):
         reading.only(operand)
         return _rows(name, distinct, condition, place)
     value = argument(operand)
-    form = AGGREGATE_NAMES[name]
     constant = isinstance(value, Literal) and value.value is not None
     if form.aggregation is Aggregation.COUNT and constant and not distinct:
         return _rows(name, distinct, condition, place)  # COUNT(1) counts rows

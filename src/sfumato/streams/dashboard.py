@@ -22,7 +22,7 @@ from sfumato.engines.snapshots import places_of
 from sfumato.errors import BadParameter, UnsupportedSql, shown
 from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.language.flow import Given
-from sfumato.language.scalar import Operator
+from sfumato.language.scalar import Address, Operator, address
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.noise import concentrated_loss
 from sfumato.planning.plan import Measured
@@ -422,12 +422,12 @@ def _admitted(prepared: Prepared, time: int, people: Participations) -> Answers:
 def _named(prepared: Prepared) -> tuple[list[str], str]:
     """Return the names of the keys, in the order of the cells, and that of the number."""
     plan = prepared.plan
-    names = {
-        item.scalar.constant: name for item, name in zip(plan.private.outcome.items, plan.private.names, strict=True)
-    }
+    shown = zip(plan.private.outcome.items, plan.private.names, strict=True)
+    names = {address(item.scalar): name for item, name in shown}
     (group,) = plan.groups
     label = group.group.label
-    return [names[label, key.name] for key in group.group.keys], names[label, group.derived[0].name]
+    keys = [names[Address(label, key.name)] for key in group.group.keys]
+    return keys, names[Address(label, group.derived[0].name)]
 
 
 def _keys(prepared: Prepared) -> Sequence[tuple[object, ...]]:

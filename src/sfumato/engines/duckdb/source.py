@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -10,17 +11,22 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.engines.duckdb.column import check_range, written_as
+from sfumato.engines.duckdb.column import alone, check_range, said, written_as
 from sfumato.engines.duckdb.column import stored as as_stored
-from sfumato.engines.duckdb.connection import STAGE, execute, starless
+from sfumato.engines.duckdb.connection import STAGE, execute, registered, starless
 from sfumato.engines.duckdb.csv_records import Malformed, header
-from sfumato.engines.sql.column import Part, Stored, check_type
+from sfumato.engines.duckdb.frames import Frames
+from sfumato.engines.duckdb.sqlite_file import opened
+from sfumato.engines.duckdb.streamed import StreamedColumn, StreamedSource, StreamedTable
+from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed, shown
 from sfumato.policy.policy import Column, Location, Policy, Table, fold
 
 _CSV = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 ENDINGS = {"parquet": (".parquet",), "csv": _CSV, "files": (".parquet", *_CSV)}
+LOGS = {"duckdb": ".wal", "sqlite": "-wal"}
+"""Sources that are one file, and what is written beside it; an empty log says nothing."""
 SOURCE = "source"
 """The name under which a DuckDB source is attached."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -37,6 +43,8 @@ class SourceTable:
     """The same rows, each with the type it is stored in: for people's, which are read one by one."""
     files: "Files | None" = None
     """None in a DuckDB file. A CSV table can be read when its files have been loaded: see `loading`."""
+    stream: StreamedTable | None = None
+    """Where rows come as batches: it can be read when they have been loaded."""
 
     def column(self, name: str) -> Stored | None:
         """Return the column of this name in any case, or None."""
@@ -87,36 +95,56 @@ def source_root(location: Location) -> Path:
 def source_files(location: Location) -> list[Path]:
     """Return every file of the source, sorted; what another process does meanwhile is seen by their stamps."""
     path = _place(location)
-    if location.scheme == "duckdb" or path.is_file():
-        return [path, *(wal for wal in [path.with_name(f"{path.name}.wal")] if wal.exists())]
+    if location.scheme in LOGS or path.is_file():
+        log = path.with_name(f"{path.name}{LOGS.get(location.scheme, '.wal')}")
+        return [path, *([log] if log.exists() and log.stat().st_size else [])]
     return sorted(_data_files(path, ENDINGS[location.scheme]))
 
 
-def attach_source(connection: duckdb.DuckDBPyConnection, location: Location) -> None:
-    """Attach a DuckDB source for reading; the others are read file by file."""
-    if location.scheme == "duckdb":
-        try:
-            execute(connection, f"ATTACH {literal(str(_place(location)))} AS {SOURCE} (READ_ONLY)")
-            return
-        except EngineFailed:
-            pass
-        raise BadSource(
+@contextmanager
+def attached(connection: duckdb.DuckDBPyConnection, location: Location) -> Iterator[StreamedSource | None]:
+    """Attach a DuckDB source for reading, or give one whose rows come as batches; others are read file by file."""
+    if location.scheme == "frames":
+        yield Frames(location)
+    elif location.scheme == "sqlite":
+        with opened(_place(location)) as file:
+            yield file
+    else:
+        if location.scheme == "duckdb":
+            _attach(connection, location)
+        yield None
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> None:
+    try:
+        execute(connection, f"ATTACH {literal(str(_place(location)))} AS {SOURCE} (READ_ONLY)")
+    except EngineFailed:
+        refusal: BadSource | None = BadSource(
             "The source is not a DuckDB database, or another program is writing to it.",
             "It is empty, damaged, of another format, or of a newer version of DuckDB than the one installed here.",
             "Check that DuckDB opens the file, and that nobody else has it open for writing.",
         )
+    else:
+        refusal = None
+    if refusal is not None:
+        raise refusal
 
 
 def read_schema(
-    connection: duckdb.DuckDBPyConnection, policy: Policy, instead: Mapping[str, Files] | None = None
+    connection: duckdb.DuckDBPyConnection,
+    policy: Policy,
+    streams: StreamedSource | None = None,
+    instead: Mapping[str, Files] | None = None,
 ) -> dict[str, SourceTable]:
     """Find every table of the policy in the source and check its columns, or refuse by the policy's own key.
 
-    `instead` names other files to read than the source's, by table.
+    `streams` is what `attached` gave; `instead` names other files to read than the source's, by table.
     """
     found = {}
     for table in policy.tables:
-        if policy.source.scheme == "duckdb":
+        if streams is not None:
+            source = _streamed(connection, policy, table, streams.table(table))
+        elif policy.source.scheme == "duckdb":
             source = _attached(connection, table)
         else:
             files = (instead or {}).get(table.name) or files_of(policy.source, table)
@@ -166,19 +194,19 @@ def _check(table: Table, column: Column, source: SourceTable) -> None:
 def _no_column(table: Table, column: str) -> BadSource:
     return BadSource(
         f"tables.{table.name}.columns.{column} is not in the source.",
-        "A declared column must exist in every file of its table.",
-        "Correct the name, or remove it from the policy.",
+        "A declared column must exist in every file of its table; the index of a pandas frame is no column.",
+        "Correct the name, or remove it from the policy; reset_index() makes columns of an index.",
     )
 
 
 def _place(location: Location) -> Path:
-    if location.path is None or location.scheme not in (*ENDINGS, "duckdb"):
+    if location.path is None or location.scheme not in (*ENDINGS, *LOGS):
         raise BadSource(
             f"source starts with {location.scheme}:.",
             "This engine reads files.",
-            "Write parquet:, csv:, files: or duckdb: with a path.",
+            "Write parquet:, csv:, files:, duckdb: or sqlite: with a path.",
         )
-    if not location.path.exists() or (location.scheme == "duckdb" and not location.path.is_file()):
+    if not location.path.exists() or (location.scheme in LOGS and not location.path.is_file()):
         raise BadSource("The source path does not exist.", "There is no data to protect.", "Check the path in source.")
     return location.path
 
@@ -326,7 +354,7 @@ def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...]) -> S
             "The first line names the columns; names match whatever their case.",
             "Name every column once.",
         )
-    relation = f"{STAGE}.csv{policy.tables.index(table)}"
+    relation = f"{STAGE}.loaded{policy.tables.index(table)}"
     columns = tuple((name, as_stored(quoted(name), "VARCHAR", raw=True)) for name in (*names, *keys))
     return SourceTable(relation, columns, (Part(relation, columns),), files)
 
@@ -359,6 +387,29 @@ def database_tables(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, st
         [SOURCE],
     )
     return [(schema, name) for schema, name in rows]
+
+
+def _streamed(
+    connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, stream: StreamedTable
+) -> SourceTable:
+    """Name the table that the batches will be loaded into."""
+    typed = [(column.name, column.type) for column in stream.columns if column.kind is None and column.read]
+    types = {}
+    if typed:
+        with registered(connection, pa.schema(typed).empty_table()) as name:
+            types = dict(_described(connection, name, set()))
+    declared = [column for column in stream.columns if column.kind is not Kind.OTHER or table.column(column.name)]
+    columns = tuple((column.name, _stored_as(column, types)) for column in declared)
+    relation = f"{STAGE}.loaded{policy.tables.index(table)}"
+    return SourceTable(relation, columns, (Part(relation, columns),), stream=stream)
+
+
+def _stored_as(column: StreamedColumn, types: Mapping[str, Stored]) -> Stored:
+    if column.kind is Kind.EACH:
+        return alone(quoted(column.name))
+    if not column.read:
+        return Stored("NULL", "NULL", column.kind or Kind.NOTHING)
+    return said(quoted(column.name), column.said) if column.kind is Kind.RAW else types[column.name]
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.catalog_of import facts_of, most_removed, most_rows
+from sfumato.engines.catalog_of import facts_of, most_removed, most_rows, numbered_keys
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.column import Part, ValueForms, check_type, keyed
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, once_name
+from sfumato.engines.sql.drawing import drawn
+from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, cell_name, once_name
 from sfumato.errors import BadSource
 from sfumato.language.facts import Kind
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
@@ -302,8 +303,9 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
     """Write the rows in the order of all their columns, so that their order tells nothing but what they hold.
 
     Where people have rows, hidden columns number them within a person, so that a statement can keep to the bound that
-    it was priced for without counting: RANK, and for each unique column the rows that hold the same value. A row's
-    numbers depend on the same person's rows alone.
+    it was priced for without counting: RANK, and for each unique column the rows that hold the same value. Where only
+    some groups of a person count, the values of each declared key are numbered, too. A row's numbers depend on the
+    same person's rows alone.
     """
     dialect, unit = build.dialect, unit_column(table)
     quoted, rows = dialect.quoted, build.stage("rows")
@@ -317,6 +319,8 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
         unique = [(f"c{at}", column.name) for at, column in enumerate(columns) if column.unique]
         names = [f"id AS {quoted(unit)}", *names, f"nth AS {quoted(RANK)}"]
         names += [f"{_once(dialect, value, within)} AS {quoted(once_name(name))}" for value, name in unique]
+        keys = [(f"c{at}", column) for at, column in enumerate(columns) if column in numbered_keys(table)]
+        names += [f"{_cell(dialect, value, column)} AS {quoted(cell_name(column.name))}" for value, column in keys]
         order.append("id")
         listed = ", ".join(f"r.{name}" for name in ["id", *values])
         rank = f"CAST({dialect.row_number(['id'], within)} AS {dialect.rank_type})"
@@ -343,6 +347,14 @@ def _once(dialect: Dialect, column: str, within: list[str]) -> str:
     """Return the number of a row among those of one person that hold the same value; a NULL is nobody's like."""
     number = dialect.row_number(["id", column], within)
     return f"CAST(CASE WHEN {column} IS NULL THEN 1 ELSE {number} END AS {dialect.rank_type})"
+
+
+def _cell(dialect: Dialect, value: str, column: Column) -> str:
+    """Return the number of a value among those of one person, in the order that questions keep them; of NULL, NULL."""
+    draw, *ties = drawn("id", [(value, facts_of(column).kind)], dialect)
+    order = [f"CASE WHEN {value} IS NOT NULL THEN {draw} END NULLS LAST", *ties]
+    number = f"dense_rank() OVER (PARTITION BY id ORDER BY {', '.join(order)})"
+    return f"CAST(CASE WHEN {value} IS NOT NULL THEN {number} END AS {dialect.rank_type})"
 
 
 def _write_removed(build: Building, table: Table, unit: str) -> None:

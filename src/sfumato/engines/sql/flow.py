@@ -16,7 +16,7 @@ from sfumato.engines.sql.names import PLACE, RANK, once_name
 from sfumato.engines.sql.scalar import Columns, scalar_sql
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Flow, Fold, Given, Keep, Kept, Order, Pair, Read, Show, Take, outputs
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Scalar, literal
 from sfumato.query.relation import JoinKind
 
 
@@ -195,7 +195,7 @@ def _given(given: Given, writing: Writing, ordered: bool) -> Frame:
 
 
 def _constant(value: int | float | str | bool | None, facts: Facts, writing: Writing) -> str:
-    return writing.sql(Scalar(Operator.CONSTANT, (), facts, value), {})
+    return writing.sql(literal(value, facts), {})
 
 
 def _pair(pair: Pair, writing: Writing, ordered: bool) -> Frame:

@@ -23,6 +23,7 @@ from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.people.clinic import clinic
 from sfumato.lab.people.population import HIGH, WANDERER, neighbour_of, populate
 from sfumato.lab.people.questions import questions
+from sfumato.language.scalar import address
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.plan import Plan
@@ -139,10 +140,10 @@ def _released(plan: Plan, noisy: Noisy, copy: int) -> Release:
 def _truths(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     """Return the exact answers by the names of the columns, which are those of the aggregates in these questions."""
     (group,), (found,) = plan.groups, exact.groups
-    shown = dict(zip((item.scalar.constant for item in plan.private.outcome.items), plan.private.names, strict=True))
+    shown = list(zip((address(item.scalar) for item in plan.private.outcome.items), plan.private.names, strict=True))
     truths = {}
     for derived in group.derived:
-        name = next(name for place, name in shown.items() if isinstance(place, tuple) and place[1] == derived.name)
+        name = next(name for place, name in shown if place is not None and place.name == derived.name)
         columns = [[int(value) for value in found.columns[one]] for one in derived.measured]
         if isinstance(derived, Averaged):
             grid, pairs = derived.grid, zip(*columns, strict=True)

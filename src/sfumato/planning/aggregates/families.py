@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.planning.aggregates.averaged import Averaged, averaged
 from sfumato.planning.aggregates.counted import Counted, counted
-from sfumato.planning.aggregates.extreme import extreme
+from sfumato.planning.aggregates.ranked import Commonest, Ranked, commonest, ranked
 from sfumato.planning.aggregates.recipe import Recipe
 from sfumato.planning.aggregates.spread import Spread, spread
 from sfumato.planning.aggregates.summed import Summed, summed
 from sfumato.query.functions import Aggregation
 
-Derived = Counted | Summed | Averaged | Spread
+Derived = Counted | Summed | Averaged | Spread | Ranked | Commonest
 """What a column of a group is made of, by the names of measurements."""
 
 Recipes = Callable[[Asked, Group], Recipe[Derived]]
@@ -24,6 +24,10 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.VAR_POP: spread,
     Aggregation.STDDEV_SAMP: spread,
     Aggregation.STDDEV_POP: spread,
-    Aggregation.MIN: extreme,
-    Aggregation.MAX: extreme,
+    Aggregation.MIN: ranked,
+    Aggregation.MAX: ranked,
+    Aggregation.QUANTILE_CONT: ranked,
+    Aggregation.QUANTILE_DISC: ranked,
+    Aggregation.APPROX_QUANTILE: ranked,
+    Aggregation.MODE: commonest,
 }
