@@ -77,7 +77,9 @@ def former_event(asked: Typical) -> Event:
         events.append(Repeated(noise, cells) if cells > 1 else noise)
         epsilons.append(cells * moved * inverse)
     if asked.keys:
-        events.insert(0, OptimalSelection(sum(epsilons) / len(epsilons), QUERY_DELTA, asked.keys, ADD).event)
+        events.insert(
+            0, OptimalSelection(sum(epsilons, Fraction(0)) / len(epsilons), QUERY_DELTA, asked.keys, ADD).event
+        )
     return Composed(tuple(events))
 
 

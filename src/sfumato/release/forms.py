@@ -74,7 +74,10 @@ class Exact:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Affine:
-    """`constant` + the sum of weights times noisy integers: one entry per row and integer, in the order of rows."""
+    """`constant` + the sum of weights times noisy integers: one entry per row and integer, in the order of rows.
+
+    `absent` are the rows that are NULL, whatever the noise; None where there are none.
+    """
 
     cells: MeasuredCells
     constant: Floats
@@ -82,6 +85,7 @@ class Affine:
     places: Places
     weights: Floats
     open: bool = False
+    absent: Flags | None = None
     _known: dict[Fraction, Floats] = field(default_factory=dict)
 
     @property
@@ -168,8 +172,8 @@ class Affine:
         return np.clip(low, least, most), np.clip(high, least, most)
 
     def nulls(self, tail: Fraction) -> Nulls:
-        never = np.zeros(len(self.constant), dtype=bool)
-        return never, never
+        missing = np.zeros(len(self.constant), dtype=bool) if self.absent is None else self.absent
+        return missing, missing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -277,6 +281,8 @@ class Boxed:
     find_ends: Callable[[Fraction], Ends]
     find_nulls: Callable[[Fraction], Nulls]
     open: bool = False
+    levels: tuple[Affine, ...] = ()
+    """Sums that are surely no larger than the number, of which the last one is it: of what was raced for."""
     _ends: dict[Fraction, Ends] = field(default_factory=dict)
     _nulls: dict[Fraction, Nulls] = field(default_factory=dict)
 
