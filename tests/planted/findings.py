@@ -191,9 +191,9 @@ FINDINGS: tuple[Bug, ...] = (
         "a question is also the policy's other words",
         "tests/paths/test_snapshots.py",
         (
-            "database.py",
-            "words = self._words_about(tables_of(query.relation))",
-            "words = self._policy_hash",
+            "preparing.py",
+            "words = self._words_about(tables_of(read.query.relation))",
+            "words = repr(self._policy)",
         ),
     ),
     planned(
