@@ -4,14 +4,14 @@ import os
 from threading import Lock, RLock
 from weakref import WeakSet
 
-from sfumato.engines.engine import Engine, Watch
+from sfumato.engines.engine import Engine, SnapshotWatch
 from sfumato.ledger.ledger import Ledger
 
 
 class SharedDataset:
     """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
 
-    def __init__(self, engine: Engine, ledger: Ledger, watch: Watch | None = None) -> None:
+    def __init__(self, engine: Engine, ledger: Ledger, watch: SnapshotWatch | None = None) -> None:
         self.engine = engine
         self.ledger = ledger
         self._watch = watch
