@@ -219,6 +219,22 @@ def test_categories_and_sparse_columns_are_read_by_their_values(tmp_path: Path) 
     assert _values(tmp_path / "c", pd.arrays.SparseArray([0, 5, 0]), "integer") == [0, 5, 0]
 
 
+def test_what_the_engine_could_not_hold_is_absent_and_changes_nobody(tmp_path: Path) -> None:
+    far = pa.array([2**62, -(2**63), 86_400_000], pa.date64())
+    frame = pa.table(
+        {
+            "who": [1, 2, 3],
+            "note": pa.array([b"\xff", "é".encode(), b"c"], pa.binary()).view(pa.string()).dictionary_encode(),
+            "day": far,
+            "at": pa.array([2**63 - 1, -(2**63), 5], pa.timestamp("us")),
+            "zoned": pa.array([2**63 - 1, None, 5000], pa.timestamp("ns", "UTC")),
+        }
+    )
+    columns = {name: COLUMNS[name] for name in frame.column_names}
+    found = _copy(tmp_path, {"visits": frame}, {**VISITS, "columns": columns})
+    assert {row[1:] for row in found} == {(None, None, None, None), (None, None, "é", None), (5, 1, "c", 5)}
+
+
 def test_more_rows_than_one_batch_are_all_read(tmp_path: Path) -> None:
     count = 70_000
     visits = {"unit": "rows", "columns": {"v": {"type": "integer"}}}
