@@ -117,7 +117,6 @@ def _nullable(table: pa.Table) -> pd.DataFrame:
 FRAMES: dict[str, Callable[[pa.Table], Any]] = {
     "arrow": lambda table: table,
     "arrow, encoded": _encoded,
-    "a record batch": lambda table: table.combine_chunks().to_batches()[0],
     "pandas, nullable": _nullable,
     "pandas of Arrow": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
     "pandas of objects": lambda table: pd.DataFrame(
@@ -183,7 +182,7 @@ def test_each_object_is_read_alone_as_the_number_that_the_policy_declares(tmp_pa
     cents = _values(tmp_path / "b", pd.Series(OBJECTS, dtype=object), "decimal", bounds=[0, 50], step="0.01")
     assert cents[3] == 750
     assert cents[8] == 2  # the decimal 0.015 is half a cent, which goes to the even one
-    for at in range(3, len(OBJECTS), 8):
+    for at in (3, 9):
         less = [value for place, value in enumerate(OBJECTS) if place != at]
         rest = _values(tmp_path / f"c{at}", pd.Series(less, dtype=object), "integer", bounds=bounds)
         assert rest == [value for place, value in enumerate(found) if place != at]
