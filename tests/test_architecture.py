@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -22,6 +23,7 @@ PATH = (
     "ledger",
     "release",
     "dataset",
+    "preparing",
     "database",
     "measuring",
 )
@@ -50,7 +52,12 @@ def _files(package: Path) -> list[Path]:
 
 
 def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return _parsed(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def _room(path: Path, package: Path) -> str:
@@ -125,11 +132,11 @@ def imports_are_absolute_and_come_first(package: Path) -> list[str]:
     for path in _files(package):
         tree = _tree(path)
         first = [node for node, rest in _leading(tree) if rest]
-        for node in ast.walk(tree):
-            where = f"{_module(path, package)}:{getattr(node, 'lineno', 0)}"
+        for node in (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)):
+            where = f"{_module(path, package)}:{node.lineno}"
             if isinstance(node, ast.ImportFrom) and node.level:
                 broken.append(f"{where} is a relative import")
-            if isinstance(node, ast.Import | ast.ImportFrom) and node not in first:
+            if node not in first:
                 if _is_lazy(path, package) and node not in tree.body:
                     continue
                 broken.append(f"{where} imports below the top of the file")

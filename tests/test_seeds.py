@@ -18,7 +18,7 @@ def unseeded(source: str) -> list[int]:
     """Return the lines that make a generator without a seed, or draw from the one that a module shares."""
     lines = []
     for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
             continue
         *owner, name = ast.unparse(node.func).split(".")
         bare = name in GENERATORS and not node.args and not node.keywords
@@ -33,12 +33,16 @@ def _local(source: str, name: str) -> bool:
     return f"import {name}\n" not in source and name == "random"
 
 
+def _name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
 def changed_profile(source: str) -> list[int]:
     """Return the lines whose settings say otherwise than the profile: random examples, or a deadline."""
     return [
         node.lineno
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "settings"
+        if isinstance(node, ast.Call) and _name(node.func) == "settings"
         for keyword in node.keywords
         if keyword.arg in OVERRIDDEN and not (keyword.arg == "deadline" and ast.unparse(keyword.value) == "None")
     ]

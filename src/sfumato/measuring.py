@@ -41,6 +41,7 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.planning.question import tables_of
 from sfumato.policy.canonical import words_about
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.canonical import canonical
 from sfumato.query.functions import Aggregation
 from sfumato.query.parse import parse
@@ -139,12 +140,12 @@ _NOTHING = PrivacyLoss(Fraction(0))
 
 def _measured(name: str, argument: Scalar | None, rows: PrivateRows) -> Measured:
     """Return one column of a statement. Its noise is not the plan's affair: `Measurer.noisy` adds it."""
-    aggregation = Aggregation.COUNT if argument is None else Aggregation.SUM
+    quantity = Aggregate(Aggregation.COUNT) if argument is None else Aggregate(Aggregation.SUM, (argument,))
     reach = 1 if argument is None else max(1, abs(argument.facts.low), abs(argument.facts.high))
     moved = 2 * rows.most * reach
     mechanism = Gaussian(moved**2, Fraction(moved**2), rows.neighbours)
     sensitivity = Sensitivity(moved, moved**2, moved, rows.neighbours)
-    return Measured(name, aggregation, argument, False, None, sensitivity, mechanism)
+    return Measured(name, quantity, sensitivity, mechanism)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from sfumato.language.flow import Flow, Read, Show
 from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -53,7 +54,8 @@ def measured(
     distinct: bool = False,
     where: Scalar | None = None,
 ) -> Measured:
-    return Measured(name, aggregation, argument, distinct, where, SENSITIVITY, LAPLACE)
+    arguments = () if argument is None else (argument,)
+    return Measured(name, Aggregate(aggregation, arguments, distinct, where), SENSITIVITY, LAPLACE)
 
 
 def planned(

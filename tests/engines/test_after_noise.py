@@ -10,6 +10,7 @@ from sfumato.engines.after_noise import Values, evaluate
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Flow, Fold, Folded, Given, Item, Keep, Order, Pair, Show, Take
 from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
@@ -57,7 +58,7 @@ def test_an_integer_however_long_is_cut_to_the_range_of_its_facts(value: int) ->
 
 def test_long_integers_are_added_exactly_and_a_sum_that_is_too_long_is_cut() -> None:
     given = Given("g", (("x", LONG),), None)
-    total = Folded("t", Aggregation.SUM, column("g", "x", LONG), False, None, LONG)
+    total = Folded("t", Aggregate(Aggregation.SUM, (column("g", "x", LONG),)), LONG)
     shown = _shown(Fold(given, "f", (), (total,)), ("t", LONG), label="f")
     values = [2**100 + 1, -(2**99), 3, None, -(2**63)]
     assert evaluate(shown, {"g": {"x": values}}) == [[2**100 + 1 - 2**99 + 3 - 2**63]]
@@ -66,7 +67,7 @@ def test_long_integers_are_added_exactly_and_a_sum_that_is_too_long_is_cut() -> 
 
 
 def test_groups_come_in_the_order_of_their_first_rows_and_pairs_in_that_of_the_left() -> None:
-    count = Folded("c", Aggregation.COUNT, None, False, None, NOISY)
+    count = Folded("c", Aggregate(Aggregation.COUNT), NOISY)
     fold = Fold(CELLS, "f", (Item("n", column(LABEL, 'n "x"', NOISY)),), (count,))
     assert evaluate(fold, GIVEN) == [[5, 1, None], [2, 1, 1]]
     pair = Pair(JoinKind.INNER, CELLS, Given("w", (("v", NOISY),), ((1,), (2,))), None)

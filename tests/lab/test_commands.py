@@ -6,13 +6,22 @@ import pytest
 
 from sfumato.errors import BadParameter
 from sfumato.lab import commands
-from sfumato.lab.attacks import averaging, floating, linkage, plots, reconstruction, tracker
+from sfumato.lab.attacks import averaging, floating, linkage, local_noise, plots, reconstruction, tracker
 from sfumato.lab.commands import ATTACKS
 from sfumato.lab.people.seeded import Seeded, coins, one_in, single, subsets
 
 
 def test_the_attacks_have_the_names_of_the_command_line() -> None:
-    assert list(ATTACKS) == ["reconstruct", "difference", "average", "link", "float", "randomness", "encrypted"]
+    assert list(ATTACKS) == [
+        "reconstruct",
+        "difference",
+        "average",
+        "link",
+        "float",
+        "randomness",
+        "encrypted",
+        "local",
+    ]
     assert all(run.__doc__ for run in ATTACKS.values())
 
 
@@ -49,6 +58,7 @@ def test_every_result_has_a_picture_that_vega_accepts() -> None:
         plots.reconstruction(reconstruction.run(100, source)),
         plots.differencing(tracker.run(80, source)),
         plots.averaging(averaging.run(60, 4, source)),
+        plots.local_noise(local_noise.run(4, source)),
         plots.linkage(linkage.run(500, source)),
         plots.floating(floating.run(50, source)),
     ]

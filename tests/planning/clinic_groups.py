@@ -9,6 +9,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Given, Item, Read, Show
 from sfumato.language.scalar import Scalar, column
 from sfumato.planning.planner import Wish
+from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
@@ -29,20 +30,20 @@ SECRET_DEPT = Key("dept", DEPT, None)
 
 def asked(
     aggregation: str, argument: Scalar | None = None, *, distinct: bool = False, where: Scalar | None = None
-) -> tuple[Aggregation, Scalar | None, bool, Scalar | None]:
+) -> Aggregate[Scalar]:
     """Return an aggregate without its name."""
-    return Aggregation(aggregation), argument, distinct, where
+    return Aggregate(Aggregation(aggregation), () if argument is None else (argument,), distinct, where)
 
 
 def group_of(
-    *measures: tuple[Aggregation, Scalar | None, bool, Scalar | None],
+    *measures: Aggregate[Scalar],
     keys: tuple[Key, ...] = (),
     rows: int = 20,
     groups: int = 3,
     label: str = "group",
 ) -> Group:
     """Return a group in which the aggregates are called a1, a2, …"""
-    named = tuple(Asked(f"a{place}", *measure) for place, measure in enumerate(measures, 1))
+    named = tuple(Asked(f"a{place}", measure) for place, measure in enumerate(measures, 1))
     return Group(label, ROWS, UNIT, True, keys, named, Contribution(rows, groups, False, groups < rows))
 
 
@@ -52,8 +53,8 @@ def private_of(*groups: Group, neighbours: Neighbours = Neighbours.ADD_REMOVE) -
     for group in groups:
         items += [Item(key.name, column(group.label, key.name, key.scalar.facts)) for key in group.keys]
         for one in group.asked:
-            type = Type.INTEGER if one.argument is None else one.argument.facts.type
-            type = Type.INTEGER if one.aggregation is Aggregation.COUNT else type
+            argument, counts = one.aggregate.argument, one.aggregate.function is Aggregation.COUNT
+            type = Type.INTEGER if argument is None or counts else argument.facts.type
             items.append(Item(one.name, column(group.label, one.name, Facts(type, Kind.INTEGER))))
     label = groups[0].label if groups else "nothing"
     given = Given(label, tuple((item.name, item.scalar.facts) for item in items), None)

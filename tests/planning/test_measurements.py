@@ -1,5 +1,6 @@
 """Distinct quantities are measured once, around the middle of their range, and unbounded ones are refused."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -21,7 +22,11 @@ from sfumato.analysis.private_query import Group
 from sfumato.errors import QueryTooLarge, UnboundedSum, UnsupportedSql
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import column
-from sfumato.planning.measurements import FARTHEST_SUM, Needs, needs_of
+from sfumato.planning.aggregates.averaged import Averaged
+from sfumato.planning.aggregates.ranked import Ranked
+from sfumato.planning.aggregates.spread import Spread
+from sfumato.planning.aggregates.sums import FARTHEST_SUM, Centred
+from sfumato.planning.measurements import Needs, needs_of
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
@@ -30,13 +35,18 @@ def _needs(group: Group) -> Needs:
     return needs_of(group, Neighbours.ADD_REMOVE)
 
 
+def offsets(needs: Needs) -> list[int]:
+    """Return the offsets of averages and variances, in order."""
+    return [one.grid.offset for one in needs.derived if isinstance(one, Averaged | Spread)]
+
+
 def test_count_sum_and_average_of_one_column_are_two_measurements() -> None:
     needs = _needs(group_of(asked("count", COST), asked("sum", COST), asked("avg", COST)))
     count, total = needs.measurements
-    assert (count.quantity.aggregation, count.quantity.argument) == (Aggregation.COUNT, COST)
-    assert (total.quantity.aggregation, total.quantity.argument) == (Aggregation.SUM, COST)
-    assert [(one.count, one.total) for one in needs.derived] == [("m1", None), (None, "m2"), ("m1", "m2")]
-    assert {one.offset for one in needs.derived} == {0}
+    assert (count.quantity.function, count.quantity.argument) == (Aggregation.COUNT, COST)
+    assert (total.quantity.function, total.quantity.argument) == (Aggregation.SUM, COST)
+    assert [one.measured for one in needs.derived] == [("m1",), ("m2",), ("m1", "m2")]
+    assert offsets(needs) == [0]
 
 
 def test_a_count_of_what_is_never_null_is_the_count_of_rows() -> None:
@@ -59,8 +69,9 @@ def test_an_average_alone_is_taken_around_the_middle() -> None:
     assert total.quantity.argument is not None
     assert (total.quantity.argument.facts.low, total.quantity.argument.facts.high) == (-60, 60)
     assert total.sensitivity.l1 == 20 * 60
-    assert needs.derived[0].offset == 60
-    assert (needs.derived[0].low, needs.derived[0].high, needs.derived[0].step) == (0, 120, Fraction(1))
+    (average,) = needs.derived
+    assert isinstance(average, Averaged)
+    assert average.grid == Centred(Fraction(1), 60, 0, 120)
 
 
 def test_the_average_costs_no_measurement_beside_a_variance() -> None:
@@ -69,30 +80,27 @@ def test_the_average_costs_no_measurement_beside_a_variance() -> None:
     assert squares.quantity.argument is not None
     assert (squares.quantity.argument.facts.low, squares.quantity.argument.facts.high) == (0, 250_000**2)
     assert squares.sensitivity.l1 == 20 * 250_000**2
-    assert [(one.count, one.total, one.squares) for one in needs.derived] == [
-        ("m1", "m2", None),
-        ("m1", "m2", "m3"),
-        ("m1", "m2", "m3"),
-    ]
-    assert {one.offset for one in needs.derived} == {250_000}
+    assert [one.measured for one in needs.derived] == [("m1", "m2"), ("m1", "m2", "m3"), ("m1", "m2", "m3")]
+    assert offsets(needs) == [250_000] * 3
     assert (count.name, total.name) == ("m1", "m2")
 
 
 def test_a_sum_beside_a_variance_is_the_only_one_that_is_not_centred() -> None:
     needs = _needs(group_of(asked("sum", COST), asked("avg", COST), asked("var_pop", COST)))
     assert len(needs.measurements) == 4
-    assert [one.offset for one in needs.derived] == [0, 250_000, 250_000]
-    assert needs.derived[1].total == needs.derived[2].total != needs.derived[0].total
+    assert offsets(needs) == [250_000, 250_000]
+    assert needs.derived[1].measured == needs.derived[2].measured[:2]
+    assert needs.derived[0].plain not in needs.derived[1].measured
 
 
 def test_squares_of_different_values_are_different() -> None:
     """The engine sums DISTINCT squares: were the values centred, those of -1 and 1 would count once."""
     needs = _needs(group_of(asked("var_pop", AGE, distinct=True)))
-    assert needs.derived[0].offset == 0
+    assert offsets(needs) == [0]
     lifted = column("visits", "x", Facts(Type.INTEGER, Kind.INTEGER, low=-5, high=5))
     shifted = _needs(group_of(asked("var_pop", lifted, distinct=True), asked("avg", lifted, distinct=True)))
-    assert {one.offset for one in shifted.derived} == {-5}
-    values = [one.quantity.argument for one in shifted.measurements if one.quantity.aggregation is Aggregation.SUM]
+    assert offsets(shifted) == [-5, -5]
+    values = [one.quantity.argument for one in shifted.measurements if one.quantity.function is Aggregation.SUM]
     assert all(value is not None and value.facts.low == 0 for value in values)
     assert all(one.quantity.distinct for one in shifted.measurements)
 
@@ -130,10 +138,21 @@ def test_an_unbounded_expression_is_refused_with_the_words_that_narrow_it() -> N
         _needs(group_of(asked("sum", computed)))
 
 
-@pytest.mark.parametrize("aggregation", ["min", "max"])
-def test_extremes_are_refused_with_advice(aggregation: str) -> None:
-    with pytest.raises(UnsupportedSql, match="FILTER"):
-        _needs(group_of(asked(aggregation, AGE)))
+@pytest.mark.parametrize("aggregation", ["min", "max", "mode"])
+def test_extremes_of_texts_are_refused_with_advice(aggregation: str) -> None:
+    with pytest.raises(UnsupportedSql, match="GROUP BY"):
+        _needs(group_of(asked(aggregation, column("visits", "dept", Facts(Type.TEXT, Kind.TEXT)))))
+
+
+def test_all_quantiles_of_one_column_are_one_measurement() -> None:
+    levels = {"min": (), "max": (), "quantile_cont": (Fraction(1, 2),), "quantile_disc": (Fraction(9, 10),)}
+    several = [replace(asked(name, AGE), parameters=parameters) for name, parameters in levels.items()]
+    needs = _needs(group_of(*several))
+    (quantity,) = [one.quantity for one in needs.measurements]
+    assert quantity.parameters == (Fraction(0), Fraction(1, 2), Fraction(9, 10), Fraction(1))
+    assert [one.place for one in needs.derived if isinstance(one, Ranked)] == [0, 3, 1, 2]
+    alone = replace(several[2], function=Aggregation.APPROX_QUANTILE)
+    assert len(_needs(group_of(*several, alone)).measurements) == 2
 
 
 def test_a_sum_stays_below_its_limit_or_is_refused() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.query.clinic import CLINIC
 
 from sfumato.query.parse import parse
-from sfumato.query.relation import Aggregate, Filter, Join, JoinKind, Options, Project, Scan, inputs
+from sfumato.query.relation import Filter, GroupBy, Join, JoinKind, Options, Project, Scan, inputs
 
 BLOCKS = (Path(__file__).parent / "accepted.txt").read_text(encoding="utf-8").strip().split("\n\n")
 
@@ -34,16 +34,16 @@ def test_a_query_is_frozen_and_equal_whatever_its_layout() -> None:
 def test_the_per_unit_subquery_is_a_nested_aggregate() -> None:
     sql = "SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) t"
     outer = parse(sql, CLINIC).relation.source
-    assert isinstance(outer, Aggregate)
+    assert isinstance(outer, GroupBy)
     inner = outer.source
-    assert isinstance(inner, Aggregate)
+    assert isinstance(inner, GroupBy)
     assert [key.expression for key in inner.keys] == [Scan("visits", "visits", inner.source.schema).columns[0]]  # type: ignore[union-attr]
 
 
 def test_identical_measures_are_measured_once() -> None:
     group = parse("SELECT SUM(cost) / COUNT(*), SUM(cost) FROM visits HAVING COUNT(*) > 3", CLINIC).relation.source
     assert isinstance(group, Filter)
-    assert isinstance(group.source, Aggregate)
+    assert isinstance(group.source, GroupBy)
     assert len(group.source.measures) == 2
 
 

@@ -15,8 +15,15 @@ from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
-from sfumato.planning.plan import Derived, GroupPlan, Measured, Plan
-from sfumato.query.functions import Aggregation
+from sfumato.planning.aggregates.averaged import Averaged
+from sfumato.planning.aggregates.counted import Counted
+from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.spread import Divisor, Spread
+from sfumato.planning.aggregates.summed import Summed
+from sfumato.planning.aggregates.sums import Centred
+from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.query.aggregate import Aggregate
+from sfumato.query.functions import DEVIATIONS, SAMPLES, Aggregation
 from sfumato.query.types import Type
 from sfumato.release.receipt import Receipt
 from sfumato.sensitivity.norms import count as count_sensitivity
@@ -48,10 +55,17 @@ def gaussian(sigma: int) -> Gaussian:
 
 def derived(aggregation: Aggregation) -> Derived:
     """Return an aggregate named after itself, of measurements N, T and Q."""
-    if aggregation is Aggregation.COUNT:
-        return Derived("count", aggregation, "N", None, None, Fraction(1), Fraction(0), 0, 0)
-    offset = Fraction(0) if aggregation is Aggregation.SUM else Fraction(OFFSET)
-    return Derived(str(aggregation), aggregation, "N", "T", "Q", STEP, offset, LOW, HIGH)
+    name, grid = str(aggregation), Centred(STEP, OFFSET, LOW, HIGH)
+    match aggregation:
+        case Aggregation.COUNT:
+            return Counted(name, "N")
+        case Aggregation.SUM:
+            return Summed(name, "T", STEP, LOW, HIGH)
+        case Aggregation.AVG:
+            return Averaged(name, "N", "T", grid)
+        case _:
+            divisor = Divisor.OTHERS if aggregation in SAMPLES else Divisor.ROWS
+            return Spread(name, "N", "T", "Q", grid, divisor, aggregation in DEVIATIONS)
 
 
 def make_plan(
@@ -61,7 +75,7 @@ def make_plan(
     selection: OptimalSelection | None = None,
 ) -> Plan:
     """Return a plan of one group with one integer key, whose outcome shows everything unless another is given."""
-    asked = tuple(Asked(derived(one).name, one, None, False, None) for one in aggregations)
+    asked = tuple(Asked(derived(one).name, Aggregate(one)) for one in aggregations)
     key = Key("k", column("rows", "k", KEY), None)
     group = Group(
         "g",
@@ -72,7 +86,7 @@ def make_plan(
         asked,
         Contribution(1, 1, False, False),
     )
-    centred = any(derived(one).offset for one in aggregations)
+    centred = any(isinstance(derived(one), Averaged | Spread) for one in aggregations)
     measured = tuple(_measured(name, mechanism, centred) for name, mechanism in mechanisms.items())
     plan = GroupPlan(group, selection, measured, tuple(derived(one) for one in aggregations))
     shown = outcome or show(noisy_table(aggregations), aggregations)
@@ -86,10 +100,10 @@ def _measured(name: str, mechanism: Mechanism, centred: bool) -> Measured:
     least, most = (LOW - OFFSET, HIGH - OFFSET) if centred else (LOW, HIGH)
     spans = {"T": (least, most), "Q": (0, max(abs(least), abs(most)) ** 2)}
     if name not in spans:
-        return Measured(name, Aggregation.COUNT, None, False, None, count_sensitivity(1, ADD), mechanism)
+        return Measured(name, Aggregate(Aggregation.COUNT), count_sensitivity(1, ADD), mechanism)
     facts = Facts(Type.DECIMAL, Kind.INTEGER, False, STEP, *spans[name])
-    argument = column("rows", name, facts)
-    return Measured(name, Aggregation.SUM, argument, False, None, count_sensitivity(1, ADD), mechanism)
+    total = Aggregate(Aggregation.SUM, (column("rows", name, facts),))
+    return Measured(name, total, count_sensitivity(1, ADD), mechanism)
 
 
 def noisy_table(aggregations: Sequence[Aggregation]) -> Given:

@@ -16,15 +16,16 @@ from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.language.flow import Fold, Folded, Given, Item
 from sfumato.language.lowering import Scope, lower, narrowed
 from sfumato.language.scalar import Scalar, column
-from sfumato.query.functions import Aggregation
-from sfumato.query.relation import Aggregate, Measure
-from sfumato.query.types import Type
+from sfumato.query.aggregate import Aggregate
+from sfumato.query.expression import Expression
+from sfumato.query.functions import LEVELLED, Aggregation
+from sfumato.query.relation import GroupBy, Measure
+from sfumato.query.types import NUMBERS, Type
 
 _NOISY = STORED // 2
 """A noisy count or sum that goes further is cut there; no answer of practical size does."""
 _FINER = 1000
 """One person's average is kept in thousandths of the column's step."""
-_SPREADS = frozenset({Aggregation.VAR_POP, Aggregation.VAR_SAMP, Aggregation.STDDEV_POP, Aggregation.STDDEV_SAMP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +36,17 @@ class Tightening:
     groups: int | None
 
 
-def measure_parts(measure: Measure, scope: Scope) -> tuple[Scalar | None, Scalar | None]:
-    """Return the argument and the filter of a measure; what the filter promises of the argument counts."""
-    where = None if measure.where is None else lower(measure.where, scope)
-    inner = scope if measure.where is None else narrowed(scope, measure.where)
-    return None if measure.argument is None else lower(measure.argument, inner), where
+def lowered(aggregate: Aggregate[Expression], scope: Scope) -> Aggregate[Scalar]:
+    """Return an aggregate of total scalars; what its filter promises of the arguments counts."""
+    where = None if aggregate.where is None else lower(aggregate.where, scope)
+    inner = scope if aggregate.where is None else narrowed(scope, aggregate.where)
+    return replace(aggregate.mapped(lambda part: lower(part, inner)), where=where)
 
 
 def release_point(
-    relation: Aggregate, keys: tuple[Item, ...], source: Analysed, limits: Tightening, public: Public
+    relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owned: Owned, limits: Tightening, public: Public
 ) -> tuple[Group, Analysed]:
     """Return the group whose cells get noise, and what the rest of the query may do with them."""
-    owned = _owner(source)
     named = _keys(keys, source, public)
     asked = tuple(_asked(measure, source.scope) for measure in relation.measures)
     together = cells_together(keys, source.origins, public) if all(key.cells is not None for key in named) else None
@@ -57,17 +57,10 @@ def release_point(
         fewer = replace(group.contribution, groups=max(1, group.cells), bound_groups=False)
         group = replace(group, contribution=fewer)
     columns = [(key.name, replace(key.scalar.facts, nullable=False)) for key in named]
-    columns += [
-        (one.name, noisy_facts(one, measure.type)) for one, measure in zip(asked, relation.measures, strict=True)
-    ]
+    types = (measure.type for measure in relation.measures)
+    columns += [(one.name, noisy_facts(one.aggregate, type)) for one, type in zip(asked, types, strict=True)]
     scope = {(relation.label, name): column(relation.label, name, facts) for name, facts in columns}
     return group, Analysed(Given(relation.label, tuple(columns), None), scope, Visibility.RELEASED)
-
-
-def _owner(source: Analysed) -> Owned:
-    if source.owned is None:
-        raise AssertionError("a private flow has an owner")
-    return source.owned
 
 
 def _keys(keys: tuple[Item, ...], source: Analysed, public: Public) -> tuple[Key, ...]:
@@ -92,33 +85,40 @@ def _keys(keys: tuple[Item, ...], source: Analysed, public: Public) -> tuple[Key
 
 
 def _asked(measure: Measure, scope: Scope) -> Asked:
-    argument, where = measure_parts(measure, scope)
-    if argument is not None and argument.facts.kind is Kind.UNIT:
-        if measure.aggregation is not Aggregation.COUNT:
-            raise UnitRevealed(
-                f"{at(measure.at)}{measure.aggregation} would compute with the column that names people.",
-                "A column that names people can only be counted.",
-                "Use COUNT(DISTINCT …) to count people.",
-            )
-        if not measure.distinct and not argument.facts.nullable:
-            argument = None  # everybody has a name: this counts rows
-    return Asked(measure.name, measure.aggregation, argument, measure.distinct, where, measure.at)
-
-
-def noisy_facts(asked: Asked, type: Type) -> Facts:
-    """Return what is known of an aggregate after noise: nothing bounds it, and counts and sums are never NULL."""
-    if asked.aggregation is Aggregation.COUNT or (
-        asked.aggregation is Aggregation.SUM
-        and asked.argument is not None
-        and asked.argument.facts.kind is Kind.INTEGER
-    ):
-        step = (
-            Fraction(1)
-            if asked.aggregation is Aggregation.COUNT or asked.argument is None
-            else asked.argument.facts.step
+    aggregate = lowered(measure.aggregate, scope)
+    people = [argument for argument in aggregate.arguments if argument.facts.kind is Kind.UNIT]
+    if people and aggregate.function is not Aggregation.COUNT:
+        raise UnitRevealed(
+            f"{at(measure.at)}{aggregate.function} would compute with the column that names people.",
+            "A column that names people can only be counted.",
+            "Use COUNT(DISTINCT …) to count people.",
         )
-        return Facts(type, Kind.INTEGER, False, step, -_NOISY, _NOISY, declared_low=False, declared_high=False)
-    return Facts(type, Kind.REAL, True)
+    if people and not aggregate.distinct and not people[0].facts.nullable:
+        aggregate = replace(aggregate, arguments=())  # everybody has a name: this counts rows
+    return Asked(measure.name, aggregate, measure.at)
+
+
+def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
+    """Return what is known of an aggregate after noise: nothing bounds it, and counts and sums are never NULL."""
+    argument = aggregate.argument
+    step = None
+    extreme = aggregate.function in {Aggregation.MIN, Aggregation.MAX, Aggregation.MODE}
+    if argument is not None and argument.facts.kind is Kind.INTEGER and (extreme or picks_a_value(aggregate, type)):
+        return replace(argument.facts, type=type, nullable=False)
+    if aggregate.function is Aggregation.COUNT:
+        step = Fraction(1)
+    elif aggregate.function is Aggregation.SUM and argument is not None and argument.facts.kind is Kind.INTEGER:
+        step = argument.facts.step
+    if step is None:
+        return Facts(type, Kind.REAL, True)
+    return Facts(type, Kind.INTEGER, False, step, -_NOISY, _NOISY, declared_low=False, declared_high=False)
+
+
+def picks_a_value(aggregate: Aggregate[Scalar], type: Type) -> bool:
+    """Whether a quantile is one of the values of its argument, on their grid; between two numbers a median is not."""
+    argument, between = aggregate.argument, aggregate.function is Aggregation.QUANTILE_CONT and type in NUMBERS
+    on_grid = argument is not None and argument.facts.kind is Kind.INTEGER
+    return aggregate.function in LEVELLED and on_grid and not between
 
 
 def _contribution(owned: Owned, limits: Tightening) -> Contribution:
@@ -142,9 +142,8 @@ def _tightened(wanted: int | None, most: int, option: str, what: str) -> int:
     return wanted
 
 
-def owned_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed, public: Public) -> Analysed:
+def owned_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owned: Owned, public: Public) -> Analysed:
     """Group by the person (and perhaps more): every row of the result belongs to that person alone."""
-    owned = _owner(source)
     measures = tuple(_own_measure(measure, source.scope, owned.rows) for measure in relation.measures)
     facts = [(key.name, key.scalar.facts) for key in keys] + [(one.name, one.facts) for one in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
@@ -159,44 +158,44 @@ def owned_fold(relation: Aggregate, keys: tuple[Item, ...], source: Analysed, pu
     kept = replace(
         owned, unit=scope[relation.label, person.name], rows=owned.rows if others else 1, unique=frozenset(unique)
     )
-    return Analysed(Fold(source.flow, relation.label, keys, measures), scope, Visibility.PRIVATE, kept, cells)
+    return Analysed(Fold(source.flow, relation.label, keys, measures), scope, kept, cells)
 
 
 def _own_measure(measure: Measure, scope: Scope, rows: int) -> Folded:
-    argument, where = measure_parts(measure, scope)
-    facts = _own_facts(measure, argument, rows)
-    return Folded(measure.name, measure.aggregation, argument, measure.distinct, where, facts)
+    aggregate = lowered(measure.aggregate, scope)
+    return Folded(measure.name, aggregate, _own_facts(measure, aggregate, rows))
 
 
-def _own_facts(measure: Measure, argument: Scalar | None, rows: int) -> Facts:
+def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Facts:
     """Return what is known of one person's aggregate of at most `rows` rows."""
-    if measure.aggregation is Aggregation.COUNT:
-        least = 1 if argument is None and measure.where is None else 0
+    function, argument = aggregate.function, aggregate.argument
+    if function is Aggregation.COUNT:
+        least = 1 if not aggregate.parts else 0
         return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), least, rows)
     if argument is None or argument.facts.kind is Kind.UNIT:
         raise UnitRevealed(
-            f"{at(measure.at)}{measure.aggregation} would compute with the column that names people.",
+            f"{at(measure.at)}{function} would compute with the column that names people.",
             "A column that names people can only be counted.",
             "Use COUNT.",
         )
     known = argument.facts
-    if measure.aggregation in {Aggregation.MIN, Aggregation.MAX}:
+    if function in {Aggregation.MIN, Aggregation.MAX} or picks_a_value(aggregate, measure.type):
         return replace(known, nullable=True, type=measure.type)
-    if measure.aggregation in _SPREADS or known.kind is not Kind.INTEGER:
+    if function not in {Aggregation.SUM, Aggregation.AVG} or known.kind is not Kind.INTEGER:
         raise UnsupportedSql(
-            f"{at(measure.at)}{measure.aggregation} of one person's rows is not supported here.",
+            f"{at(measure.at)}{function} of one person's rows is not supported here.",
             "Inside one person, values are added exactly, on the grid of a column with a step.",
-            "Use COUNT, SUM, AVG, MIN or MAX of a column that has a step.",
+            "Use COUNT, SUM, AVG, MIN, MAX or QUANTILE_DISC of a column that has a step.",
         )
     low, high = min(known.low, known.low * rows), max(known.high, known.high * rows)
-    finer = _FINER if measure.aggregation is Aggregation.AVG else 1
+    finer = _FINER if function is Aggregation.AVG else 1
     if max(-low, high) * finer * 2 >= FARTHEST:
         raise QueryTooLarge(
-            f"{at(measure.at)}one person's {measure.aggregation} could reach 2^125 steps.",
+            f"{at(measure.at)}one person's {function} could reach 2^125 steps.",
             "Sums are exact, in 128 bits.",
             "Declare bounds for the column, or narrow it with LEAST and GREATEST.",
         )
-    if measure.aggregation is Aggregation.AVG:
+    if function is Aggregation.AVG:
         return replace(
             known,
             type=measure.type,

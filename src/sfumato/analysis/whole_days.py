@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from sfumato.query.expression import Call, Column, Expression
 from sfumato.query.functions import Function
-from sfumato.query.relation import Aggregate, Project, Relation, inputs
+from sfumato.query.relation import GroupBy, Project, Relation, inputs
 from sfumato.query.types import Type
 
 _Known = Mapping[tuple[str, str], Expression]
@@ -28,7 +28,7 @@ def _is_day(expression: Expression, known: _Known) -> bool:
 
 def _computed(relation: Relation) -> Iterator[tuple[str, str, Expression]]:
     """Give the keys and columns that relations compute, by label and name."""
-    if isinstance(relation, Aggregate):
+    if isinstance(relation, GroupBy):
         yield from ((relation.label, key.name, key.expression) for key in relation.keys)
     elif isinstance(relation, Project):
         yield from ((relation.label, item.name, item.expression) for item in relation.items)

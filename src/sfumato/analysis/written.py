@@ -3,13 +3,15 @@
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.analysis.groups import measure_parts
+from sfumato.analysis.groups import lowered, picks_a_value
+from sfumato.errors import UnsupportedSql, at
 from sfumato.language.facts import FARTHEST, Facts, Kind
 from sfumato.language.flow import Folded
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import is_null, on_one_grid, real, value_of
 from sfumato.language.scalar import Operator, Scalar
-from sfumato.query.functions import Aggregation
+from sfumato.query.aggregate import Aggregate
+from sfumato.query.functions import LEVELLED, Aggregation
 from sfumato.query.relation import Measure, Values
 from sfumato.query.types import NUMBERS, Type
 
@@ -57,21 +59,35 @@ def _plain(cell: Scalar) -> Written:
 
 def folded(measure: Measure, scope: Scope) -> Folded:
     """Return a plain aggregate of public or noisy rows."""
-    argument, where = measure_parts(measure, scope)
-    facts = _facts(measure, argument)
-    if argument is not None and facts.kind is Kind.REAL and argument.facts.kind is Kind.INTEGER:
-        exact = measure.aggregation is Aggregation.AVG and _summed(argument.facts) is not None
-        argument = argument if exact else real(argument)
-    return Folded(measure.name, measure.aggregation, argument, measure.distinct, where, facts)
+    aggregate = lowered(measure.aggregate, scope)
+    facts = _facts(measure, aggregate)
+    if facts.kind is Kind.REAL:
+        arguments = tuple(_real(argument, aggregate.function) for argument in aggregate.arguments)
+        aggregate = replace(aggregate, arguments=arguments)
+    return Folded(measure.name, aggregate, facts)
 
 
-def _facts(measure: Measure, argument: Scalar | None) -> Facts:
-    if measure.aggregation is Aggregation.COUNT or argument is None:
+def _real(argument: Scalar, function: Aggregation) -> Scalar:
+    """Return an argument as doubles; an average adds integers, where their sum surely fits."""
+    if argument.facts.kind is not Kind.INTEGER:
+        return argument
+    return argument if function is Aggregation.AVG and _summed(argument.facts) is not None else real(argument)
+
+
+def _facts(measure: Measure, aggregate: Aggregate[Scalar]) -> Facts:
+    function, argument = aggregate.function, aggregate.argument
+    if function is Aggregation.COUNT or argument is None:
         return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 0, _ROWS, declared_high=False)
     known = argument.facts
-    if measure.aggregation in {Aggregation.MIN, Aggregation.MAX}:
+    if function in {Aggregation.MIN, Aggregation.MAX} or picks_a_value(aggregate, measure.type):
         return replace(known, nullable=True, type=measure.type)
-    if measure.aggregation is Aggregation.SUM and known.kind is Kind.INTEGER:
+    if function is Aggregation.MODE:
+        raise UnsupportedSql(
+            f"{at(measure.at)}{function} of public or noisy rows is not supported.",
+            "Where several values are equally common, engines choose differently.",
+            "Group by the value, and order by the count.",
+        )
+    if function is Aggregation.SUM and known.kind is Kind.INTEGER:
         reach = _summed(known)
         if reach is not None:
             return replace(known, type=measure.type, nullable=True, low=reach[0], high=reach[1])
@@ -86,6 +102,9 @@ def _summed(known: Facts) -> tuple[int, int] | None:
 
 def is_exact(folded: Folded) -> bool:
     """Whether an aggregate is the same whatever order the rows are added in: doubles are not."""
-    if folded.argument is None or folded.aggregation in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
+    function, argument = folded.aggregate.function, folded.aggregate.argument
+    if argument is None or function in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
         return True
-    return folded.aggregation in {Aggregation.SUM, Aggregation.AVG} and folded.argument.facts.kind is Kind.INTEGER
+    if function in LEVELLED:
+        return folded.facts.kind is Kind.INTEGER
+    return function in {Aggregation.SUM, Aggregation.AVG} and argument.facts.kind is Kind.INTEGER

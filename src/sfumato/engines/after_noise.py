@@ -19,11 +19,12 @@ from sfumato.engines.clock import Clock
 from sfumato.engines.duckdb.connection import closed_connection
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.engine import Limits
+from sfumato.engines.plain_outcomes import plain_outcome
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE, quoted
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import FARTHEST, Facts, Kind
-from sfumato.language.flow import Flow, Given, below
+from sfumato.language.flow import Flow, noisy_tables
 
 Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
 _INT64 = np.iinfo(np.int64)
@@ -52,13 +53,19 @@ def evaluate(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> list[list
     range of its column's facts, however long, is cut to that range: operators are total there and nowhere else.
     A float that is not finite is NULL.
     """
+    plain = plain_outcome(flow, given)
+    return evaluate_by_engine(flow, given) if plain is None else [list(column) for column in plain]
+
+
+def evaluate_by_engine(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
+    """Return what `evaluate` does, of any flow: an outcome that is plain takes a tenth of the time without it."""
     return [_listed(column) for column in evaluate_table(flow, given).columns]
 
 
 def evaluate_table(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> pa.Table:
     """Return the same as an Arrow table with columns c0, c1, …; integers are int64 or decimals of 38 digits."""
     tables, bound = {}, {}
-    for at, node in enumerate(_noisy(flow)):
+    for at, node in enumerate(noisy_tables(flow)):
         columns = {name: _column(given[node.label][name], facts) for name, facts in node.columns}
         length = len(next(iter(columns.values()))) if columns else _length(given[node.label])
         columns[PLACE] = _packed(pa.int64(), np.arange(length, dtype=np.int64), None)
@@ -66,12 +73,6 @@ def evaluate_table(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> pa.
         listed = ", ".join(_cast(name, array.type) for name, array in columns.items())
         tables[node.label] = f"(SELECT {listed} FROM given{at})"  # noqa: S608
     return _run(flow_sql(flow, tables, DUCKDB), bound)
-
-
-def _noisy(flow: Flow) -> list[Given]:
-    if isinstance(flow, Given):
-        return [flow] if flow.rows is None else []
-    return [node for source in below(flow) for node in _noisy(source)]
 
 
 def _length(columns: Mapping[str, Values]) -> int:

@@ -6,7 +6,17 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sfumato.errors import BadParameter, shown
-from sfumato.lab.attacks import averaging, biased, encrypted, floating, linkage, reconstruction, timing, tracker
+from sfumato.lab.attacks import (
+    averaging,
+    biased,
+    encrypted,
+    floating,
+    linkage,
+    local_noise,
+    reconstruction,
+    timing,
+    tracker,
+)
 from sfumato.lab.audits.audit import audit_policy
 from sfumato.lab.people.seeded import Seeded
 
@@ -65,6 +75,13 @@ def match_frequencies(seed: int, plot: Path | None) -> str:
     return found.report() + draw("encrypted", found)
 
 
+def watch_the_noise(seed: int, plot: Path | None) -> str:
+    """Tell who is in the data by how much noise a median has, where it is scaled to local sensitivity."""
+    draw = _drawing(plot)
+    found = local_noise.run(400, Seeded(seed))
+    return found.report() + draw("local_noise", found)
+
+
 ATTACKS: dict[str, Command] = {
     "reconstruct": reconstruct,
     "difference": difference,
@@ -73,6 +90,7 @@ ATTACKS: dict[str, Command] = {
     "float": read_doubles,
     "randomness": bend_coins,
     "encrypted": match_frequencies,
+    "local": watch_the_noise,
 }
 
 AUDIT: Callable[[Path, float], str] = audit_policy

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.certified.binary import Between, exp_fraction, exp_rounded
 from sfumato.exact import probability
 from sfumato.local.binomial import mean_chance
-from sfumato.local.mean_frame import MeanFrame, Spread
+from sfumato.local.mean_frame import MeanFrame, Variances
 from sfumato.local.reading import (
     Integers,
     Reals,
@@ -83,12 +83,12 @@ class OneBitMean(MeanFrame):
         return (high - value) * (value - low)  # of a number that is low or high, with mean value
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> Variances:
         """The range and the extreme variances of decoded reports."""
         low, high = self._ends
         least, greatest = (float(self.exact_variance(value)) for value in (0, self.top // 2))
         rarest = float(1 / (exp_fraction(self.epsilon) + 1))
-        return Spread(least, max(greatest, float(self.exact_variance(-(-self.top // 2)))), low, high, rarest)
+        return Variances(least, max(greatest, float(self.exact_variance(-(-self.top // 2)))), low, high, rarest)
 
     def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
@@ -153,13 +153,13 @@ class PiecewiseMean(MeanFrame):
         return self._line[0] ** 2 * (second - first**2)
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> Variances:
         """The range and the extreme variances of decoded reports: a parabola in the value, least in the middle."""
         slope, start = self._line
         least = min(self.exact_variance(value) for value in (self.top // 2, -(-self.top // 2)))
         greatest = max(self.exact_variance(value) for value in (0, self.top // 2, self.top))
         rarest = float(self.top / (exp_fraction(self.epsilon) * self.window + self.top))
-        return Spread(float(least), float(greatest), start, slope * (self.reports - 1) + start, min(rarest, 0.5))
+        return Variances(float(least), float(greatest), start, slope * (self.reports - 1) + start, min(rarest, 0.5))
 
     def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
@@ -220,7 +220,7 @@ class HybridMean(MeanFrame):
         return 1 - 1 / exp_fraction(self.epsilon / 2) if self.epsilon > _HYBRID_FROM else Fraction(0)
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> Variances:
         """The range and the extreme variances of decoded reports: a parabola in the value."""
         bit, number = (part.spread for part in self.parts)
         variances = [float(self.exact_variance(value)) for value in (0, self.top // 2, -(-self.top // 2), self.top)]
@@ -228,7 +228,7 @@ class HybridMean(MeanFrame):
             return bit
         rarest = min(float(self._chance) * number.rarest, float(1 - self._chance) * bit.rarest)
         low, high = min(bit.low, number.low), max(bit.high, number.high)
-        return Spread(min(variances), max(variances), low, high, rarest)
+        return Variances(min(variances), max(variances), low, high, rarest)
 
     def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""

@@ -37,7 +37,7 @@ _MOST = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Variances:
     """What is known of decoded reports before any is seen: their range, their least and greatest variance.
 
     `rarest` is the least probability of a kind of report: without enough of these the spread seen may mislead.
@@ -68,7 +68,7 @@ class Mean(Hashable, Protocol):
         """How many different reports there are: 0 … reports - 1."""
 
     @property
-    def spread(self) -> Spread: ...
+    def spread(self) -> Variances: ...
 
     def checked(self, reports: object) -> Integers: ...
 
@@ -82,7 +82,7 @@ class Mean(Hashable, Protocol):
 
 
 @lru_cache(maxsize=256)
-def _spread(mean: Mean) -> Spread:
+def _spread(mean: Mean) -> Variances:
     """Return the spread of a mechanism, computed once."""
     return mean.spread
 

@@ -1,67 +1,76 @@
 """A plan: what is measured in every cell, with which noise, at which price. Data is still untouched."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Group, PrivateQuery
-from sfumato.language.scalar import Scalar
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.common_tables import CommonTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One integer per cell, and the noise it gets.
-
-    COUNT without an argument counts rows, with one the rows where it is not NULL, distinct its different values; of a
-    UNIT it counts people. SUM adds an INTEGER scalar, in its steps.
-    """
+    """What is measured in every cell, and the noise it gets: all cells together are one vector of integers."""
 
     name: str
     """Unique within its group."""
-    aggregation: Aggregation
-    argument: Scalar | None
-    distinct: bool
-    where: Scalar | None
+    quantity: Quantity
     sensitivity: Sensitivity
     mechanism: Laplace | Gaussian
 
+    @property
+    def buckets(self) -> range | None:
+        """The values at which a histogram counts; None where a cell has one integer."""
+        if self.quantity.function is not Aggregation.HISTOGRAM:
+            return None
+        facts = self.quantity.arguments[0].facts
+        return range(facts.low, facts.high + 1)
+
 
 @dataclass(frozen=True, slots=True)
-class Derived:
-    """How an asked aggregate follows from measurements, by their names.
-
-    A count is `count`. With N = `count`, T = `total` and Q = `squares`: a sum is T steps, an average is
-    offset + T/N steps, a variance is Q/N - (T/N)² squared steps (with N/(N - 1) for a sample), a deviation its root.
-    T and Q are sums of (x - offset) and (x - offset)², where x is the argument in steps.
-    """
+class Chosen:
+    """What is chosen in every cell among public buckets; `weight` is what one person's rows weigh together, at most."""
 
     name: str
-    aggregation: Aggregation
-    count: str | None
-    total: str | None
-    squares: str | None
-    step: Fraction
-    offset: Fraction
-    """In steps; 0 for a sum."""
-    low: int
-    high: int
-    """The public range of the argument, in steps: an average lies in it. Both 0 for a count."""
+    """Unique within its group, also among `measured`."""
+    quantity: Quantity
+    weight: int
+    mechanism: Quantiles | PermuteAndFlip
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What is measured in one group. `selection` releases the keys where they are not public, else it is None."""
+    """What is measured in one group. `selection` releases the keys where they are not public, else it is None.
+
+    `CountedKeys` releases with them the numbers of the measurement that is called `counted`.
+    """
 
     group: Group
-    selection: OptimalSelection | None
+    selection: OptimalSelection | CountedKeys | None
     measured: tuple[Measured, ...]
     derived: tuple[Derived, ...]
+    chosen: tuple[Chosen, ...] = ()
+    counted: str | None = None
+
+    @property
+    def everything(self) -> tuple[Measured | Chosen, ...]:
+        """What is released of every cell, in that order."""
+        return (*self.measured, *self.chosen)
+
+    @property
+    def apart(self) -> tuple[Measured, ...]:
+        """What is measured after the keys were selected, or without a selection."""
+        return tuple(one for one in self.measured if one.name != self.counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +81,5 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     loss: PrivacyLoss
     event: Event | None
+    tables: tuple[CommonTable, ...] = ()
+    """The measurements that are margins of one table, and are made consistent."""

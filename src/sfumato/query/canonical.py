@@ -8,18 +8,22 @@ with one text always have the same answer, two with different texts may still ha
 from sfumato.query.expression import Call, Case, Cast, Expression, Literal, call_text, case_text, identifier
 from sfumato.query.functions import Function
 from sfumato.query.relation import (
-    Aggregate,
     Filter,
+    GroupBy,
     Join,
     Limit,
-    Measure,
+    Mark,
     Options,
+    Over,
     Project,
     Query,
     Relation,
     Scan,
     Sort,
+    SortKey,
+    Stack,
     Values,
+    Window,
 )
 
 # Equal values of one type, whatever the order; and expressions are total, so no operand guards another.
@@ -80,24 +84,33 @@ def _relation(relation: Relation) -> str:
             return f"({kind} join{on} {_relation(left)} {_relation(right)})"
         case Filter(source, condition):
             return f"(filter {expression_text(condition)} {_relation(source)})"
-        case Aggregate(source, label, keys, measures):
+        case GroupBy(source, label, keys, measures):
             parts = [f"{key.name} = {expression_text(key.expression)}" for key in keys]
-            parts += [_measure(measure) for measure in measures]
+            parts += [f"{measure.name} = {measure.aggregate.written(expression_text)}" for measure in measures]
             return f"({identifier(label)} {'; '.join(parts)} {_relation(source)})"
         case Project(source, label, items):
             values = "; ".join(expression_text(item.expression) for item in items)
             return f"({identifier(label)} {values} {_relation(source)})"
         case Sort(source, keys):
-            order = [
-                f"{expression_text(key.expression)}{' desc' * key.descending}{' nulls first' * key.nulls_first}"
-                for key in keys
-            ]
-            return f"(sort {', '.join(order)} {_relation(source)})"
+            return f"(sort {_sorted_by(keys)} {_relation(source)})"
         case Limit(source, count, offset):
             return f"(limit {count} offset {offset} {_relation(source)})"
+        case Window(source, label, values):
+            return f"({identifier(label)} {'; '.join(map(_over, values))} {_relation(source)})"
+        case Stack(left, right, label):
+            return f"({identifier(label)} of both {_relation(left)} {_relation(right)})"
+        case Mark(left, right, label, condition):
+            on = "" if condition is None else f" on {expression_text(condition)}"
+            return f"({identifier(label)} found{on} {_relation(left)} {_relation(right)})"
 
 
-def _measure(measure: Measure) -> str:
-    argument = "*" if measure.argument is None else expression_text(measure.argument)
-    where = "" if measure.where is None else f" where {expression_text(measure.where)}"
-    return f"{measure.name} = {measure.aggregation}({'distinct ' * measure.distinct}{argument}){where}"
+def _over(value: Over) -> str:
+    partition = ", ".join(sorted({expression_text(part) for part in value.partition}))
+    called = value.call.written(expression_text)
+    return f"{value.name} = {called} over ({partition}; {_sorted_by(value.order)}; {value.frame})"
+
+
+def _sorted_by(keys: tuple[SortKey, ...]) -> str:
+    return ", ".join(
+        f"{expression_text(key.expression)}{' desc' * key.descending}{' nulls first' * key.nulls_first}" for key in keys
+    )

@@ -1,18 +1,17 @@
 """Aggregates over noisy rows: sums of sums stay sums, everything else follows from the ends of all its rows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Folded
-from sfumato.query.functions import Aggregation
-from sfumato.release.estimates import DEVIATIONS, SAMPLES
+from sfumato.query.functions import DEVIATIONS, SAMPLES, Aggregation
 from sfumato.release.extension import is_exact, rounded, unknown
 from sfumato.release.form_algebra import as_affine, folded_sum
-from sfumato.release.forms import Boxed, Ends, Events, Exact, Form, Nulls, Number, Opaque, States, Truth, merged
+from sfumato.release.forms import Affine, Boxed, Ends, Events, Exact, Form, Nulls, Number, Opaque, States, Truth, merged
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noise_law import Floats
 from sfumato.release.ratio import Flags
@@ -50,9 +49,12 @@ class FoldedRows:
         }
 
 
-def folded(measure: Folded, rows: FoldedRows, argument: Form | None, cells: MeasuredCells) -> Form:
+def folded(measure: Folded, rows: FoldedRows, arguments: Sequence[Form], cells: MeasuredCells) -> Form:
     """Return an aggregate, a row per group."""
-    counts = measure.aggregation is Aggregation.COUNT
+    if len(arguments) > 1 or measure.aggregate.function not in {Aggregation.COUNT, *_ENDS}:
+        return unknown(measure.facts, rows.size)
+    argument = arguments[0] if arguments else None
+    counts, distinct = measure.aggregate.function is Aggregation.COUNT, measure.aggregate.distinct
     if isinstance(argument, Truth | Opaque):
         if not counts:
             return unknown(measure.facts, rows.size)
@@ -68,24 +70,28 @@ def folded(measure: Folded, rows: FoldedRows, argument: Form | None, cells: Meas
     if counts:
         always = np.zeros(rows.size, dtype=bool)
         return Boxed(
-            rows.events(events), {}, _count_ends(rows, present, measure.distinct), lambda _: (always, always), open
+            rows.events(events),
+            {},
+            _count_ends(rows, present, distinct),
+            lambda _: (always, always),
+            open,
         )
-    if argument is None or (measure.distinct and measure.aggregation is Aggregation.SUM):
+    if argument is None or (distinct and measure.aggregate.function is Aggregation.SUM):
         return unknown(measure.facts, rows.size)
     number = argument
-    scale, find = _scale(measure), _ENDS[measure.aggregation]
+    scale, find = _scale(measure), _ENDS[measure.aggregate.function]
 
     def ends(tail: Fraction) -> Ends:
         low, high = number.ends(tail)
         surely, maybe = present(tail)
-        if measure.distinct:  # which of the rows are equal is not known either
+        if distinct:  # which of the rows are equal is not known either
             surely = np.zeros_like(surely)
-        least, most = find(measure, rows, _Box(low, high, surely, maybe))
+        least, most = (end * _unit(measure) for end in find(measure, rows, _Box(low, high, surely, maybe)))
         return (least, most) if scale is None else (rounded(least * scale), rounded(most * scale))
 
     def nulls(tail: Fraction) -> Nulls:
         surely, maybe = present(tail)
-        fewest = 2 if measure.aggregation in SAMPLES else 1
+        fewest = 2 if measure.aggregate.function in SAMPLES else 1
         return rows.count(surely) < fewest, rows.count(maybe) < fewest
 
     of_nulls = rows.events(events)
@@ -162,33 +168,47 @@ def _certain(measure: Folded, rows: FoldedRows, argument: Form | None, cells: Me
     """Return an aggregate whose rows are known, where it is a weighted sum of noise or has none."""
     there, _ = _presence(rows, None)(Fraction(1))
     if argument is None:
-        return Exact(rows.count(there)) if measure.aggregation is Aggregation.COUNT else None
+        return Exact(rows.count(there)) if measure.aggregate.function is Aggregation.COUNT else None
     if isinstance(argument, Exact):
         there = there & ~np.isnan(argument.values)
         argument = Exact(np.nan_to_num(argument.values, nan=0.0))
-        if measure.distinct:
+        if measure.aggregate.distinct:
             there = _first_of_equals(argument.values, rows.groups, there)
-    elif measure.distinct:
+    elif measure.aggregate.distinct:
         return None
+    elif isinstance(argument, Affine) and argument.absent is not None:
+        there = there & ~argument.absent
+        argument = replace(argument, absent=None, _known={})
     affine = as_affine(argument, cells)
     if affine is None:
         return None
     count = rows.count(there)
-    match measure.aggregation:
+    match measure.aggregate.function:
         case Aggregation.COUNT:
             return Exact(count)
-        case Aggregation.SUM | Aggregation.AVG if (count > 0).all() and _scale(measure) is None:
-            shares = 1 / count if measure.aggregation is Aggregation.AVG else np.ones(rows.size)
-            summed = folded_sum(affine, rows.groups, rows.size, there * shares[rows.groups])
-            return Exact(summed.constant) if isinstance(argument, Exact) else summed
+        case Aggregation.SUM | Aggregation.AVG if _scale(measure) is None:
+            divisor = np.maximum(count, 1) if measure.aggregate.function is Aggregation.AVG else np.ones(rows.size)
+            shares = _unit(measure) / divisor
+            absent = None if (count > 0).all() else count == 0
+            summed = folded_sum(affine, rows.groups, rows.size, there * shares[rows.groups], absent)
+            if isinstance(argument, Exact):
+                return Exact(summed.constant if absent is None else np.where(absent, np.nan, summed.constant))
+            return summed
     return None
+
+
+def _unit(measure: Folded) -> float:
+    """Return what an average of steps is multiplied by where it is a double: the size of a step."""
+    argument = measure.aggregate.argument
+    steps = argument is not None and argument.facts.kind is Kind.INTEGER and measure.facts.kind is Kind.REAL
+    return float(argument.facts.step) if argument is not None and steps else 1.0
 
 
 def _scale(measure: Folded) -> float | None:
     """Return what an average is multiplied by before it is rounded to its own grid; None where nothing is rounded."""
-    if measure.aggregation is not Aggregation.AVG or measure.facts.kind is not Kind.INTEGER or measure.argument is None:
-        return None
-    return float(measure.argument.facts.step / measure.facts.step)
+    argument = measure.aggregate.argument
+    averages = measure.aggregate.function is Aggregation.AVG and measure.facts.kind is Kind.INTEGER
+    return float(argument.facts.step / measure.facts.step) if averages and argument is not None else None
 
 
 def _count_ends(
@@ -229,6 +249,11 @@ def _average(_: Folded, rows: FoldedRows, box: _Box) -> Ends:
     return _filled(np.where(settled, means[0], low), np.where(settled, means[1], high))
 
 
+def _between(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
+    """Return the ends of a quantile: between the least and the greatest of all."""
+    return _minimum(measure, rows, box)[0], _maximum(measure, rows, box)[1]
+
+
 def _spread(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
     """Return the ends of a variance or deviation.
 
@@ -237,7 +262,7 @@ def _spread(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
     """
     low, high = _average(measure, rows, _Box(box.low, box.high, np.zeros_like(box.surely), box.maybe))
     count = rows.count(box.maybe)
-    less = 1 if measure.aggregation in SAMPLES else 0
+    less = 1 if measure.aggregate.function in SAMPLES else 0
     divisor = np.maximum(np.where(rows.count(box.surely) < count, 1 + less, count) - less, 1)
     with np.errstate(invalid="ignore", over="ignore"):
         farthest = np.nan_to_num((high - low) / 2, nan=np.inf) * np.sqrt((divisor + less) / divisor)
@@ -249,7 +274,7 @@ def _spread(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
         settled = (rows.count(box.surely) == count) & np.isfinite(centre) & np.isfinite(away)
         least = np.where(settled, np.maximum(centre - away, 0), 0)
         most = np.where(settled, np.minimum(centre + away, farthest), farthest)
-        return (least, most) if measure.aggregation in DEVIATIONS else (least**2, most**2)
+        return (least, most) if measure.aggregate.function in DEVIATIONS else (least**2, most**2)
 
 
 def _filled(low: Floats, high: Floats) -> Ends:
@@ -267,4 +292,7 @@ _ENDS: dict[Aggregation, Callable[[Folded, FoldedRows, _Box], Ends]] = {
     Aggregation.VAR_SAMP: _spread,
     Aggregation.STDDEV_POP: _spread,
     Aggregation.STDDEV_SAMP: _spread,
+    Aggregation.QUANTILE_CONT: _between,
+    Aggregation.QUANTILE_DISC: _between,
+    Aggregation.APPROX_QUANTILE: _between,
 }

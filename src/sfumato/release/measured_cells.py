@@ -9,12 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.language.scalar import Operator, Scalar
+from sfumato.mechanisms.counted_keys import CountedKeys
+from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
+from sfumato.release.common_tables import Consistent, consistent, shown_cells
 from sfumato.release.noise_law import Floats, Law, law_of
 from sfumato.release.noisy import Noisy
 
 _WIDEST = 10**75
+_SURE = 100
+"""Far from a threshold, having been released changes a tail by less than one part in so many."""
+Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
 
@@ -26,7 +32,7 @@ class MeasuredCells:
     labels: tuple[str, ...]
     """The group of each of `measured`."""
     starts: Mapping[tuple[str, str], int]
-    """By the label of the group and the name of the measurement."""
+    """By the label of the group and the name of the measurement; of a histogram, cell after cell."""
     kinds: Places
     """Which of `measured` each number belongs to."""
     values: Floats
@@ -34,7 +40,26 @@ class MeasuredCells:
     fourths: Floats
     laws: tuple[Law, ...]
     """Of each of `measured`."""
+    selections: tuple[CountedKeys | None, ...]
+    """Of each of `measured`: what released its cells by their noisy values, if anything did."""
+    shown: Mapping[str, Places] = field(default_factory=dict)
+    """Which cells of a group an answer shows, by its label; all of one that is not there."""
+    consistent: Mapping[tuple[str, str], Consistent] = field(default_factory=dict)
+    """Measurements that are made consistent with others."""
     _margins: dict[tuple[int, Fraction], int] = field(default_factory=dict)
+
+    def places(self, label: str, name: str, rows: int) -> Places:
+        """Return the numbers of a measurement's shown cells, of which there are so many."""
+        return self.starts[label, name] + self.shown.get(label, np.arange(rows))
+
+    def entries(self, label: str, name: str, rows: int) -> tuple[Places, Places, Floats]:
+        """Return what each shown value is a weighted sum of: row, number and weight of every part."""
+        made = self.consistent.get((label, name))
+        if made is None:
+            return np.arange(rows), self.places(label, name, rows), np.ones(rows)
+        places = [self.starts[other] + at for other, at, _ in made.others]
+        each = [np.repeat(np.arange(rows), len(at) // max(rows, 1)) for _, at, _ in made.others]
+        return np.concatenate(each), np.concatenate(places), np.concatenate([weights for *_, weights in made.others])
 
     def margins(self, kinds: Places, tail: Fraction) -> Floats:
         """Return how far the noise of these kinds reaches, but for this tail: exact, from the integer law."""
@@ -45,19 +70,42 @@ class MeasuredCells:
             found[kind] = self._margins[kind, tail]
         return np.asarray(found[kinds])
 
+    def bars(self, places: Places, tail: Fraction) -> tuple[Floats, Floats]:
+        """Return where each of these true integers lies but for this tail, also where its own noise released it."""
+        kinds, values = self.kinds[places], self.values[places]
+        margins = self.margins(kinds, tail)
+        low, high = values - margins, values + margins
+        for kind, selection in enumerate(self.selections):
+            if selection is None:
+                continue
+            here, least = kinds == kind, float(selection.threshold)
+            sure = values > least + selection.overshoot(tail)
+            low = np.where(here, np.where(sure, np.maximum(low, least), 1.0), low)
+        return low, high
+
+    def near(self, places: Places, tail: Fraction) -> Flags:
+        """Return which integers are so near to the threshold that released them that their law is not the noise's."""
+        kinds, values = self.kinds[places], self.values[places]
+        found = np.zeros(len(places), dtype=bool)
+        for kind, selection in enumerate(self.selections):
+            if selection is not None:
+                apart = 2 * float(selection.margin(1 - tail / _SURE))
+                found |= (kinds == kind) & (values <= selection.threshold + apart)
+        return found
+
     def reach(self, kind: int) -> tuple[float, float]:
         """Return what the true integer can be, whatever the data: a count is not below 0, nor a sum of such values."""
-        least, most = _span(self.measured[kind])
+        least, most = _span(self.measured[kind].quantity)
         return (0.0 if least >= 0 else -inf), (0.0 if most <= 0 else inf)
 
     def share(self, part: int, whole: int) -> tuple[float, float] | None:
         """Return what the ratio of two true integers can be, where the rows of one are rows of the other."""
         one, other = self.measured[part], self.measured[whole]
-        counted = self.labels[part] == self.labels[whole] and other.aggregation is Aggregation.COUNT
-        if not counted or not _inside(one, other):
+        counted = self.labels[part] == self.labels[whole] and other.quantity.function is Aggregation.COUNT
+        if one.buckets is not None or not counted or not _inside(one.quantity, other.quantity):
             return None
-        least, most = _span(one)
-        if not _inside(other, one):
+        least, most = _span(one.quantity)
+        if not _inside(other.quantity, one.quantity):
             least, most = min(least, 0), max(most, 0)
         return float(least), float(most)
 
@@ -65,6 +113,7 @@ class MeasuredCells:
 def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
     """Number the noisy integers of an answer."""
     measured: list[Measured] = []
+    selections: list[CountedKeys | None] = []
     labels: list[str] = []
     starts: dict[tuple[str, str], int] = {}
     values: list[Floats] = []
@@ -73,30 +122,45 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
         for one in group.measured:
             starts[group.group.label, one.name] = sum(sizes)
             measured.append(one)
+            selection = group.selection if one.name == group.counted else None
+            selections.append(selection if isinstance(selection, CountedKeys) else None)
             labels.append(group.group.label)
-            values.append(
-                np.array(
-                    [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.column(one.name)], dtype=np.float64
-                )
-            )
-            sizes.append(len(table.keys))
+            flat = [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.numbers(one.name)]
+            values.append(np.array(flat, dtype=np.float64))
+            sizes.append(len(flat))
     laws = tuple(law_of(one.mechanism) for one in measured)
-    moments = np.array([law.moments for law in laws], dtype=np.float64).reshape(len(laws), 2)
+    each = np.array([law.moments for law in laws], dtype=np.float64).reshape(len(laws), 2)
     kinds = np.repeat(np.arange(len(measured), dtype=np.int64), np.array(sizes, dtype=np.int64))
     every = np.concatenate(values) if values else np.zeros(0)
+    shown = {
+        group.group.label: np.array(shown_cells(table), dtype=np.int64)
+        for group, table in zip(plan.groups, noisy.groups, strict=True)
+        if any(key.rest for key in group.group.keys)
+    }
+    moments = (each[kinds, 0], each[kinds, 1])
     return MeasuredCells(
-        tuple(measured), tuple(labels), starts, kinds, every, moments[kinds, 0], moments[kinds, 1], laws
+        tuple(measured),
+        tuple(labels),
+        starts,
+        kinds,
+        every,
+        *moments,
+        laws,
+        tuple(selections),
+        shown,
+        consistent(plan, noisy),
     )
 
 
-def _span(measured: Measured) -> tuple[int, int]:
-    """Return what one row can add to a measurement, NULL aside."""
-    if measured.aggregation is Aggregation.COUNT or measured.argument is None:
+def _span(quantity: Quantity) -> tuple[int, int]:
+    """Return what one row can add to one integer of a measurement, NULL aside."""
+    added = quantity.arguments[1:] if quantity.function is Aggregation.HISTOGRAM else quantity.arguments
+    if quantity.function is Aggregation.COUNT or not added:
         return (1, 1)
-    return measured.argument.facts.low, measured.argument.facts.high
+    return added[0].facts.low, added[0].facts.high
 
 
-def _inside(part: Measured, whole: Measured) -> bool:
+def _inside(part: Quantity, whole: Quantity) -> bool:
     """Whether every row that counts for `part` surely counts for `whole`."""
     narrower = set(_conjuncts(whole.where)) <= set(_conjuncts(part.where))
     if _base(part.argument) == _base(whole.argument):

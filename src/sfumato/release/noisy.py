@@ -3,20 +3,32 @@
 import json
 from dataclasses import dataclass
 
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Place
 from sfumato.errors import MalformedEvent
+
+NoisyValues = tuple[int, ...] | tuple[tuple[int, ...], ...]
+"""What a measurement released: an integer per cell, or a histogram per cell, all of one length."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyGroup:
-    """One group: its keys, one tuple per cell, and each measurement by name with one noisy integer per cell."""
+    """One group: its keys, one tuple per cell, and each measurement by name with its noisy values."""
 
-    keys: tuple[tuple[Cell, ...], ...]
-    columns: tuple[tuple[str, tuple[int, ...]], ...]
+    keys: tuple[tuple[Place, ...], ...]
+    columns: tuple[tuple[str, NoisyValues], ...]
 
-    def column(self, name: str) -> tuple[int, ...]:
-        """Return the noisy integers of one measurement."""
+    def column(self, name: str) -> NoisyValues:
+        """Return the noisy values of one measurement."""
         return next(values for known, values in self.columns if known == name)
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """Return all noisy integers of one measurement, cell after cell."""
+        return flat(self.column(name))
+
+
+def flat(values: NoisyValues) -> tuple[int, ...]:
+    """Return all integers of a measurement, cell after cell."""
+    return tuple(number for value in values for number in (value if isinstance(value, tuple) else (value,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +42,14 @@ class Noisy:
 def noisy_to_json(noisy: Noisy) -> str:
     """Return the one text of it. Integers are decimal texts, so that no reader makes floats of them.
 
+    A histogram is a list of them.
+
     >>> noisy_to_json(Noisy((NoisyGroup((("er",),), (("n", (2**70,)),)),), 64))
     '{"bits":"64","groups":[{"columns":[["n",["1180591620717411303424"]]],"keys":[[["text","er"]]]}]}'
     """
     groups = [
         {
-            "columns": [[name, [str(value) for value in values]] for name, values in group.columns],
+            "columns": [[name, [_value_data(value) for value in values]] for name, values in group.columns],
             "keys": [[_cell_data(cell) for cell in cells] for cells in group.keys],
         }
         for group in noisy.groups
@@ -63,19 +77,34 @@ def _noisy(data: dict[str, object]) -> Noisy:
 
 def _group(data: dict[str, list[list[object]]]) -> NoisyGroup:
     keys = tuple(tuple(_cell(cell) for cell in cells) for cells in data["keys"])
-    columns = tuple((_text(name), _integers(values)) for name, values in data["columns"])
+    columns = tuple((_text(name), _values(values)) for name, values in data["columns"])
     if any(len(values) != len(keys) for _, values in columns):
         raise _malformed()
     return NoisyGroup(keys, columns)
 
 
-def _cell_data(cell: Cell) -> list[str]:
+def _value_data(value: int | tuple[int, ...]) -> str | list[str]:
+    return [str(one) for one in value] if isinstance(value, tuple) else str(value)
+
+
+def _values(data: object) -> NoisyValues:
+    if not isinstance(data, list) or not any(isinstance(value, list) for value in data):
+        return _integers(data)
+    histograms = tuple(_integers(value) for value in data)
+    if len({len(value) for value in histograms}) > 1:
+        raise _malformed()
+    return histograms
+
+
+def _cell_data(cell: Place) -> list[str]:
+    if cell is None:
+        return ["rest"]
     if isinstance(cell, bool):
         return ["boolean", "true" if cell else "false"]
     return ["integer", str(cell)] if isinstance(cell, int) else ["text", cell]
 
 
-def _cell(data: object) -> Cell:
+def _cell(data: object) -> Place:
     match data:
         case ["boolean", ("true" | "false") as word]:
             return word == "true"
@@ -83,6 +112,8 @@ def _cell(data: object) -> Cell:
             return int(digits)
         case ["text", str(text)]:
             return text
+        case ["rest"]:
+            return None
     raise _malformed()
 
 

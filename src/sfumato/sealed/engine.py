@@ -23,9 +23,10 @@ from sfumato.engines.sql.public import PublicTables
 from sfumato.errors import BadSource, shown
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Given, Item, Show
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Address, Operator, Scalar
 from sfumato.mechanisms.answers import integer_answers
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.policy.policy import EachRow, UnitColumn, fold
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
@@ -167,8 +168,13 @@ class SealedEngine:
     def exact(self, show: Show) -> list[list[Value]]:
         """Return the columns of a query that reads no table."""
         self.public.check(show)
-        rows = self._free.free_rows(checked(flow_sql(show, {}, DUCKDB)) or "")
+        rows = self._free.free_rows(checked(flow_sql(show, {}, DUCKDB)))
         return [[row[at] for row in rows] for at in range(len(show.items))]
+
+    @property
+    def keeps_losses(self) -> bool:
+        """A sealed store holds no row that was cut."""
+        return False
 
     def close(self) -> None:
         """Let go of the engine in memory."""
@@ -219,7 +225,7 @@ def _needed(plan: GroupPlan, rows: SealedRows, sides: tuple[Layout, ...]) -> tup
     """Return the columns of each table whose sums are asked for: those of the measures, and one that counts rows."""
     found: list[dict[tuple[str, str, str], SealedColumn]] = [{} for _ in sides]
     for one in plan.measured:
-        argument = None if one.argument is None else rows.inlined(one.argument)
+        argument = None if one.quantity.argument is None else rows.inlined(one.quantity.argument)
         shape = None if argument is None else _shape(argument, rows, sides)
         side = 0 if shape is None else shape.side
         for slot in range(len(sides[side].slots)):
@@ -268,8 +274,8 @@ def _aggregates(group: SealedGroup, sums: SumOf | None) -> GroupAggregates:
     totals = {one.name: [0] * len(keys) for one in plan.measured}
     if sums is not None:
         places = {key: at for at, key in enumerate(keys)}
-        wheres = [one.where for one in plan.measured if one.where is not None]
-        arguments = {one.name: one.argument for one in plan.measured if one.argument is not None}
+        wheres = [one.quantity.where for one in plan.measured if one.quantity.where is not None]
+        arguments = {one.name: argument for one in plan.measured if (argument := one.quantity.argument) is not None}
         shapes = {name: _shape(group.rows.inlined(argument), group.rows, sides) for name, argument in arguments.items()}
         plain = [
             arguments[name] for name, shape in shapes.items() if shape is None and arguments[name] != plan.group.unit
@@ -285,8 +291,9 @@ def _aggregates(group: SealedGroup, sums: SumOf | None) -> GroupAggregates:
                 continue
             values = dict(zip(wanted[width + len(key) :], row[width + len(key) :], strict=True))
             for one in plan.measured:
-                if one.where is None or values[one.where] is True:
-                    totals[one.name][places[key]] += _part(one, shapes.get(one.name), values, sums, place, sides)
+                quantity = one.quantity
+                if quantity.where is None or values[quantity.where] is True:
+                    totals[one.name][places[key]] += _part(quantity, shapes.get(one.name), values, sums, place, sides)
     return GroupAggregates(keys, {name: integer_answers(column) for name, column in totals.items()}, None)
 
 
@@ -304,7 +311,7 @@ def _combinations(sides: tuple[Layout, ...]) -> list[Combination]:
 
 
 def _part(
-    one: Measured,
+    one: Quantity,
     shape: Shape | None,
     values: dict[Scalar, Any],
     sums: SumOf,
@@ -319,12 +326,12 @@ def _part(
         value = values[one.argument]
         if value is None:
             return 0
-        return count if one.aggregation is Aggregation.COUNT else count * int(value)
+        return count if one.function is Aggregation.COUNT else count * int(value)
     column = sides[shape.side].column(SUMS, shape.measure, place.slot)
     if column is None:
         raise AssertionError("a measure has its sums")
     count, above = sums(shape.side, column, place.cells)
-    if one.aggregation is Aggregation.COUNT:
+    if one.function is Aggregation.COUNT:
         return count
     shift = column.low - shape.offset
     if shape.power == 1:
@@ -346,13 +353,12 @@ def _per_cell(group: SealedGroup, combinations: Sequence[Combination], scalars: 
     for side, (read, layout) in enumerate(zip(group.rows.reads, group.sides, strict=True)):
         facts = {name: fact for name, _, fact in read.columns}
         rows = [(*layout.cells[place.cells[side]], *layout.slots[place.slot]) for place in combinations]
-        for at, column in enumerate((*layout.cell_columns, *layout.slot_columns)):
-            if (name := fold(column.name)) in facts:
+        for at, declared in enumerate((*layout.cell_columns, *layout.slot_columns)):
+            if (name := fold(declared.name)) in facts:
                 unambiguous = f"{_NUMBER}{side}{name}"
                 named.append((unambiguous, facts[name]))
                 given[unambiguous] = [row[at] for row in rows]
-                address = (_FIELD, unambiguous)
-                columns[read.label, name] = Scalar(Operator.COLUMN, (), facts[name], address)
+                columns[read.label, name] = Scalar(Operator.COLUMN, (), facts[name], Address(_FIELD, unambiguous))
     below = Given(_FIELD, tuple(named), None)
     one_table = SealedRows((), (), columns)
     items = tuple(Item(f"v{at}", one_table.inlined(scalar)) for at, scalar in enumerate(scalars))

@@ -8,16 +8,16 @@ from sfumato.analysis.private_query import Asked, PrivateQuery
 from sfumato.errors import UnsupportedSql, shown
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Keep, Pair, Read, Show
-from sfumato.language.scalar import Operator, Scalar, walk
-from sfumato.planning.measurements import VARIANCES
+from sfumato.language.scalar import Operator, Scalar, address, columns
 from sfumato.policy.policy import fold
 from sfumato.policy.sealing import MOST_CELLS
-from sfumato.query.functions import Aggregation
+from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.sealed.layout import SQUARES, Layout
 
 _BEFORE = "Declare a column computed before sealing."
 _BUCKETS = "Declare a bucketed cell column, computed before sealing, and count its cells."
+_ADDED_UP = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG, *SPREADS})
 _JOIN = "Join before sealing, so that one table has all the columns."
 
 
@@ -43,8 +43,8 @@ class SealedRows:
 
     def inlined(self, scalar: Scalar) -> Scalar:
         """Return a scalar in terms of the table's own columns."""
-        if scalar.operator is Operator.COLUMN and isinstance(scalar.constant, tuple):
-            return self.names.get((str(scalar.constant[0]), str(scalar.constant[1])), scalar)
+        if (found := address(scalar)) is not None:
+            return self.names.get(found, scalar)
         arguments = tuple(self.inlined(argument) for argument in scalar.arguments)
         return (
             scalar
@@ -146,22 +146,28 @@ def _check_sides(sides: tuple[Layout, ...]) -> None:
 
 
 def _check_asked(asked: Asked, rows: SealedRows, sides: tuple[Layout, ...]) -> None:
-    name = asked.aggregation.upper()
-    if asked.where is not None:
-        _require_cells(rows.inlined(asked.where), rows, sides, "FILTER", _BEFORE)
-    if asked.distinct:
+    aggregate, name = asked.aggregate, asked.aggregate.function.upper()
+    if aggregate.where is not None:
+        _require_cells(rows.inlined(aggregate.where), rows, sides, "FILTER", _BEFORE)
+    if aggregate.distinct:
         raise UnsupportedSql(
             f"{name}(DISTINCT …) is not answered by a sealed store.",
             "Equal values have unrelated ciphertexts, so that nothing can be told to be the same.",
             "Seal a table with one row for each of what is to be counted.",
         )
-    if asked.aggregation in {Aggregation.MIN, Aggregation.MAX}:
+    if aggregate.function in PAIRS:
+        raise UnsupportedSql(
+            f"{name} is not answered by a sealed store.",
+            "It needs sums of products, and a store adds up what it holds.",
+            _BEFORE,
+        )
+    if aggregate.function not in _ADDED_UP:
         raise UnsupportedSql(
             f"{name} is not answered by a sealed store.", "No order of values is ever shown to it.", _BUCKETS
         )
-    if asked.argument is None or asked.argument.facts.kind is Kind.UNIT:  # nobody is NULL: rows are counted
+    if aggregate.argument is None or aggregate.argument.facts.kind is Kind.UNIT:  # nobody is NULL: rows are counted
         return
-    argument = rows.inlined(asked.argument)
+    argument = rows.inlined(aggregate.argument)
     found = measure_of(argument, rows, sides)
     if found is None:
         _require_cells(argument, rows, sides, f"an expression of {name}", _BEFORE)
@@ -170,7 +176,7 @@ def _check_asked(asked: Asked, rows: SealedRows, sides: tuple[Layout, ...]) -> N
     declared = {fold(name): facts for name, _, facts in rows.reads[side].columns}
     if argument.facts != declared[measure]:  # a product of a step and a number can be the same integers
         raise _sealed_column(measure, f"an expression of {name}", _BEFORE)
-    if asked.aggregation in VARIANCES and sides[side].column(SQUARES, measure, 0) is None:
+    if aggregate.function in SPREADS and sides[side].column(SQUARES, measure, 0) is None:
         raise UnsupportedSql(
             f"{name}({measure}) needs the sum of squares, which is not sealed.",
             "A store adds up what it holds.",
@@ -180,18 +186,18 @@ def _check_asked(asked: Asked, rows: SealedRows, sides: tuple[Layout, ...]) -> N
 
 def measure_of(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...]) -> tuple[int, str] | None:
     """Return the measure that a scalar is, as it is sealed, and of which table; None for anything else."""
-    if scalar.operator is not Operator.COLUMN or not isinstance(scalar.constant, tuple):
+    found = address(scalar)
+    if found is None:
         return None
-    side, name = rows.side(str(scalar.constant[0])), fold(str(scalar.constant[1]))
+    side, name = rows.side(found.label), fold(found.name)
     return (side, name) if any(column.measure == name for column in sides[side].columns) else None
 
 
 def _require_cells(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...], where: str, remedy: str) -> None:
-    for part in walk(scalar):
-        if part.operator is Operator.COLUMN and isinstance(part.constant, tuple):
-            layout, name = sides[rows.side(str(part.constant[0]))], fold(str(part.constant[1]))
-            if name not in {fold(column.name) for column in (*layout.cell_columns, *layout.slot_columns)}:
-                raise _sealed_column(name, where, remedy)
+    for label, column in columns(scalar):
+        layout, name = sides[rows.side(label)], fold(column)
+        if name not in {fold(one.name) for one in (*layout.cell_columns, *layout.slot_columns)}:
+            raise _sealed_column(name, where, remedy)
 
 
 def _sealed_column(name: str, where: str, remedy: str) -> UnsupportedSql:

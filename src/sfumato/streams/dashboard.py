@@ -16,17 +16,17 @@ import numpy as np
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Key
-from sfumato.database import Database, Prepared
+from sfumato.database import Database
 from sfumato.engines.salt import read_salt
 from sfumato.engines.snapshots import places_of
 from sfumato.errors import BadParameter, UnsupportedSql, shown
 from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.language.flow import Given
-from sfumato.language.scalar import Operator
+from sfumato.language.scalar import Address, Operator, address
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.noise import concentrated_loss
 from sfumato.planning.plan import Measured
-from sfumato.query.functions import Aggregation
+from sfumato.preparing import Prepared, Price
 from sfumato.query.parse import parse
 from sfumato.randomness.source import Source
 from sfumato.release.decode import decode
@@ -71,7 +71,7 @@ class _Asked:
 
     def is_linear(self) -> bool:
         """Whether the answer is the sum of what each person adds."""
-        one, group = self.measured, self.prepared.plan.groups[0].group
+        one, group = self.measured.quantity, self.prepared.plan.groups[0].group
         return not one.distinct or one.argument == group.unit
 
     def counts_once(self) -> bool:
@@ -265,7 +265,7 @@ def _stream(place: Path, plan: Published, words: str, database: Database) -> Str
 
 def _prepare(database: Database, sql: str) -> Prepared:
     """Plan one period: the price asked for here is never charged, the stream's is."""
-    return database._prepare(sql, Fraction(1), None, None)
+    return database._prepare(sql, None, Price(Fraction(1)))
 
 
 def _require_publishable(asked: _Asked) -> None:
@@ -282,7 +282,7 @@ def _require_publishable(asked: _Asked) -> None:
         and all(item.scalar.operator is Operator.COLUMN for item in plan.private.outcome.items)
         and len({item.name for item in plan.private.outcome.items}) == len(plan.groups[0].group.keys) + 1
         and len(plan.groups[0].derived) == 1
-        and plan.groups[0].derived[0].aggregation in (Aggregation.COUNT, Aggregation.SUM)
+        and plan.groups[0].derived[0].plain is not None
     )
     if not plain:
         raise UnsupportedSql(
@@ -423,12 +423,12 @@ def _admitted(prepared: Prepared, time: int, people: Participations) -> Answers:
 def _named(prepared: Prepared) -> tuple[list[str], str]:
     """Return the names of the keys, in the order of the cells, and that of the number."""
     plan = prepared.plan
-    names = {
-        item.scalar.constant: name for item, name in zip(plan.private.outcome.items, plan.private.names, strict=True)
-    }
+    shown = zip(plan.private.outcome.items, plan.private.names, strict=True)
+    names = {address(item.scalar): name for item, name in shown}
     (group,) = plan.groups
     label = group.group.label
-    return [names[label, key.name] for key in group.group.keys], names[label, group.derived[0].name]
+    keys = [names[Address(label, key.name)] for key in group.group.keys]
+    return keys, names[Address(label, group.derived[0].name)]
 
 
 def _keys(prepared: Prepared) -> Sequence[tuple[object, ...]]:

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from sfumato.errors import BadParameter, shown
 from sfumato.query.expression import Call, Column, Expression, Literal, conjuncts
 from sfumato.query.functions import Function
-from sfumato.query.relation import Aggregate, Filter, Project, Relation, Scan
+from sfumato.query.relation import Filter, GroupBy, Project, Relation, Scan
 
 LENGTHS = ("hour", "day", "week", "month", "year")
 _PLACE = re.compile(r"(?<![\w:]):(from|to)\b", re.IGNORECASE)
@@ -100,7 +100,7 @@ def lies_in_one_period(relation: Relation, periods: Periods, time: int) -> bool:
     """Whether each row of the table counts in the period of one step only: plain rows with begin <= column < end."""
     begins, ends = periods.begins(time), periods.begins(time + 1)
     match relation:
-        case Project(Aggregate(Filter(Scan(), condition))) if begins is not None and ends is not None:
+        case Project(GroupBy(Filter(Scan(), condition))) if begins is not None and ends is not None:
             parts = conjuncts(condition)
             lows = {_compared(part, Function.AT_MOST, begins, 0) for part in parts}
             highs = {_compared(part, Function.LESS, ends, 1) for part in parts}

@@ -8,7 +8,6 @@ it comes from the fitted model, and its margin from redrawing the noise. Proof: 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from math import prod
 from typing import Any
 
@@ -18,12 +17,12 @@ from sfumato.accounting.event import Neighbours
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, PublicRows, Table
 from sfumato.analysis.groups import noisy_facts
-from sfumato.analysis.private_query import Asked, Cell, Group
+from sfumato.analysis.private_query import Asked, Cell, Group, Place
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Read, Show
-from sfumato.language.scalar import Operator, Scalar, column, walk
+from sfumato.language.scalar import Operator, Scalar, address, column, columns
 from sfumato.policy.policy import fold
 from sfumato.query.functions import Aggregation
 from sfumato.query.parse import parse
@@ -150,17 +149,14 @@ def _check(group: Group, outcome: Show) -> None:
     if _read(group.rows) is None:
         raise _unsupported("It is one SELECT from one table; no joins and no subqueries.")
     for asked in group.asked:
-        bad = asked.argument is not None and asked.argument.facts.kind is not Kind.INTEGER
-        if (
-            asked.aggregation not in _SUPPORTED
-            or asked.distinct
-            or (bad and asked.aggregation is not Aggregation.COUNT)
-        ):
+        aggregate = asked.aggregate
+        bad = any(argument.facts.kind is not Kind.INTEGER for argument in aggregate.arguments)
+        counts = aggregate.function is Aggregation.COUNT
+        if aggregate.function not in _SUPPORTED or aggregate.distinct or (bad and not counts):
             raise _unsupported("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
     measures = {(group.label, asked.name) for asked in group.asked}
     for item in outcome.items:
-        used = {part.constant for part in walk(item.scalar) if part.operator is Operator.COLUMN}
-        if used & measures and item.scalar.operator is not Operator.COLUMN:
+        if columns(item.scalar) & measures and item.scalar.operator is not Operator.COLUMN:
             raise _unsupported("Numbers are shown as they are estimated, each with its margin; no arithmetic on them.")
 
 
@@ -175,7 +171,7 @@ def _read(flow: Flow) -> Read | None:
 class _Estimated:
     """The cells of a question's groups, and for each aggregate a number and a margin per cell."""
 
-    cells: tuple[tuple[Cell, ...], ...]
+    cells: tuple[tuple[Place, ...], ...]
     numbers: Mapping[str, Floats]
     margins: Mapping[str, Floats]
     modelled: bool
@@ -204,17 +200,12 @@ def _used(group: Group, known: Known) -> Axes:
     """Return the columns that the question looks at."""
     read = _read(group.rows)
     parts: list[Scalar] = [key.scalar for key in group.keys]
-    parts += [part for asked in group.asked for part in (asked.argument, asked.where) if part is not None]
+    parts += [part for asked in group.asked for part in asked.aggregate.parts]
     flow = group.rows
     while isinstance(flow, Keep | Show):
         parts += [flow.condition] if isinstance(flow, Keep) else [item.scalar for item in flow.items]
         flow = flow.source
-    names = {
-        part.constant[1]
-        for scalar in parts
-        for part in walk(scalar)
-        if part.operator is Operator.COLUMN and isinstance(part.constant, tuple) and part.constant[0] == read.label  # type: ignore[union-attr]
-    }
+    names = {name for scalar in parts for label, name in columns(scalar) if read is not None and label == read.label}
     return tuple(axis for axis, one in enumerate(known.columns) if field_of(one).name in names)
 
 
@@ -237,8 +228,8 @@ def _run(group: Group, known: Known, axes: Axes, codes: Sequence[Codes], within:
     flow, row = _over(group.rows, given, column(read.label, _ROW, row_facts))
     items = [Item("row", row), *(Item(f"k{at}", key.scalar) for at, key in enumerate(group.keys))]
     for at, asked in enumerate(group.asked):
-        items += [] if asked.argument is None else [Item(f"a{at}", asked.argument)]
-        items += [] if asked.where is None else [Item(f"w{at}", asked.where)]
+        items += [Item(f"a{at}", argument) for argument in asked.aggregate.arguments]
+        items += [] if asked.aggregate.where is None else [Item(f"w{at}", asked.aggregate.where)]
     found = evaluate(Show(flow, "probed", tuple(items)), {read.label: values})
     by_name = dict(zip((item.name for item in items), found, strict=True))
     lying = np.array(by_name["row"], dtype=np.int64)
@@ -270,10 +261,10 @@ def _added(asked: Asked, argument: list[Any] | None, where: list[Any] | None, ro
     """Return what each row adds: 1 to a count, its value to a sum; NaN where it does not count."""
     if argument is None:
         added = np.ones(rows)
-    elif asked.aggregation is Aggregation.COUNT:
+    elif asked.aggregate.function is Aggregation.COUNT:
         added = np.array([np.nan if value is None else 1.0 for value in argument])
     else:
-        step = asked.argument.facts.step if asked.argument is not None else Fraction(1)
+        step = asked.aggregate.arguments[0].facts.step
         added = np.array([np.nan if value is None else float(value) for value in argument]) * float(step)
     return added if where is None else np.where([value is True for value in where], added, np.nan)
 
@@ -364,9 +355,9 @@ def _bar(asked: Asked, cover: _Cover, table: Floats, deviation: Callable[[Floats
         return NORMAL_95 * deviation(weights) + inside
 
     count, summed = float(cover.share @ table), float(cover.total @ table)
-    if asked.aggregation is Aggregation.COUNT:
+    if asked.aggregate.function is Aggregation.COUNT:
         return count, _margin(cover.share, cover.count_error)
-    if asked.aggregation is Aggregation.SUM:
+    if asked.aggregate.function is Aggregation.SUM:
         return summed, _margin(cover.total, cover.total_error)
     least, greatest = cover.least, cover.greatest
     mean = min(max(summed / count, least), greatest) if count > 0 else (least + greatest) / 2
@@ -405,10 +396,10 @@ def _weighted(asked: Asked, probe: _Probed, worlds: Sequence[tuple[float, Floats
     for total, weights in worlds:
         count = total * np.bincount(group, weights[mine], cells)
         summed = total * np.bincount(group, weights[mine] * added, cells)
-        if asked.aggregation is Aggregation.AVG:
+        if asked.aggregate.function is Aggregation.AVG:
             middle = (added.min() + added.max()) / 2 if added.size else 0.0
             summed = np.where(count > 0, summed / np.where(count > 0, count, 1.0), middle)
-        found.append(count if asked.aggregation is Aggregation.COUNT else summed)
+        found.append(count if asked.aggregate.function is Aggregation.COUNT else summed)
     return np.array(found)
 
 
@@ -449,14 +440,14 @@ def _numbered(flow: Flow, label: str, facts: Any) -> Flow:
 
 def _multiple(scalar: Scalar, group: Group, name: str) -> float:
     (asked,) = (asked for asked in group.asked if asked.name == name)
-    step = noisy_facts(asked, scalar.facts.type).step
+    step = noisy_facts(asked.aggregate, scalar.facts.type).step
     return float(scalar.facts.step / step) if scalar.facts.kind is Kind.INTEGER else 1.0
 
 
 def _column(scalar: Scalar, group: Group, estimated: _Estimated) -> tuple[list[Any], list[float | None]]:
     """Return one column of the answer for every group: an estimate with its margin, or something computed from keys."""
-    name = str(scalar.constant[1]) if isinstance(scalar.constant, tuple) else ""
-    if scalar.operator is Operator.COLUMN and name in estimated.numbers:
+    name = place.name if (place := address(scalar)) is not None else ""
+    if name in estimated.numbers:
         times = _multiple(scalar, group, name)  # 100 * COUNT(*) is the same column in other steps
         return (times * estimated.numbers[name]).tolist(), (abs(times) * estimated.margins[name]).tolist()
     names = tuple((key.name, replace(key.scalar.facts, nullable=False)) for key in group.keys)

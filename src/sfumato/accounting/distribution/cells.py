@@ -27,7 +27,7 @@ from sfumato.accounting.distribution.curves import (
     atomic_curve,
     worst,
 )
-from sfumato.accounting.distribution.grid_sum import Composition, Summed
+from sfumato.accounting.distribution.grid_sum import Composition, SummedLosses
 from sfumato.accounting.distribution.tilted_fft import Law, tilted_law
 from sfumato.accounting.event import Event
 
@@ -104,7 +104,7 @@ def curve(vector: tuple[int, ...], sigma_squared: Fraction) -> PairCurve:
         below = convolved(law, half, 0.0)
         tilts.append(Composition(replace(below, infinite=len(vector) * _BEYOND), below))
     both = tuple(tilts)
-    return Summed(both, both, (-half, half, norm // math.gcd(*vector)))
+    return SummedLosses(both, both, (-half, half, norm // math.gcd(*vector)))
 
 
 def _law(shift: int, sigma_squared: float, times: int) -> Law:

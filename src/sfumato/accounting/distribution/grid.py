@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.accounting.distribution import cells, curves
 from sfumato.accounting.distribution.curves import SPECIAL, Bracketed, Closed, Failing, Mixed, PairCurve, Scaled, worst
-from sfumato.accounting.distribution.grid_sum import COARSE, FINE, USUAL, Composition, Curves, Summed, composition
+from sfumato.accounting.distribution.grid_sum import COARSE, FINE, USUAL, Composition, Curves, SummedLosses, composition
 from sfumato.accounting.event import (
     Approximate,
     BoundedRange,
@@ -190,8 +190,8 @@ def _composed(event: Event) -> Directions:
         return directions(parts[0][0])
     sides = [tuple(composition(side, target) for target in _INNER_TARGETS) for side in _sides(tuple(parts))]
     ahead, back = sides[0], sides[-1]
-    forward = Summed(ahead, back)
-    return forward, forward if ahead is back else Summed(back, ahead)
+    forward = SummedLosses(ahead, back)
+    return forward, forward if ahead is back else SummedLosses(back, ahead)
 
 
 def _curve(event: Event) -> PairCurve:

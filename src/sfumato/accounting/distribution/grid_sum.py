@@ -69,7 +69,7 @@ class Cutting:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class SummedLosses:
     """A composition used as one event: several tilts of both directions, each sharp in its own part of the curve."""
 
     forward: tuple[Composition, ...]

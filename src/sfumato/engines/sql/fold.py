@@ -13,7 +13,7 @@ from sfumato.errors import QueryTooLarge
 from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.language.flow import Folded
 from sfumato.language.scalar import Scalar
-from sfumato.query.functions import Aggregation
+from sfumato.query.functions import LEVELLED, Aggregation
 
 _HALF = 1 << 62
 _FAR = 1 << 64
@@ -39,43 +39,59 @@ def one_zero(sql: str, dialect: Dialect) -> str:
 
 def parts(folded: Folded, columns: Columns, dialect: Dialect) -> list[str]:
     """Return what is aggregated: SQL over the rows of a group."""
-    where = "" if folded.where is None else f" FILTER (WHERE {scalar_sql(folded.where, columns, dialect)})"
-    if folded.argument is None:
+    asked = folded.aggregate
+    where = "" if asked.where is None else f" FILTER (WHERE {scalar_sql(asked.where, columns, dialect)})"
+    if asked.argument is None:
         return [f"count(*){where}"]
-    sql, facts = scalar_sql(folded.argument, columns, dialect), folded.argument.facts
+    sql, facts = scalar_sql(asked.argument, columns, dialect), asked.argument.facts
 
-    def aggregate(aggregation: Aggregation, value: str) -> str:
-        return f"{dialect.aggregate(aggregation, value, facts, folded.distinct)}{where}"
+    def aggregate(function: Aggregation, value: str) -> str:
+        return f"{dialect.aggregate(function, value, facts, asked.distinct)}{where}"
 
-    match folded.aggregation:
+    match asked.function:
         case Aggregation.MIN | Aggregation.MAX if facts.kind is Kind.REAL:
-            return [aggregate(folded.aggregation, one_zero(sql, dialect))]
+            return [aggregate(asked.function, one_zero(sql, dialect))]
+        case function if function in LEVELLED:
+            return [f"{_quantile(folded, sql, dialect)}{where}"]
         case Aggregation.COUNT | Aggregation.MIN | Aggregation.MAX:
-            return [aggregate(folded.aggregation, sql)]
+            return [aggregate(asked.function, sql)]
         case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:
-            counted = [aggregate(Aggregation.COUNT, sql)] if folded.aggregation is Aggregation.AVG else []
-            if _short(facts) or folded.distinct:  # of distinct values, as many as there can be stay below 2^126
+            counted = [aggregate(Aggregation.COUNT, sql)] if asked.function is Aggregation.AVG else []
+            if _short(facts) or asked.distinct:  # of distinct values, as many as there can be stay below 2^126
                 return [aggregate(Aggregation.SUM, sql), *counted]
             half = _wide(_HALF, dialect)
             halves = [dialect.quotient(sql, half), dialect.remainder(sql, half)]
             return [*(aggregate(Aggregation.SUM, value) for value in halves), *counted]
         case _:
-            return [aggregate(folded.aggregation, f"CAST({sql} AS {dialect.double})")]
+            values = (scalar_sql(argument, columns, dialect) for argument in asked.arguments)
+            return [aggregate(asked.function, ", ".join(f"CAST({value} AS {dialect.double})" for value in values))]
 
 
 def finished(folded: Folded, named: Sequence[str], dialect: Dialect) -> str:
     """Return the aggregate from the names of its parts."""
-    argument = folded.argument
-    if argument is None or folded.aggregation in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
+    function, argument = folded.aggregate.function, folded.aggregate.argument
+    if argument is None or function in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
         return named[0]
-    if argument.facts.kind is not Kind.INTEGER or folded.aggregation not in {Aggregation.SUM, Aggregation.AVG}:
+    if function in LEVELLED and folded.facts.kind is Kind.INTEGER:
+        return named[0]
+    if argument.facts.kind is not Kind.INTEGER or function not in {Aggregation.SUM, Aggregation.AVG}:
         return f"CASE WHEN {dialect.finite(named[0])} THEN {named[0]} END"
-    if folded.aggregation is Aggregation.SUM:
+    if function is Aggregation.SUM:
         return clipped(_total(named, dialect), folded.facts, dialect)
     *totals, count = named
     if folded.facts.kind is Kind.REAL:
         return _quotient(argument.facts, _total(totals, dialect), count, dialect)
     return clipped(f"({_average(argument, folded, _total(totals, dialect), count, dialect)})", folded.facts, dialect)
+
+
+def _quantile(folded: Folded, sql: str, dialect: Dialect) -> str:
+    """Return a quantile in the words of the standard: one of the integers, or a double between two."""
+    (level,) = folded.aggregate.parameters
+    fraction = f"CAST({float(level)!r} AS {dialect.double})"
+    if folded.facts.kind is Kind.INTEGER:
+        return f"percentile_disc({fraction}) WITHIN GROUP (ORDER BY {sql})"
+    disc = "cont" if folded.aggregate.function is Aggregation.QUANTILE_CONT else "disc"
+    return f"percentile_{disc}({fraction}) WITHIN GROUP (ORDER BY CAST({sql} AS {dialect.double}))"
 
 
 def _wide(number: int, dialect: Dialect) -> str:

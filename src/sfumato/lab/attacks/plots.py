@@ -10,6 +10,7 @@ from sfumato.lab.attacks.biased import Biased
 from sfumato.lab.attacks.encrypted import Encrypted
 from sfumato.lab.attacks.floating import Floating
 from sfumato.lab.attacks.linkage import Linkage
+from sfumato.lab.attacks.local_noise import LocalNoise
 from sfumato.lab.attacks.reconstruction import Reconstruction
 from sfumato.lab.attacks.tracker import Differencing
 
@@ -65,6 +66,15 @@ def averaging(found: Averaging) -> alt.TopLevelMixin:
         color=alt.Color("system:N", title=None, legend=alt.Legend(labelLimit=400)),
     )
     return _titled(chart, "averaging")
+
+
+def local_noise(found: LocalNoise) -> alt.TopLevelMixin:
+    """Targets recovered behind each kind of noise, with a tick where a guarantee sets a bound."""
+    rows: list[Row] = [
+        {"noise": "local sensitivity", "recovered": float(found.local), "bound": None},
+        {"noise": "smooth sensitivity", "recovered": float(found.smooth), "bound": found.bound},
+    ]
+    return _bars_and_bounds(rows, "noise", "recovered").properties(height=_HEIGHT, title="noise at local sensitivity")
 
 
 def linkage(found: Linkage) -> alt.TopLevelMixin:

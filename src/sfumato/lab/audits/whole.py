@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Place
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.lab.audits.alarm import FAILURE, Alarm
@@ -23,9 +23,11 @@ from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.people.clinic import clinic
 from sfumato.lab.people.population import HIGH, WANDERER, neighbour_of, populate
 from sfumato.lab.people.questions import questions
+from sfumato.language.scalar import address
+from sfumato.mechanisms.answers import Answers
+from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
-from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import Source, system_source
 from sfumato.release.noisy import Noisy
 from sfumato.release.publish import publish
@@ -58,7 +60,7 @@ def tiled(aggregates: Aggregates, times: int) -> Aggregates:
         tuple(
             GroupAggregates(
                 tuple((copy, *key) for copy in range(times) for key in group.keys),
-                {name: np.tile(np.asarray(column), times) for name, column in group.columns.items()},
+                {name: _tiled(column, times) for name, column in group.columns.items()},
                 None if group.units is None else np.tile(np.asarray(group.units), times),
             )
             for group in aggregates.groups
@@ -66,15 +68,21 @@ def tiled(aggregates: Aggregates, times: int) -> Aggregates:
     )
 
 
+def _tiled(column: Answers, times: int) -> Answers:
+    """Return a column so many times; of histograms, all their rows."""
+    exact = np.asarray(column)
+    return np.tile(exact, (times, *(1 for _ in exact.shape[1:])))
+
+
 def sampled(
-    plan: Plan, aggregates: Aggregates, cells: list[tuple[tuple[Cell, ...], ...]], times: int, source: Source
+    plan: Plan, aggregates: Aggregates, cells: list[tuple[tuple[Place, ...], ...]], times: int, source: Source
 ) -> npt.NDArray[np.float64]:
     """Return outcomes: for each cell of each group whether it is shown, and its noisy numbers (0 where it is not)."""
     noisy = publish(plan, tiled(aggregates, times), source)
     parts = []
     for group, keys in zip(noisy.groups, cells, strict=True):
         places = {key: place for place, key in enumerate(keys)}
-        rows = [int(copy) for copy, *_ in group.keys]
+        rows = [int(copy or 0) for copy, *_ in group.keys]
         columns = [places[key] for _, *rest in group.keys if (key := tuple(rest)) in places]
         shown = np.zeros((times, len(keys)))
         shown[rows, columns] = 1
@@ -132,19 +140,16 @@ def _released(plan: Plan, noisy: Noisy, copy: int) -> Release:
 def _truths(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     """Return the exact answers by the names of the columns, which are those of the aggregates in these questions."""
     (group,), (found,) = plan.groups, exact.groups
-    shown = dict(zip((item.scalar.constant for item in plan.private.outcome.items), plan.private.names, strict=True))
+    shown = list(zip((address(item.scalar) for item in plan.private.outcome.items), plan.private.names, strict=True))
     truths = {}
     for derived in group.derived:
-        name = next(name for place, name in shown.items() if isinstance(place, tuple) and place[1] == derived.name)
-        total = [] if derived.total is None else [int(value) for value in found.columns[derived.total]]
-        count = [] if derived.count is None else [int(value) for value in found.columns[derived.count]]
-        if derived.aggregation is Aggregation.AVG:
-            pairs = zip(total, count, strict=True)
-            truths[name] = [float((derived.offset + Fraction(t, n)) * derived.step) for t, n in pairs]
-        elif derived.aggregation is Aggregation.SUM:
-            truths[name] = [float(t * derived.step) for t in total]
+        name = next(name for place, name in shown if place is not None and place.name == derived.name)
+        columns = [[int(value) for value in found.columns[one]] for one in derived.measured]
+        if isinstance(derived, Averaged):
+            grid, pairs = derived.grid, zip(*columns, strict=True)
+            truths[name] = [float((grid.offset + Fraction(t, n)) * grid.step) for n, t in pairs]
         else:
-            truths[name] = [float(n) for n in count]
+            truths[name] = [float(value * derived.step) for value in columns[0]]
     return truths
 
 

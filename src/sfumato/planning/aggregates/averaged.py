@@ -1,0 +1,48 @@
+"""AVG: a count, and a sum around the middle of the range."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.analysis.private_query import Asked, Group
+from sfumato.planning.aggregates.recipe import Recipe
+from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, sum_of_values
+
+DIVISOR = Fraction(1, 4)
+"""What a mean owes to the count that it is divided by, beside 1 for its sum (proofs/planning.md, §5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Averaged:
+    """With N = `count` and T = `total`, the sum of x - offset: offset + T/N steps. It lies in the range of x."""
+
+    name: str
+    count: str
+    total: str
+    grid: Centred
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The measurements that it is computed from."""
+        return (self.count, self.total)
+
+    @property
+    def plain(self) -> None:
+        """No measurement is it."""
+        return None
+
+    @property
+    def step(self) -> Fraction:
+        """The value of one step of the argument."""
+        return self.grid.step
+
+
+def averaged(asked: Asked, group: Group) -> Recipe[Averaged]:
+    """A count and a sum."""
+    argument = bounded(asked, group)
+    grid = centred(asked, group)
+    total = sum_of_values(asked, around(argument, grid), group)
+
+    def make(count: str, total: str) -> Averaged:
+        return Averaged(asked.name, count, total, grid)
+
+    return Recipe(((count_of(asked), DIVISOR), (total, Fraction(1))), make)

@@ -1,0 +1,37 @@
+"""COUNT: of rows, of values, of different values, of people."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+from sfumato.analysis.private_query import Asked, Group
+from sfumato.planning.aggregates.recipe import Recipe
+from sfumato.planning.aggregates.sums import count_of
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A count is what was measured."""
+
+    name: str
+    count: str
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The measurements that it is computed from."""
+        return (self.count,)
+
+    @property
+    def plain(self) -> str:
+        """The measurement that it is, in steps."""
+        return self.count
+
+    @property
+    def step(self) -> Fraction:
+        """The value of one unit of what is measured."""
+        return Fraction(1)
+
+
+def counted(asked: Asked, _: Group) -> Recipe[Counted]:
+    """One count."""
+    return Recipe(((count_of(asked), Fraction(1)),), partial(Counted, asked.name))

@@ -1,0 +1,72 @@
+"""VARIANCE and STDDEV: what an average needs, and a sum of squares."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from fractions import Fraction
+
+from sfumato.analysis.private_query import Asked, Group
+from sfumato.language.numbers import squared
+from sfumato.planning.aggregates.averaged import DIVISOR
+from sfumato.planning.aggregates.recipe import Recipe
+from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, sum_of_values
+from sfumato.query.functions import DEVIATIONS, SAMPLES
+
+
+class Divisor(Enum):
+    """What a sum of products of deviations is divided by."""
+
+    ROWS = auto()
+    OTHERS = auto()
+    """The rows less one: they are a sample."""
+    NOTHING = auto()
+
+    @property
+    def fewest(self) -> int:
+        """So many rows there must be for the result not to be NULL."""
+        return 2 if self is Divisor.OTHERS else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """With N = `count`, and T and Q the sums of x - offset and (x - offset)²: Q - T²/N squared steps, over its divisor.
+
+    A deviation is its `root`.
+    """
+
+    name: str
+    count: str
+    total: str
+    squares: str
+    grid: Centred
+    divisor: Divisor
+    root: bool
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The measurements that it is computed from."""
+        return (self.count, self.total, self.squares)
+
+    @property
+    def plain(self) -> None:
+        """No measurement is it."""
+        return None
+
+    @property
+    def step(self) -> Fraction:
+        """The value of one step of the argument."""
+        return self.grid.step
+
+
+def spread(asked: Asked, group: Group) -> Recipe[Spread]:
+    """A count, a sum and a sum of squares."""
+    argument = bounded(asked, group)
+    grid = centred(asked, group)
+    value = around(argument, grid)
+    total, squares = sum_of_values(asked, value, group), sum_of_values(asked, squared(value), group)
+    function = asked.aggregate.function
+
+    def make(count: str, total: str, squares: str) -> Spread:
+        divisor = Divisor.OTHERS if function in SAMPLES else Divisor.ROWS
+        return Spread(asked.name, count, total, squares, grid, divisor, function in DEVIATIONS)
+
+    return Recipe(((count_of(asked), DIVISOR), (total, Fraction(1)), (squares, Fraction(1))), make)

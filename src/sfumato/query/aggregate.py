@@ -1,0 +1,52 @@
+"""An aggregate: the one record of it, from the text of a question to what is measured."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Generic, TypeVar
+
+from sfumato.query.functions import Aggregation
+
+Part = TypeVar("Part")
+Other = TypeVar("Other")
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Generic[Part]):
+    """A function of the rows of a group, in whatever language its parts are: expressions of SQL, or total scalars.
+
+    A COUNT without arguments counts rows. `distinct` takes each different value once, `where` is its FILTER, and
+    `parameters` are the public numbers that belong to the function: the fraction of a quantile, the k of a top list.
+    """
+
+    function: Aggregation
+    arguments: tuple[Part, ...] = ()
+    distinct: bool = False
+    where: Part | None = None
+    parameters: tuple[Fraction, ...] = ()
+
+    @property
+    def argument(self) -> Part | None:
+        """The first argument; None where rows are counted."""
+        return self.arguments[0] if self.arguments else None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Everything that is computed from a row."""
+        return self.arguments if self.where is None else (*self.arguments, self.where)
+
+    def mapped(self, change: Callable[[Part], Other]) -> "Aggregate[Other]":
+        """Return the same aggregate of other parts."""
+        arguments = tuple(change(argument) for argument in self.arguments)
+        where = None if self.where is None else change(self.where)
+        return Aggregate(self.function, arguments, self.distinct, where, self.parameters)
+
+    def written(self, text: Callable[[Part], str]) -> str:
+        """Return it as it is printed, `text` printing its parts.
+
+        >>> Aggregate(Aggregation.SUM, ("cost",), True, "urgent").written(str)
+        'sum(distinct cost) where urgent'
+        """
+        inner = ", ".join([*map(text, self.arguments), *map(str, self.parameters)]) or "*"
+        where = "" if self.where is None else f" where {text(self.where)}"
+        return f"{self.function}({'distinct ' * self.distinct}{inner}){where}"
