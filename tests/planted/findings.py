@@ -108,7 +108,8 @@ FINDINGS: tuple[Bug, ...] = (
         "files",
         (
             "engines/duckdb/loading.py",
-            "    connection.register(_RECORDS, pa.RecordBatchReader.from_batches(schema, loading.batches()))\n",
+            "    with registered(connection, pa.RecordBatchReader.from_batches(schema, loading.batches())) "
+            "as records:\n",
             "    paths = [str(path) for path in loading._files.paths]\n"
             "    try:\n"
             "        read = connection.read_csv(\n"
@@ -120,7 +121,7 @@ FINDINGS: tuple[Bug, ...] = (
             "    except duckdb.Error:\n"
             "        raise EngineFailed() from None\n"
             "    loading.count = found.num_rows\n"
-            "    connection.register(_RECORDS, found.cast(schema))\n",
+            "    with registered(connection, found.cast(schema)) as records:\n",
         ),
         (
             "engines/duckdb/loading.py",
@@ -155,7 +156,7 @@ FINDINGS: tuple[Bug, ...] = (
         "text that is not UTF-8 ends the reading of all",
         "files",
         (
-            "engines/duckdb/parquet_mending.py",
+            "engines/duckdb/each_value.py",
             "    except UnicodeDecodeError:\n        return None\n",
             "    finally:\n        pass\n",
         ),
