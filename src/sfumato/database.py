@@ -37,11 +37,12 @@ from sfumato.planning.kept import KeptPlan, account_of_share, wish_document
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import Wish, make_plans, read_wish
 from sfumato.planning.question import question, tables_of
-from sfumato.planning.quote import Quote, make_quote
+from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.planning.spending import chosen, share_note
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash, words_about
-from sfumato.policy.policy import Policy, Sharing
+from sfumato.policy.describing import units_of
+from sfumato.policy.policy import Policy, Sharing, fold
 from sfumato.policy.reading import read_policy
 from sfumato.query.outline import Outline, outline
 from sfumato.query.parameters import bind, spelled_out
@@ -68,6 +69,8 @@ class Prepared:
     question: str
     engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
+    units: str
+    """Whom the private tables that it reads protect."""
 
 
 class Database:
@@ -162,10 +165,15 @@ class Database:
         share: object = None,
         delta: object = None,
         parameters: object = None,
+        household: object = None,
     ) -> Quote:
-        """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
+        """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would.
+
+        With `household` it also says what so many people lose together.
+        """
         asked = self._prepare(sql, epsilon, within, delta, parameters, share=share)
         quote = make_quote(asked.plan, self._losses(asked, measure=False), self.policy.budget.truncation)
+        quote = for_household(quote, household)
         if asked.wish.share is None or asked.plan.event is None:
             return quote
         return replace(quote, notes=(share_note(asked.wish.share, asked.plan.event), *quote.notes))
@@ -303,11 +311,13 @@ class Database:
             epsilon, within, delta, query.options, self.policy.budget, self._cap(), share=share, account=account
         )
         plans = make_plans(private, wish)  # price and error known; data untouched
-        words = self._words_about(tables_of(query.relation))
+        read = tables_of(query.relation)
+        words = self._words_about(read)
         names = [question(query, plan, words) for plan in plans]
         place = self._place(plans, names, wish, key, engine) if kept is None else kept.place(plans)
         job, written = engine.prepare(plans[place]), spelled_out(sql, bindings)
-        return Prepared(written, wish, plans[place], job, names[place], engine)
+        units = units_of(table for table in self.policy.tables if fold(table.name) in read)
+        return Prepared(written, wish, plans[place], job, names[place], engine, units)
 
     def _place(self, plans: tuple[Plan, ...], names: list[str], wish: Wish, key: str | None, engine: Engine) -> int:
         """Return which plan to ask by: one that is paid for, or else what suits the account as it is now."""
@@ -382,6 +392,7 @@ class Database:
             self._source.name,
             declared_gamma(self._source),
             needed,
+            asked.units,
         )
 
     def _kept(self, asked: Prepared, kept: str) -> Release:
