@@ -40,7 +40,8 @@ MOST_LOST = 1 << 62
 BUCKETS, WIDER = 9, 4
 """People who lost much are counted in so many buckets, each so many times as wide as the one before."""
 _ODD = Fraction(1, 100)
-"""So seldom noise alone makes a bucket look fuller than a regular tail allows; then the bound is wider, and holds."""
+"""So seldom noise alone makes the first buckets look fuller than a regular tail allows, later ones more seldom; then
+the bound is wider, and holds."""
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
 
@@ -198,7 +199,8 @@ def _regular_from(noisy: Mapping[str, int], laws: Mapping[str, Laplace]) -> int:
     first = 0
     for place in range(BUCKETS):
         allowed = max(noisy[f"h{first}"], 0) / WIDER ** (place - first - 1) / (WIDER - 1) if place > first else None
-        if allowed is not None and noisy[f"h{place}"] - laws[f"h{place}"].margin(1 - 2 * _ODD) > allowed:
+        noise = laws[f"h{place}"].margin(1 - 2 * _ODD / WIDER**place)  # the farther out, the wider it makes the bound
+        if allowed is not None and noisy[f"h{place}"] - noise > allowed:
             first = place
     return first
 
