@@ -19,8 +19,19 @@ from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import Refusal
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.planning.measurements import Needs, measurements
-from sfumato.planning.noise import Noise, assembled, expected_error, laplace_noise, noise_event, short
+from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.planning.noise import (
+    Noise,
+    assembled,
+    choice_of,
+    expected_error,
+    is_chosen,
+    laplace_noise,
+    noise_event,
+    selections,
+    short,
+)
 from sfumato.planning.plan import Plan
 from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, keys_weights, laplace_weights, shares
 from sfumato.sensitivity.norms import Sensitivity
@@ -78,9 +89,9 @@ def chosen(plans: tuple[Plan, ...], account: Filter, part: Fraction | None) -> P
     return plans[min(range(len(plans)), key=lambda place: (used[place], place))]
 
 
-def share_note(share: Share, event: Event) -> str:
-    """Say which part of the budget a charge is, rounded up, as the ledger counts it."""
-    used = _or_infinity(share.account.used_after(event))
+def share_note(account: Filter, event: Event) -> str:
+    """Say which part of an untouched budget a charge is, rounded up, as the ledger counts it."""
+    used = _or_infinity(account.untouched.used_after(event))
     return f"It takes {round_up(100 * Fraction(used), 3)} % of the budget." if used < inf else "It has no bound."
 
 
@@ -90,8 +101,8 @@ def _or_infinity(share: Fraction | None) -> Fraction | float:
 
 def _error(needs: tuple[Needs, ...], noise: Noise) -> tuple[Fraction, Fraction]:
     """Return the expected error, and among equal ones what the selections of keys lack."""
-    selections = [group.selection for group in noise[0] if group.selection is not None]
-    return expected_error(needs, noise[0]), sum((1 / one.epsilon for one in selections), Fraction(0))
+    apart = [one.selection for one in noise[0] if isinstance(one.selection, OptimalSelection)]
+    return expected_error(needs, noise[0]), sum((1 / one.epsilon for one in apart), Fraction(0))
 
 
 def _by_pure_loss(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
@@ -110,7 +121,7 @@ def _by_renyi_loss(
 
 
 def _charged_laplace(needs: tuple[Needs, ...], units: int, order: int, delta: Fraction) -> Noise | None:
-    keys = [need.keys for need in needs if need.keys is not None]
+    keys = [need.apart for need in needs if need.apart is not None]
     parts = shares(laplace_weights(needs), LAPLACE_ROOT)
 
     def _fits(epsilon: Fraction) -> bool:
@@ -118,13 +129,18 @@ def _charged_laplace(needs: tuple[Needs, ...], units: int, order: int, delta: Fr
         for moved, part in zip(keys, parts, strict=False):
             total += _selection_loss(moved, part * epsilon, order)
         for one, part in zip(measurements(needs), parts[len(keys) :], strict=True):
-            moved = one.sensitivity
-            noise = Laplace(moved.l1, moved.l1 / (part * epsilon), moved.neighbours)
-            total += rounded_loss(noise_event(noise, moved), order)
+            total += rounded_loss(_laplace_event(one, part * epsilon), order)
         return total <= units
 
     epsilon = _most(_fits)
     return None if epsilon is None else _by_pure_loss(needs, epsilon, delta)
+
+
+def _laplace_event(one: Measurement, epsilon: Fraction) -> Event:
+    if is_chosen(one):
+        return choice_of(one, epsilon).event
+    moved = one.sensitivity
+    return noise_event(Laplace(moved.l1, moved.l1 / epsilon, moved.neighbours), moved)
 
 
 def _charged_gaussian(
@@ -134,12 +150,12 @@ def _charged_gaussian(
 
     The price that is quoted for it holds at the query's delta, of which keys use at most half.
     """
-    if not measurements(needs) or delta < _LEAST_DELTA:
+    if not measurements(needs) or delta < _LEAST_DELTA or any(is_chosen(one) for one in measurements(needs)):
         return None
     parts = shares(keys_weights(needs) + gaussian_weights(needs), GAUSSIAN_ROOT)
     selecting = len(keys_weights(needs))
     keys = []
-    for moved, part in zip((need.keys for need in needs if need.keys is not None), parts, strict=False):
+    for moved, part in zip((need.apart for need in needs if need.apart is not None), parts, strict=False):
         epsilon = _most(partial(_selection_fits, moved, order, int(part * units)))
         if epsilon is None:
             return None
@@ -152,7 +168,7 @@ def _charged_gaussian(
         # α·Δ²/(2σ²) in units of 2^-64 is at most `own`, an integer, and so it is rounded up
         variance = short(Fraction(order * squared * UNIT, 2 * own))
         mechanisms.append(Gaussian(squared, variance, one.sensitivity.neighbours))
-    used = min(for_keys, delta / 2) if keys else Fraction(0)
+    used = min(for_keys, delta / 2) if selections(needs) else Fraction(0)
     quoted = epsilon_of([(one.sensitivity_squared, one.sigma_squared) for one in mechanisms], delta - used)
     loss = PrivacyLoss(sum(keys, quoted), delta)
     return assembled(needs, tuple(keys), used, mechanisms), loss

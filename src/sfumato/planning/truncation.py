@@ -9,7 +9,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import RANK, Flow, Fold, Pair, Read, below
+from sfumato.language.flow import RANK, Flow, Fold, Marked, Pair, Read, below
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.missing import Missing, missing
@@ -35,13 +35,13 @@ def bounding_notes(plan: Plan) -> tuple[str, ...]:
 def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], Missing]) -> bool:
     """Whether anything that is measured can have been cut; that nobody is left out follows from the question alone."""
     bounds = [whole[group.group.label, one.name] for one in group.measured]
-    return group.selection is not None or any(one != (0, 0) for one in bounds)
+    return group.selection is not None or bool(group.chosen) or any(one != (0, 0) for one in bounds)
 
 
 def _clipped(plan: GroupPlan) -> Iterator[str]:
     summed = [
         argument
-        for one in plan.measured
+        for one in plan.everything
         for argument in one.quantity.arguments
         if one.quantity.function is not Aggregation.COUNT
     ]
@@ -97,7 +97,7 @@ def _cuts(group: Group) -> list[str | None]:
 def _counting(group: Group, keys: tuple[Scalar, ...], most: int) -> str | None:
     """Return the question that counts people with more rows, or more combinations of keys, than this."""
     reads = list(_reads(group.rows))
-    if len(reads) != 1 or any(isinstance(node, Pair | Fold) for node in _nodes(group.rows)):
+    if len(reads) != 1 or any(isinstance(node, Pair | Fold | Marked) for node in _nodes(group.rows)):
         return None
     names = [_column(scalar, reads[0]) for scalar in (group.unit, *keys)]
     known = [name for name in names if name is not None]

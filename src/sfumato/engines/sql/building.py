@@ -28,6 +28,10 @@ class Building(Protocol):
         """What stands for the salt in hexadecimal: 64 characters, one block of SHA-256. It is never the salt itself."""
 
     @property
+    def salt_join(self) -> str:
+        """What is joined to the rows of a query that holds `salt_sql`; empty where nothing needs to be."""
+
+    @property
     def read(self) -> Mapping[str, int]:
         """How many rows each table of the source has, by those who count them without reading them."""
 

@@ -16,7 +16,7 @@ from sfumato.engines.sql.fold import clipped
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.plan import GroupPlan, Measured
+from sfumato.planning.plan import Chosen, GroupPlan, Measured
 from sfumato.query.functions import Aggregation
 
 _OWNER = "u"
@@ -64,6 +64,24 @@ def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Diale
     return _grouped(bounded, [*bounded.used.keys, bucket], [measure])
 
 
+def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+    """Return the statement of what is chosen: keys, bucket, how many rows their owner has, how many such rows.
+
+    Only rows count that have a bucket, a key and, where there is a condition, meet it. Where everybody has one row, how
+    many rows an owner has is left out.
+    """
+    bounded = _bounded(plan, tables, dialect)
+    used = bounded.used
+    (by,) = one.quantity.arguments
+    bucket = used.names[by]
+    present = [f"{name} IS NOT NULL" for name in (*used.keys, bucket)]
+    present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
+    own = [] if plan.group.contribution.rows == 1 else ["own"]
+    columns = ", ".join([*used.keys, bucket, *(f"count(*) OVER (PARTITION BY {_OWNER}) AS {name}" for name in own)])
+    rows = f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
+    return _grouped(replace(bounded, rows=rows), [*used.keys, bucket, *own], ["count(*)"])
+
+
 @dataclass(frozen=True, slots=True)
 class _Bounded:
     """The rows of a group after every person was bounded."""
@@ -74,12 +92,12 @@ class _Bounded:
 
 def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect) -> _Bounded:
     group, limit = plan.group, plan.group.contribution
-    used, bound_groups = _used(group, plan.measured), limit.bound_groups and bool(group.keys)
+    used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)
     cells = numbered_cells(group) if bound_groups else None
     ranked = limit.bound_rows or (bound_groups and (cells is None or not cells.whole))
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
-    if ranked or _counts_people(plan):
+    if ranked or (plan.chosen and limit.rows > 1) or _counts_people(plan):
         columns[_OWNER] = group.unit
     if cells is not None:
         columns[_CELL] = cells.number
@@ -96,7 +114,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect) -> _Bounded:
     return _Bounded(rows, used)
 
 
-def _used(group: Group, measured: Sequence[Measured]) -> _Used:
+def _used(group: Group, measured: Sequence[Measured | Chosen]) -> _Used:
     names: dict[Scalar, str] = {}
     for one in measured:
         for scalar in one.quantity.parts:
