@@ -106,6 +106,7 @@ def _print_table(database: "Database", release: "Release", before: "Budget") -> 
 @priced
 @as_analyst
 @report_format
+@click.option("--household", type=int, metavar="N", help="Say also what N people lose together.")
 def explain(
     policy: Path,
     sql: str,
@@ -115,6 +116,7 @@ def explain(
     delta: str | None,
     analyst: str | None,
     form: str,
+    household: int | None,
 ) -> None:
     """Say what a question would cost, and how exact.
 
@@ -125,7 +127,8 @@ def explain(
     from sfumato.release.harmless import to_json
 
     with opened(policy, analyst) as database:
-        quote = database.explain(_question(sql), epsilon=epsilon, within=read_margins(within), share=share, delta=delta)
+        price: dict[str, object] = {"epsilon": epsilon, "within": read_margins(within), "share": share, "delta": delta}
+        quote = database.explain(_question(sql), **price, household=household)
         click.echo(to_json(quote_document(quote)) if form == "json" else str(quote))
 
 
