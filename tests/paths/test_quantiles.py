@@ -91,6 +91,13 @@ def test_keys_that_nobody_declared_have_medians(clinic: sfumato.Database) -> Non
     assert all(abs(row["m"] - 50) <= 2 for row in release.rows())
 
 
+def test_no_group_at_all_is_an_answer(clinic: sfumato.Database) -> None:
+    sql = "SELECT city, MEDIAN(age) AS m, MIN(age) AS l, MODE(age) AS c FROM visits WHERE age > 110 GROUP BY city"
+    release = clinic.ask(sql, epsilon="1")
+    assert release.rows() == release.intervals() == []
+    assert release.columns == ("city", "m", "l", "c")
+
+
 def test_dates_have_medians_and_extremes(clinic: sfumato.Database) -> None:
     sql = "SELECT MEDIAN(day) AS m, MIN(day) AS first, MAX(day) AS last FROM visits"
     (row,), (ends,) = (lambda release: (release.rows(), release.intervals()))(clinic.ask(sql, epsilon=SURE))

@@ -48,7 +48,7 @@ def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:
     """Return every aggregate of a group by its name, a row per cell."""
     rows = len(noisy.keys)
-    chosen = {one.name: np.array(noisy.column(one.name), dtype=np.int64).reshape(rows, -1) for one in group.chosen}
+    chosen = {one.name: np.array(noisy.column(one.name), dtype=np.int64) for one in group.chosen}
     return {made.name: _form(group.group.label, made, cells, chosen, rows) for made in group.derived}
 
 
