@@ -149,7 +149,7 @@ def test_all_quantiles_of_one_column_are_one_measurement() -> None:
     several = [replace(asked(name, AGE), parameters=parameters) for name, parameters in levels.items()]
     needs = _needs(group_of(*several))
     (quantity,) = [one.quantity for one in needs.measurements]
-    assert quantity.parameters == (0, Fraction(1, 2), Fraction(9, 10), 1)
+    assert quantity.parameters == (Fraction(0), Fraction(1, 2), Fraction(9, 10), Fraction(1))
     assert [one.place for one in needs.derived if isinstance(one, Ranked)] == [0, 3, 1, 2]
     alone = replace(several[2], function=Aggregation.APPROX_QUANTILE)
     assert len(_needs(group_of(*several, alone)).measurements) == 2

@@ -113,8 +113,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/group.py",
-            "used, bound_groups = _used(group, plan.measured), limit.bound_groups and bool(group.keys)",
-            "used, bound_groups = _used(group, plan.measured), False",
+            "used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)",
+            "used, bound_groups = _used(group, plan.everything), False",
         ),
     ),
     planned(
@@ -122,8 +122,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/copy.py",
-            'return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
-            'return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
+            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
+            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
         ),
         (
             "engines/sql/flow.py",
@@ -136,8 +136,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/copy.py",
-            'first = _hash(build, "row", _content(build, table, columns))',
-            'first = _hash(build, "row", "CAST(r.rowid AS VARCHAR)")',
+            "{first_draw('c.own', values, dialect)} AS first",
+            "{dialect.hash128('CAST(r.rowid AS VARCHAR)')} AS first",
         ),
     ),
     planned(

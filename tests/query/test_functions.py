@@ -16,6 +16,7 @@ from sfumato.query.functions import (
     FUNCTION_NAMES,
     LEVELLED,
     OPERATORS,
+    PAIRS,
     PARTS,
     UNITS,
     AggregateForm,
@@ -110,7 +111,8 @@ def test_an_operator_is_reached_by_its_spelling(spelling: str, function: Functio
 @pytest.mark.parametrize(("form", "name"), MEASURES, ids=lambda value: value if isinstance(value, str) else "")
 def test_an_aggregate_is_reached_by_each_of_its_names(form: AggregateForm, name: str) -> None:
     plain = f"{ARGUMENTS[form.takes]}{', 0.9' * (form.aggregation in LEVELLED and name != 'median')}"
-    filtered = plain if form.aggregation in LEVELLED else "DISTINCT age"  # they have no distinct values
+    plain = "cost, age" if form.aggregation in PAIRS else plain
+    filtered = plain if form.aggregation in LEVELLED | PAIRS else "DISTINCT age"  # they have no distinct values
     for argument, where in ((plain, ""), (filtered, " FILTER (WHERE urgent)")):
         group = parse(f"SELECT {name}({argument}){where} FROM visits", CLINIC).relation.source
         assert isinstance(group, GroupBy)

@@ -60,6 +60,7 @@ POSTGRES = Dialect(
     quotient=lambda a, b: f"div({a}, {b})",
     remainder=lambda a, b: f"mod({a}, {b})",
     whole_double=numbers.whole_double,
+    truncated=lambda double: f"trunc({double})",
     narrowed=texts.narrowed,
     finite=numbers.is_finite,
     sortable=_sortable,
@@ -77,6 +78,7 @@ POSTGRES = Dialect(
     place="ctid",
     numbered=None,
     numbers_rows=True,
+    ranked_at_once=1 << 62,
     part=lambda id, parts: (
         f"CAST(CAST(CAST('x' || left(CAST({id} AS text), 8) AS bit(32)) AS bigint) % {parts} AS integer)"
     ),

@@ -25,6 +25,20 @@ def drawn(owner: str | None, values: Sequence[Valued], dialect: Dialect) -> list
     return [dialect.draw(" || ".join(parts)), *(dialect.sortable(sql, kind) for sql, kind in values)]
 
 
+def first_draw(own: str, values: Sequence[Valued], dialect: Dialect) -> str:
+    """Return the draw of one row of a person whose id in hexadecimal, and what ends it, is `own`: 128 bits.
+
+    Here a collision would be a tie: which row is kept would depend on where it lies, and so on other people's rows.
+    """
+    return dialect.hash128(" || ".join([own, *(_value(sql, kind, dialect) for sql, kind in values)]))
+
+
+def draw_again(first: str, nth: str, dialect: Dialect) -> str:
+    """Return the draw of the nth of equal rows: of the first of them, `first` itself."""
+    text = f"'again:' || {dialect.id_text(first)} || ':' || CAST({nth} AS {dialect.text_type})"
+    return f"CASE WHEN {nth} = 1 THEN {first} ELSE {dialect.hash128(text)} END"
+
+
 def _value(sql: str, kind: Kind, dialect: Dialect) -> str:
     """Return a value as a text that ends where it ends: no two lists of values become the same text."""
     text = dialect.scalar_text(sql, kind)
