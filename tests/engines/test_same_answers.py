@@ -13,6 +13,7 @@ from tests.paths.worlds import SCHEMA, a_world, policy, write
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
+from sfumato.engines.aggregates import GroupAggregates, HeldBuckets
 from sfumato.engines.engine import Engine
 from sfumato.errors import Refusal
 from sfumato.lab.people.grammar import Grammar
@@ -78,9 +79,16 @@ class _Both:
             (
                 {key: [int(values[at]) for values in group.columns.values()] for at, key in enumerate(group.keys)},
                 None if group.units is None else sum(int(n) for n in group.units),
+                {name: _held(group, held) for name, held in group.held.items()},
             )
             for group in found
         ]
+
+
+def _held(group: GroupAggregates, held: HeldBuckets) -> dict[tuple[Any, ...], int]:
+    """Return what every bucket of every cell holds, whatever the order of cells."""
+    entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
+    return {(group.keys[cell], bucket): weight for cell, bucket, weight in entries}
 
 
 @pytest.fixture(scope="module", params=ENGINES[1:], ids=lambda engine: engine.dialect.name)

@@ -19,7 +19,14 @@ from sfumato.query.resolve import fit, number
 from sfumato.query.types import Type
 
 _CONDITIONAL = frozenset({"count_if", "countif"})
-_LATER = frozenset({"top_k", "approx_top_k"})
+_COUNT_THEM = "Count each value, and keep the largest: GROUP BY x ORDER BY COUNT(*) DESC LIMIT k."
+_ORDER_THEM = "Group by the one, order by the aggregate of the other: GROUP BY x ORDER BY SUM(y) DESC LIMIT 1."
+_LISTED = {
+    **dict.fromkeys(("top_k", "approx_top_k"), _COUNT_THEM),
+    "histogram": "Count each value, or each range of values: GROUP BY width_bucket(x, LOW, HIGH, BUCKETS).",
+    **dict.fromkeys(("arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"), _ORDER_THEM),
+}
+"""What gives a list, or another column of a single row, with the question that says the same of many people."""
 _TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": False, "logical_or": False}
 """Whether it is the false rows that are counted instead."""
 _SINGLE = frozenset({"any_value", "arbitrary", "first", "last"})
@@ -139,9 +146,9 @@ def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
             "It shows the value of a single row.",
             reading.shown("Group by it, and count the rows of each value.", keyed(node)),
         )
-    if name in _LATER:
+    if name in _LISTED:
         raise place.unsupported(
-            f"{name} is not answered yet.", "Its noise is of another kind.", "Use AVG, or count over buckets."
+            f"{name} is not answered.", "A column holds one value about many people.", _LISTED[name]
         )
     if name in _CLOCKS:
         raise place.unsupported(

@@ -59,9 +59,9 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:
     """Return every aggregate of a group by its name, a row per cell."""
-    rows = len(shown_cells(noisy))
-    chosen = {one.name: np.array(noisy.column(one.name), dtype=np.int64).reshape(rows, -1) for one in group.chosen}
-    return {made.name: _form(group.group.label, made, cells, chosen, rows) for made in group.derived}
+    shown = shown_cells(noisy)
+    chosen = {one.name: np.array(noisy.column(one.name), dtype=np.int64)[shown] for one in group.chosen}
+    return {made.name: _form(group.group.label, made, cells, chosen, len(shown)) for made in group.derived}
 
 
 def _form(label: str, made: Derived, cells: MeasuredCells, chosen: Mapping[str, Integers], rows: int) -> Form:
