@@ -10,6 +10,9 @@ from enum import StrEnum, auto
 
 from sfumato.language.facts import Facts
 
+LARGEST_EXPONENT = 709.78
+"""From here on, EXP has no double."""
+
 Constant = int | float | str | bool | tuple[int | str | None, ...] | None
 
 
@@ -53,6 +56,10 @@ class Operator(StrEnum):
     SQRT = auto()
     """The root of an integer times numerator / denominator (`constant`), rounded; of a double, without `constant`.
     NULL where it is negative."""
+    EXP = auto()
+    """Of a double; NULL from 709.78 on, where doubles end."""
+    LOG = auto()
+    """Of a double to the base `constant`: 2 or 10, or 0 for e. NULL where it is not above 0."""
     CLIPPED = auto()
     """An integer brought into `constant` (low, high); a side may be None."""
     LEAST = auto()

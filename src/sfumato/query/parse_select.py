@@ -16,7 +16,7 @@ from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
 from sfumato.query.parse_sets import combined
 from sfumato.query.parse_source import Definition, FromReader, no_table, read_from, unordered
 from sfumato.query.parse_subquery import Lookups
-from sfumato.query.parse_window import Windows
+from sfumato.query.parse_window import GatheredWindows
 from sfumato.query.people import holds_people
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
@@ -73,7 +73,7 @@ def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
     reader = FromReader(reading, known, read_query)
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
-    windows = Windows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
+    windows = GatheredWindows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
     people = holds_people(source.relation, reading.catalog)
     below, above = Lookups(people), Lookups(people and not _groups(node))
 
@@ -175,7 +175,7 @@ def _groups(node: exp.Select) -> bool:
 def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionFrame, inner: Lookups) -> Block:
     """Group if the text does so, then HAVING, DISTINCT, ORDER BY and LIMIT over what came out."""
     reading, measures = frame.reading, frame.measures or Measures()
-    windows = frame.windows or Windows({})
+    windows = frame.windows or GatheredWindows({})
     above = frame.lookups or Lookups(people=False)
     keys = _keys(node, items, replace(frame, lookups=inner))
     having = node.args["having"].this if node.args.get("having") is not None else node

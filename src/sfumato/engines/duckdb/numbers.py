@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.intervals import reach
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
 
 NARROW, WIDE = "BIGINT", "HUGEINT"
 _ONE = '"""one"""'
@@ -220,6 +220,17 @@ def _sqrt(scalar: Scalar, texts: list[str]) -> str:
     return f"CASE WHEN ({x}) >= 0 THEN {near}::{integer_type(scalar.facts)} END"
 
 
+def _exp(_: Scalar, texts: list[str]) -> str:
+    most = double_sql(LARGEST_EXPONENT)
+    return f"exp({nullif(f'least({texts[0]}, {most})', most, leaf=False)})"
+
+
+def _log(scalar: Scalar, texts: list[str]) -> str:
+    name = {0: "ln", 2: "log2", 10: "log10"}[int(str(scalar.constant))]
+    above = nullif(f"greatest({texts[0]}, 0::DOUBLE)", "0::DOUBLE", leaf=False)
+    return f"{name}({above})"  # they raise for what is not above 0
+
+
 def _clipped(scalar: Scalar, texts: list[str]) -> str:
     match scalar.constant:
         case (low, high):
@@ -260,5 +271,7 @@ FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
     Operator.ROUNDED: _brought("round"),
     Operator.TRUNCATED: _brought("trunc"),
     Operator.SQRT: _sqrt,
+    Operator.EXP: _exp,
+    Operator.LOG: _log,
     Operator.CLIPPED: _clipped,
 }

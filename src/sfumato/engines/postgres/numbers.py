@@ -11,7 +11,7 @@ from functools import reduce
 
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.intervals import reach
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
 
 NARROW, WIDE, DOUBLE = "bigint", "numeric", "double precision"
 _LARGEST = "1.7976931348623157e308"
@@ -303,6 +303,17 @@ def _sqrt(scalar: Scalar, texts: list[str]) -> str:
     return f"CAST({near} AS {integer_type(scalar.facts)})"
 
 
+def _exp(_: Scalar, texts: list[str]) -> str:
+    """Return e to a double: what leaves doubles would raise, on both sides."""
+    inside = "CASE WHEN v > -700 THEN exp(v) ELSE 0 END"
+    return let(f"CASE WHEN v < {double_sql(LARGEST_EXPONENT)} THEN {inside} END", v=texts[0])
+
+
+def _log(scalar: Scalar, texts: list[str]) -> str:
+    name = {0: "ln(v)", 2: "ln(v) / ln(2.0::double precision)", 10: "log(v)"}[int(str(scalar.constant))]
+    return let(f"CASE WHEN v > 0 AND {is_finite('v')} THEN {name} END", v=texts[0])
+
+
 def whole_double(double: str) -> str:
     """Return a double that is a whole number below 2^116 as a numeric, exactly; casting keeps 15 digits only."""
     part = repr(2.0**53)
@@ -350,5 +361,7 @@ FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
     Operator.ROUNDED: _brought("round"),
     Operator.TRUNCATED: _brought("trunc"),
     Operator.SQRT: _sqrt,
+    Operator.EXP: _exp,
+    Operator.LOG: _log,
     Operator.CLIPPED: _clipped,
 }
