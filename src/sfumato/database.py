@@ -1,21 +1,19 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
-from sfumato.dataset import SharedDataset
+from sfumato.dataset import LossesPayer, SharedDataset
 from sfumato.engines.after_noise import evaluate
-from sfumato.engines.engine import Engine, Job, Progress
-from sfumato.engines.opening import has_changed, open_engine, was_paid_for
+from sfumato.engines.engine import Engine, Progress
+from sfumato.engines.opening import has_changed, open_engine, was_paid_for, watch_engine
 from sfumato.errors import (
     BadParameter,
     BadPolicy,
@@ -32,17 +30,16 @@ from sfumato.ledger.affording import afforded
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
-from sfumato.planning.plan import Plan
-from sfumato.planning.planner import Wish, make_plan, read_wish
-from sfumato.planning.question import question, tables_of
+from sfumato.planning.cut_off import CutOff
+from sfumato.planning.kept import KeptPlan, account_of_share, wish_document
 from sfumato.planning.quote import Quote, make_quote
+from sfumato.planning.spending import share_note
 from sfumato.policy.accounts import account_of
-from sfumato.policy.canonical import policy_hash, words_about
+from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.reading import read_policy
+from sfumato.preparing import Preparation, Prepared, Price
 from sfumato.query.outline import Outline, outline
-from sfumato.query.parameters import bind, spelled_out
-from sfumato.query.parse import parse
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
@@ -52,19 +49,7 @@ from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A question that could be asked: everything that is known before it is charged."""
-
-    sql: str
-    wish: Wish
-    plan: Plan
-    job: Job
-    """What the engine prepared, and runs after the charge."""
-    question: str
-    engine: Engine
-    """The snapshot that answers, also if another one takes its place meanwhile."""
+_PRICES = ("epsilon", "within", "share", "delta")
 
 
 class Database:
@@ -89,11 +74,13 @@ class Database:
         self.timing = TIMING
         """What receipts say of how long answers take: a server that pads them says so."""
         self._policy_hash = policy_hash(policy)
+        self._preparation = Preparation(policy, account, ledger)
         self._closed = False
 
     @property
     def _engine(self) -> Engine:
-        return self._shared.engine
+        """The snapshot that answers now."""
+        return self._shared.current()
 
     def as_analyst(self, name: str) -> "Database":
         """Return a handle for an analyst's account on the same snapshot and ledger; each handle is closed by itself."""
@@ -105,7 +92,7 @@ class Database:
                 "Open the database without `analyst`.",
             )
         account = account_of(self.policy, name)
-        handle = Database(self.policy, account, self._engine, self._ledger, self._source, shared=self._shared)
+        handle = Database(self.policy, account, self._shared.engine, self._ledger, self._source, shared=self._shared)
         handle.timing = self.timing
         return handle
 
@@ -115,6 +102,7 @@ class Database:
         *,
         epsilon: object = None,
         within: object = None,
+        share: object = None,
         delta: object = None,
         key: str | None = None,
         parameters: object = None,
@@ -122,29 +110,64 @@ class Database:
     ) -> Release:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
-        `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
-        names this attempt, so that it can be taken up again after a crash without a second charge.
+        `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column; `share`
+        spends a part of this account's budget, such as "2%", as its ledger counts it. `key` names this attempt, so that
+        it can be taken up again after a crash without a second charge.
         `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is told the phases
         of a long answer.
         """
         tell = progress or _silent
         tell("plan", "")
-        asked = self._prepare(sql, epsilon, within, delta, parameters)
+        asked = self._prepare(sql, parameters, Price(epsilon, within, share, delta), key)
         if asked.plan.event is None:
             return self._free(asked)
+        return self._answered(asked, key, tell)[0]
+
+    def ask_all(
+        self,
+        questions: Sequence[str],
+        *,
+        epsilon: object = None,
+        share: object = None,
+        delta: object = None,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> list[Release]:
+        """Return the answers of several questions that are charged as one, or refuse all of them.
+
+        What they have in common is measured once, and counts and sums of the same rows by different keys agree.
+        `epsilon`, or `share`, is what all may cost together. Asking the same list again returns the same at no cost.
+        """
+        tell = progress or _silent
+        tell("plan", "")
+        self._check_open()
+        engine, price = self._engine, Price(epsilon, None, share, delta)
+        paid, listed = self._preparation.parted(questions, engine)
+        found: dict[int, Release] = {}
+        if paid:
+            asked = self._preparation.together([listed[place] for place in paid], price, key, engine)
+            if asked.plan.event is not None:
+                found = dict(zip(paid, self._answered(asked, key, tell), strict=True))
+        return [
+            found[place] if place in found else self.ask(sql) for place, sql in enumerate(listed)
+        ]  # the rest is free
+
+    def _answered(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
+        """Charge, read, add noise: the one place where private rows are looked at."""
         request = self._request(asked)
         tell("charge", "")
         with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
-                return self._kept(asked.plan, charge.kept)
+                return self._kept(asked, charge.kept)
             tell("run", "")
             aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
             tell("noise", "")
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
-            release = make_release(asked.plan, noisy, receipt, evaluate)
+            losses = self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
+            releases = [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]
             charge.settle(_stored(receipt, noisy, asked))  # kept: asking again is free
-        return release
+        return releases
 
     def explain(
         self,
@@ -152,21 +175,26 @@ class Database:
         *,
         epsilon: object = None,
         within: object = None,
+        share: object = None,
         delta: object = None,
         parameters: object = None,
     ) -> Quote:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
-        return make_quote(self._prepare(sql, epsilon, within, delta, parameters).plan)
+        asked = self._prepare(sql, parameters, Price(epsilon, within, share, delta))
+        quote = make_quote(asked.plan, self._losses(asked, measure=False), self.policy.budget.truncation)
+        if asked.wish.epsilon is not None or asked.plan.event is None:
+            return quote
+        return replace(quote, notes=(share_note(self._ledger.account(self.account), asked.plan.event), *quote.notes))
 
     def outline(self, sql: str, types: Mapping[str, Type]) -> Outline:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
         self._check_open()
-        return outline(sql, self._engine.catalog, types)
+        return outline(sql, self._shared.engine.catalog, types)
 
     def columns(self) -> dict[str, dict[str, str]]:
         """Return every table of the policy with its columns and their types, as questions may name them."""
         self._check_open()
-        tables = self._engine.catalog.tables
+        tables = self._shared.engine.catalog.tables
         return {name: dict(tables[name].columns) for name in sorted(tables) if self.policy.table(name) is not None}
 
     def reopen(self, receipt: str) -> Release:
@@ -175,8 +203,7 @@ class Database:
         With `answers = "shared"` in the policy other accounts have paid for it, too.
         """
         self._check_open()
-        entries = self._ledger.history(None if self.policy.answers is Sharing.SHARED else self.account)
-        found = next((one for one in entries if one.receipt == receipt and one.release is not None), None)
+        found = self._ledger.settled(receipt, None if self.policy.answers is Sharing.SHARED else self.account)
         if found is None or found.release is None:
             raise UnknownName(
                 "There is no answer with this receipt.",
@@ -185,7 +212,14 @@ class Database:
             )
         kept = json.loads(found.release)
         wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
-        asked = self._prepare(found.sql, wish.get("epsilon"), wish.get("within"), wish.get("delta"))
+        if kept.get("together", 1) > 1:
+            raise BadParameter(
+                "This answer belongs to several questions that were asked together.",
+                "Each of them has its own table, under one receipt.",
+                "Ask the same list again: it is free.",
+            )
+        event = KeptPlan(found.event, account_of_share(wish))
+        asked = self._prepare(found.sql, None, replace(Price(*(wish.get(name) for name in _PRICES)), kept=event))
         same = kept["question"] == _name_of(asked) if "question" in kept else found.policy == self._policy_hash
         if not same or asked.plan.event != found.event:
             raise PolicyChanged(
@@ -193,14 +227,14 @@ class Database:
                 "The policy or a public table that it was made with has changed since.",
                 "Ask the question again; the answer may cost then.",
             )
-        return self._kept(asked.plan, found.release)
+        return self._kept(asked, found.release)[0]
 
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
 
-        This handle answers from it at once, and those made by `as_analyst`; others when they are opened again.
-        Until it is complete, and if it cannot be taken, answers come from the one before. Questions that were answered
-        about that one cost again.
+        This handle answers from it at once, and those made by `as_analyst`; others, also of other processes, from
+        their next question on. Until it is complete, and if it cannot be taken, answers come from the one before.
+        Questions that were answered about that one cost again.
         """
         self._require_owner("take a snapshot")
         with open_engine(self.policy, progress or _silent, again=True) as taken:
@@ -227,13 +261,18 @@ class Database:
     def catalog(self) -> Catalog:
         """The tables that a question may name."""
         self._check_open()
-        return self._engine.catalog
+        return self._shared.engine.catalog
 
     @property
     def version(self) -> str:
         """The id of the snapshot that answers: random, and in every receipt."""
         self._check_open()
         return self._engine.version
+
+    def known_version(self) -> str | None:
+        """Return the same without opening anything; None where another process may have taken a snapshot since."""
+        self._check_open()
+        return self._shared.known()
 
     def verify(self) -> Verified:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""
@@ -261,20 +300,10 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.policy, self.account, None if self._closed else self.budget())
 
-    def _prepare(self, sql: str, epsilon: object, within: object, delta: object, parameters: object = None) -> Prepared:
-        """Do all that needs no charge: text, policy and public tables decide it."""
+    def _prepare(self, sql: str, parameters: object, price: Price, key: str | None = None) -> Prepared:
+        """Do all that needs no charge."""
         self._check_open()
-        engine = self._engine
-        bindings = bind(parameters)
-        query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
-        with engine.public.one_question():  # what is free has limits
-            private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
-        engine.check(private)
-        wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
-        plan = make_plan(private, wish)  # price and error known; data untouched
-        words = words_about(self.policy, tables_of(query.relation))
-        job, written = engine.prepare(plan), spelled_out(sql, bindings)
-        return Prepared(written, wish, plan, job, question(query, plan, words), engine)
+        return self._preparation.one(sql, parameters, price, key, self._engine)
 
     @contextmanager
     def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
@@ -288,13 +317,6 @@ class Database:
                 yield charge
                 return
         raise failure
-
-    def _cap(self) -> PrivacyLoss:
-        analyst = self.policy.analyst(self.account) if self.account else None
-        whole = self.policy.budget
-        if analyst is None:
-            return PrivacyLoss(whole.epsilon, whole.delta)
-        return PrivacyLoss(min(analyst.epsilon, whole.epsilon), min(analyst.delta, whole.delta))
 
     def _request(self, asked: Prepared) -> Request:
         if asked.plan.event is None:
@@ -334,10 +356,15 @@ class Database:
             needed,
         )
 
-    def _kept(self, plan: Plan, kept: str) -> Release:
+    def _kept(self, asked: Prepared, kept: str) -> list[Release]:
         stored = json.loads(kept)
         noisy, receipt = noisy_from_json(stored["noisy"]), receipt_from_json(stored["receipt"])
-        return make_release(plan, noisy, receipt, evaluate)
+        losses = self._losses(asked, measure=False)
+        return [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]
+
+    def _losses(self, asked: Prepared, *, measure: bool) -> CutOff | None:
+        """Return what was published of what caps and bounds cut off of the snapshot that answers."""
+        return self._shared.losses(asked.engine, LossesPayer(self.policy, self._source), measure=measure)
 
     def _free(self, asked: Prepared) -> Release:
         """Answer what touches no person: public tables, and the keys that a policy declares."""
@@ -408,7 +435,8 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
         except BaseException:
             ledger.close()
             raise
-    return Database(policy, account, engine, ledger, system_source())
+    shared = SharedDataset(engine, ledger, watch_engine(policy))
+    return Database(policy, account, engine, ledger, system_source(), shared=shared)
 
 
 def accounts(policy: str | Path | dict[str, object]) -> Accounts:
@@ -421,12 +449,9 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
 
 def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
     """Return what is kept of an answer; with its wish, the same plan can be made again."""
-    wish = asked.wish
-    within = {name: str(margin) for name, margin in wish.within}
-    epsilon = None if wish.epsilon is None else str(wish.epsilon)
-    wished = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
-    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wished}
-    return json.dumps({**content, "question": _name_of(asked)})
+    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish_document(asked.wish)}
+    together = {"together": len(asked.outcomes)} if len(asked.outcomes) > 1 else {}
+    return json.dumps({**content, "question": _name_of(asked), **together})
 
 
 def _name_of(asked: Prepared) -> str:

@@ -18,7 +18,7 @@ from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, QueryTooLarge
 from sfumato.language.flow import Fold, Folded, Item, Keep
 from sfumato.language.numbers import clipped
-from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.language.scalar import Operator, Scalar, column, literal
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 
@@ -158,7 +158,7 @@ def test_a_person_is_bounded_and_the_others_do_not_notice_who_else_is_there(
 
     def cells(without: int | None) -> dict[Any, tuple[int, ...]]:
         everybody = read(table)
-        gone = Scalar(Operator.CONSTANT, (), who.facts, without)
+        gone = literal(without, who.facts)
         kept = Scalar(Operator.DIFFERENT, (who, gone), of(table, "flag").facts)
         flow = everybody if without is None else Keep(everybody, kept)
         keys = (Key("who", who, None), _dept(engine))  # who is also a value, so that each one's cells are seen
@@ -250,7 +250,7 @@ def test_a_statement_that_is_too_long_is_refused_before_anything_is_read(tmp_pat
     table = engine.catalog.tables["visits"]
     many = tuple(measured("n" * 50_000 + str(at), COUNT, where=of(table, "flag")) for at in range(3))
     assert engine.prepare(planned(table, (), many)) is not None
-    text = Scalar(Operator.CONSTANT, (), of(table, DEPT).facts, "x" * 150_000)
+    text = literal("x" * 150_000, of(table, DEPT).facts)
     long = tuple(measured(str(at), COUNT, replace(text, constant="x" * 150_000 + str(at))) for at in range(8))
     with pytest.raises(QueryTooLarge):
         engine.prepare(planned(table, (), long))

@@ -38,7 +38,7 @@ from sfumato.language.flow import (
     Windowed,
     outputs,
 )
-from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.language.scalar import Operator, Scalar, column, literal
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
@@ -71,7 +71,7 @@ def _is(operator: Operator, *arguments: Scalar) -> Scalar:
 
 
 def _number(value: int) -> Scalar:
-    return Scalar(Operator.CONSTANT, (), INTEGER, value)
+    return literal(value, INTEGER)
 
 
 def _value(scalar: Scalar, row: Row) -> Any:

@@ -15,7 +15,7 @@ from sfumato.engines.engine import Engine
 from sfumato.engines.sql.names import NUMBER
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.flow import Given, Item, Keep, Order, Pair, Show, Take
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
 
@@ -175,7 +175,7 @@ def test_facts_of_public_flows_are_counted_once(engine: Engine, monkeypatch: pyt
 def test_literal_rows_need_no_table(engine: Engine) -> None:
     number, text = Facts(Type.INTEGER, Kind.INTEGER, low=-1, high=7), Facts(Type.TEXT, Kind.TEXT)
     given = Given('v "1"', (("n", number), ("it's", text)), ((7, "a'b"), (None, None), (-1, "")))
-    name = Scalar(Operator.COLUMN, (), text, ('v "1"', "it's"))
+    name = column('v "1"', "it's", text)
     assert engine.public.distinct(given, name, 9) == ("", "a'b")
     nothing = Given("empty", (("n", number),), ())
     pair = Pair(JoinKind.LEFT, given, nothing, None)

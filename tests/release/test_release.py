@@ -24,7 +24,7 @@ from sfumato.engines.after_noise import evaluate
 from sfumato.errors import Refusal
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Fold, Folded, Item, Keep, Order, Show, Take
-from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.language.scalar import Factor, Operator, Scalar, column, literal
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
@@ -84,8 +84,8 @@ def test_what_is_computed_from_noisy_numbers_has_the_interval_that_follows() -> 
 
 
 def test_a_ratio_whose_denominator_may_be_nothing_is_bounded_by_what_it_can_be_and_by_nothing_else() -> None:
-    average = Scalar(Operator.DIVIDE, (reference(SUM), reference(COUNT)), SUMMED, (100, 1))
-    inverse = Scalar(Operator.DIVIDE, (reference(COUNT), reference(SUM)), SUMMED, (10**9, 1))
+    average = Scalar(Operator.DIVIDE, (reference(SUM), reference(COUNT)), SUMMED, Factor(100, 1))
+    inverse = Scalar(Operator.DIVIDE, (reference(COUNT), reference(SUM)), SUMMED, Factor(10**9, 1))
     shown = show(noisy_table([COUNT, SUM]), [], Item("average", average), Item("inverse", inverse))
     plan = make_plan([COUNT, SUM], {"N": laplace(10), "T": laplace(10**6)}, shown)
     release = make_release(plan, noisy([1000, 5], [10**6, 10**5]), RECEIPT, evaluate)
@@ -96,7 +96,7 @@ def test_a_ratio_whose_denominator_may_be_nothing_is_bounded_by_what_it_can_be_a
 
 
 def chosen(count: int) -> Show:
-    least = Scalar(Operator.CONSTANT, (), COUNTED, 50)
+    least = literal(50, COUNTED)
     condition = Scalar(Operator.LESS, (least, reference(COUNT)), Facts(Type.BOOLEAN, Kind.BOOLEAN))
     kept = Keep(noisy_table([COUNT]), condition)
     return show(Take(Order(kept, ((reference(COUNT), True, False),)), count, 0), [COUNT], Item("twice", TWICE))

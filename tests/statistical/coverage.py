@@ -24,6 +24,7 @@ from sfumato.language.flow import Fold, Folded, Given, Read, below
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.preparing import Price
 from sfumato.query.types import Type
 from sfumato.release.noisy import Noisy, NoisyGroup
 from sfumato.release.receipt import Receipt
@@ -45,6 +46,8 @@ class Shape:
     """What is computed for each of the five cells of a copy; None for a question without an outer aggregate."""
     having: str = ""
     linear: bool = False
+    by: str = "copy"
+    """What is grouped by without an outer aggregate: 4,000 copies, or 800 lots where every cell takes long."""
     rows: bool = False
     """Whether each of the five cells has a row of its own, beside the others."""
 
@@ -52,7 +55,7 @@ class Shape:
     def sql(self) -> str:
         """Return the question: one row per copy."""
         if self.inner is None:
-            return f"SELECT copy, {self.column} AS x FROM visits GROUP BY copy"  # noqa: S608
+            return f"SELECT {self.by}, {self.column} AS x FROM visits GROUP BY {self.by}"  # noqa: S608
         cells = f"SELECT lot, place, {self.inner} FROM visits GROUP BY lot, place {self.having}"  # noqa: S608
         if self.rows:
             return f"SELECT lot * 10 + place AS cell, {self.column} AS x FROM ({cells}) t"  # noqa: S608
@@ -70,6 +73,17 @@ SHAPES = (
     Shape("variance of a sample", "VAR_SAMP(cost)"),
     Shape("deviation", "STDDEV(cost)"),
     Shape("variance of a constant", "VAR_POP(same)"),
+    Shape("covariance", "COVAR_POP(cost, age)", by="lot"),
+    Shape("covariance of a sample", "COVAR_SAMP(cost + 20 * age, age)", by="lot"),
+    Shape("correlation", "CORR(cost, age)", by="lot"),
+    Shape("strong correlation", "CORR(cost + 50 * age, age)", by="lot"),
+    Shape("correlation that is -1", "CORR(100 - age, age)", by="lot"),
+    Shape("share of variance", "REGR_R2(cost + 50 * age, age)", by="lot"),
+    Shape("slope", "REGR_SLOPE(cost + 20 * age, age)", by="lot"),
+    Shape("intercept", "REGR_INTERCEPT(cost + 20 * age, age)", by="lot"),
+    Shape("squared deviations", "REGR_SXX(cost, age)", by="lot"),
+    Shape("products of deviations", "REGR_SXY(cost + 20 * age, age)", by="lot"),
+    Shape("average of pairs", "REGR_AVGX(cost, age)", by="lot"),
     Shape("share", "100 * COUNT(*) FILTER (WHERE age > 50) / COUNT(*)"),
     Shape("exact share", "1.0 * COUNT(*) FILTER (WHERE age > 50) / NULLIF(COUNT(*), 0)"),
     Shape("sum over count", "SUM(cost) / COUNT(*)"),
@@ -175,7 +189,7 @@ def _plans() -> dict[str, Plan]:
         "tables": {"visits": table},
     }
     with sfumato.open(policy) as clinic:
-        return {shape.sql: clinic._prepare(shape.sql, "1", None, None).plan for shape in SHAPES}
+        return {shape.sql: clinic._prepare(shape.sql, None, Price("1")).plan for shape in SHAPES}
 
 
 def _with_noise(group: GroupPlan, setting: Setting) -> GroupPlan:

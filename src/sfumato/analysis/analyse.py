@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from sfumato.analysis.averages import with_averages
 from sfumato.analysis.catalog import Catalog, Public, Table
 from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_point
 from sfumato.analysis.joins import joined
@@ -18,10 +19,10 @@ from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
+from sfumato.language.flow import RANK, Fold, Given, Item, Keep, Order, Read, Show, Take
 from sfumato.language.lower_logic import all_true, among, present, spelled
 from sfumato.language.lowering import lower, narrowed
-from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.language.scalar import Operator, Scalar, address, column
 from sfumato.language.scalar import columns as columns_read
 from sfumato.policy.policy import fold
 from sfumato.query.expression import Position, identifier
@@ -42,6 +43,7 @@ from sfumato.query.relation import (
     Window,
     inputs,
 )
+from sfumato.query.types import Type
 from sfumato.query.unlabelled import unlabelled
 
 _OWNER = '"owner"'
@@ -64,13 +66,14 @@ class _Question:
 
 def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
-    reading = _Question(catalog, public, query.options, used_columns(query.relation))
-    below = _analyse(query.relation.source, reading)
-    outcome = Show(below.flow, query.relation.label, _items(query.relation, below))
-    if below.state is Visibility.PRIVATE:
-        raise _shows_people(query.relation, outcome, reading)
+    relation = with_averages(query.relation, catalog)
+    reading = _Question(catalog, public, query.options, used_columns(relation))
+    below = _analyse(relation.source, reading)
+    outcome = Show(below.flow, relation.label, _items(relation, below))
+    if isinstance(below.state, Owned):
+        raise _shows_people(relation, outcome, reading)
     notes = tuple(dict.fromkeys(reading.notes))
-    days = whole_days(query.relation)
+    days = whole_days(relation)
     return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)
 
 
@@ -82,7 +85,8 @@ def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
         )
     reading = _Question(catalog, public, query.options, used_columns(query.relation))
     shown = _analyse(query.relation, reading)
-    if shown.state is not Visibility.PRIVATE or shown.owned is None:
+    owned, notes = shown.state, tuple(dict.fromkeys(reading.notes))
+    if not isinstance(owned, Owned):
         raise UnsupportedSql(
             "This question shows no rows of people.",
             "Aggregates and public tables have none that could be measured.",
@@ -98,7 +102,6 @@ def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
                 "Leave the column out; sfumato knows whose row it is without it.",
             )
         columns.append(Key(name, scalar, cells_of(scalar, shown.cells, shown.origins, public)))
-    owned, notes = shown.owned, tuple(dict.fromkeys(reading.notes))
     rows = Keep(shown.flow, all_true(tuple(test for key in columns for test in _present(key))))
     return PrivateRows(rows, tuple(columns), owned.unit, owned.identity, owned.rows, catalog.neighbours, notes)
 
@@ -208,7 +211,12 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     most = table.rows_per_unit if table.identity else None
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
     sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
-    return Analysed(Read(scan.table, scan.label, columns, most, once, sole), scope, Visibility.PRIVATE, owned, cells)
+    numbered = tuple(field.stored for field in table.fields if field.numbered)
+    free = tuple(field.name for field in table.fields if field.bounds_chosen)
+    if table.rows_chosen and most is not None:
+        columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, free)
+    return Analysed(flow, scope, owned, cells)
 
 
 def _owner_name(table: Table) -> str:
@@ -239,8 +247,8 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     # what a noisy value was chosen by says nothing of the true one, whose interval these facts will bound
     scope = source.scope if source.state is Visibility.RELEASED else narrowed(source.scope, relation.condition)
     cells = source.cells
-    if source.state is Visibility.PRIVATE:
-        check_characters(source.flow, _rows(source), (condition,))
+    if isinstance(source.state, Owned):
+        check_characters(source.flow, source.state.rows, (condition,))
         for part in condition.arguments if condition.operator is Operator.AND else (condition,):
             known = [source.marks[name] for name in columns_read(part) if name in source.marks]
             marked_by = known[0] if known and part.operator is Operator.COLUMN else None
@@ -256,14 +264,14 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
 
 def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analysed:
     keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
-    if source.state is not Visibility.PRIVATE:
+    if not isinstance(source.state, Owned):
         return _plain_fold(relation, keys, source)
     measured = (part for measure in relation.measures for part in lowered(measure.aggregate, source.scope).parts)
-    check_characters(source.flow, _rows(source), (*(key.scalar for key in keys), *measured), relation.at)
+    check_characters(source.flow, source.state.rows, (*(key.scalar for key in keys), *measured), relation.at)
     if any(is_owner(key.scalar) for key in keys):
-        return owned_fold(relation, keys, source, reading.public)
+        return owned_fold(relation, keys, source, source.state, reading.public)
     limits = Tightening(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
-    group, noisy = release_point(relation, keys, source, limits, reading.public)
+    group, noisy = release_point(relation, keys, source, source.state, limits, reading.public)
     first = reading.known.setdefault(unlabelled(relation), group.label)
     if first == group.label:
         reading.groups.append(group)
@@ -271,10 +279,6 @@ def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analy
     # the same groups are measured once, wherever the question uses them: it then sees the same noise everywhere
     again = Given(group.label, noisy.flow.columns, None, first) if isinstance(noisy.flow, Given) else noisy.flow
     return replace(noisy, flow=again)
-
-
-def _rows(source: Analysed) -> int:
-    return 1 if source.owned is None else source.owned.rows
 
 
 def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> Analysed:
@@ -290,37 +294,33 @@ def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> 
 
 def _project(relation: Project, source: Analysed, reading: _Question) -> Analysed:
     items = _items(relation, source)
-    if source.state is Visibility.PRIVATE:
-        return _private_project(relation, items, source, reading)
+    if isinstance(source.state, Owned):
+        return _private_project(relation, items, source, source.state, reading)
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
     flow = Show(source.flow, relation.label, items)
     return Analysed(flow, scope, source.state, origins={relation.label: flow} if source.origins else {})
 
 
-def _private_project(relation: Project, items: tuple[Item, ...], source: Analysed, reading: _Question) -> Analysed:
+def _private_project(
+    relation: Project, items: tuple[Item, ...], source: Analysed, owned: Owned, reading: _Question
+) -> Analysed:
     """Compute columns of private rows one row at a time; the owner goes with them, whether it was selected or not."""
-    if source.owned is None:
-        raise AssertionError("a private flow has an owner")
-    check_characters(source.flow, source.owned.rows, (item.scalar for item in items))
-    shown = (*items, Item(_OWNER, source.owned.unit))
+    check_characters(source.flow, owned.rows, (item.scalar for item in items))
+    shown = (*items, Item(_OWNER, owned.unit))
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
     cells: Cells = {
         computation(scope[relation.label, item.name]): known
         for item in items
         if (known := cells_of(item.scalar, source.cells, source.origins, reading.public)) is not None
     }
-    unique = {
-        (relation.label, item.name)
-        for item in items
-        if any(item.scalar.constant == name for name in source.owned.unique)
-    }
-    unit = column(relation.label, _OWNER, source.owned.unit.facts)
-    owned = replace(source.owned, unit=unit, unique=frozenset(unique))
-    return Analysed(Show(source.flow, relation.label, shown), scope, Visibility.PRIVATE, owned, cells)
+    unique = {(relation.label, item.name) for item in items if address(item.scalar) in owned.unique}
+    unit = column(relation.label, _OWNER, owned.unit.facts)
+    kept = replace(owned, unit=unit, unique=frozenset(unique))
+    return Analysed(Show(source.flow, relation.label, shown), scope, kept, cells)
 
 
 def _sort(relation: Sort, source: Analysed) -> Analysed:
-    if source.state is Visibility.PRIVATE:
+    if isinstance(source.state, Owned):
         return source  # nobody sees the order of private rows
     keys = tuple((lower(key.expression, source.scope), key.descending, key.nulls_first) for key in relation.keys)
     ordering = tuple(key for key in keys if columns_read(key[0]))  # what is the same everywhere puts nothing in order
@@ -328,7 +328,7 @@ def _sort(relation: Sort, source: Analysed) -> Analysed:
 
 
 def _limit(relation: Limit, source: Analysed, reading: _Question) -> Analysed:
-    if source.state is Visibility.PRIVATE:
+    if isinstance(source.state, Owned):
         example = f"`SELECT COUNT(*) FROM {identifier(_private_table(relation, reading).name)}`"  # noqa: S608
         raise UnsupportedSql(
             "LIMIT or OFFSET over people's rows is not supported.",

@@ -45,19 +45,19 @@ _COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 
 def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Public) -> tuple[Analysed, str | None]:
     """Return the pairs of two analysed relations, and a note where something was implied."""
-    if join.kind is JoinKind.FULL and Visibility.PRIVATE in {left.state, right.state}:
+    if join.kind is JoinKind.FULL and any(isinstance(side.state, Owned) for side in (left, right)):
         raise _unowned(join.at)
     match left.state, right.state:
-        case (Visibility.PRIVATE, Visibility.PRIVATE):
-            return _of_one_person(join, left, right)
-        case (Visibility.PRIVATE, Visibility.PUBLIC):
-            return _with_public(join, left, right, used, public), None
-        case (Visibility.PUBLIC, Visibility.PRIVATE):
+        case (Owned() as first, Owned() as second):
+            return _of_one_person(join, (left, first), (right, second))
+        case (Owned() as owned, Visibility.PUBLIC):
+            return _with_public(join, left, owned, right, used, public), None
+        case (Visibility.PUBLIC, Owned() as owned):
             if join.kind is JoinKind.LEFT:
                 raise _unowned(join.at)
             swapped = replace(join, left=join.right, right=join.left)
-            return _with_public(swapped, right, left, used, public), None
-        case (Visibility.PRIVATE, Visibility.RELEASED) | (Visibility.RELEASED, Visibility.PRIVATE):
+            return _with_public(swapped, right, owned, left, used, public), None
+        case (Owned(), Visibility.RELEASED) | (Visibility.RELEASED, Owned()):
             raise UnsupportedSql(
                 f"{at(join.at)}this joins people's rows with an aggregate of people's rows.",
                 "The aggregate would be used without noise.",
@@ -66,10 +66,11 @@ def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Publ
     left, right = together(left, right, join.at, public)
     scope = _scope(join, left, right)
     condition = None if join.condition is None else lower(join.condition, scope)
-    state = Visibility.RELEASED if Visibility.RELEASED in {left.state, right.state} else Visibility.PUBLIC
+    released = any(side.state is Visibility.RELEASED for side in (left, right))
+    state = Visibility.RELEASED if released else Visibility.PUBLIC
     flow = Pair(join.kind, left.flow, right.flow, condition)
-    origins = {**left.origins, **right.origins} if state is Visibility.PUBLIC else {}
-    return Analysed(flow, scope if state is Visibility.RELEASED else _after(join, scope), state, origins=origins), None
+    origins = {} if released else {**left.origins, **right.origins}
+    return Analysed(flow, scope if released else _after(join, scope), state, origins=origins), None
 
 
 def together(left: Analysed, right: Analysed, position: Position, public: Public) -> tuple[Analysed, Analysed]:
@@ -126,16 +127,9 @@ def _after(join: Join, scope: Scope) -> Scope:
     return scope if join.condition is None or join.kind is not JoinKind.INNER else narrowed(scope, join.condition)
 
 
-def _owned(side: Analysed) -> Owned:
-    if side.owned is None:
-        raise AssertionError("a private flow has an owner")
-    return side.owned
-
-
-def _with_public(join: Join, private: Analysed, other: Analysed, used: Used, public: Public) -> Analysed:
+def _with_public(join: Join, private: Analysed, owned: Owned, other: Analysed, used: Used, public: Public) -> Analysed:
     """Join a person's rows with public rows: each meets at most as many as agree with it in the compared columns."""
     check_exact(other.flow, join.at)
-    owned = _owned(private)
     keys = (
         ()
         if join.condition is None
@@ -153,7 +147,7 @@ def _with_public(join: Join, private: Analysed, other: Analysed, used: Used, pub
         private,
         flow=flow,
         scope=_after(join, scope),
-        owned=replace(owned, rows=owned.rows * most, unique=owned.unique if most == 1 else frozenset()),
+        state=replace(owned, rows=owned.rows * most, unique=owned.unique if most == 1 else frozenset()),
         cells=private.cells if inner else {**private.cells, **_outer_cells(other, public)},
         origins={**private.origins, **(other.origins if inner else {})},
     )
@@ -229,9 +223,11 @@ def public_sides(condition: Scalar, private: Analysed, other: Analysed) -> list[
     return found
 
 
-def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analysed, str | None]:
+def _of_one_person(
+    join: Join, one: tuple[Analysed, Owned], other: tuple[Analysed, Owned]
+) -> tuple[Analysed, str | None]:
     """Join rows of one person with each other; that the owners are equal is implied and cannot be left out."""
-    first, second = _owned(left), _owned(right)
+    (left, first), (right, second) = one, other
     if not (first.identity and second.identity):
         raise UnsafeJoin(
             f"{at(join.at)}these tables have no person in common.",
@@ -243,8 +239,9 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
     written = None if join.condition is None else lower(join.condition, scope)
     condition = same if written is None else _both(same, written)
     equalities = _equalities(join.condition, scope)
-    once = any(_is_unique(side, second) and _reads(other, left) for side, other in equalities) or second.rows == 1
-    reverse = any(_is_unique(side, first) and _reads(other, right) for side, other in equalities) or first.rows == 1
+    once = any(_is_unique(side, second) and _reads(compared, left) for side, compared in equalities) or second.rows == 1
+    reverse = any(_is_unique(side, first) and _reads(compared, right) for side, compared in equalities)
+    reverse = reverse or first.rows == 1
     rows = first.rows if once else first.rows * second.rows
     if reverse and join.kind is JoinKind.INNER:
         rows = min(rows, second.rows)
@@ -259,7 +256,6 @@ def _of_one_person(join: Join, left: Analysed, right: Analysed) -> tuple[Analyse
     analysed = Analysed(
         flow,
         _after(join, scope),
-        Visibility.PRIVATE,
         owned,
         {**left.cells, **right.cells},
         {**left.origins, **right.origins},

@@ -14,7 +14,7 @@ from sfumato.analysis.catalog import Public
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Given, Item, Keep, Pair
-from sfumato.language.scalar import Operator, Scalar, column, walk
+from sfumato.language.scalar import Operator, Scalar, address, column, walk
 from sfumato.query.relation import JoinKind
 
 MOST_CELLS = 10_000
@@ -185,8 +185,8 @@ def _order(value: Cell) -> tuple[str, Cell]:
 
 
 def _label(scalar: Scalar) -> str:
-    return str(scalar.constant[0]) if isinstance(scalar.constant, tuple) else ""
+    return found.label if (found := address(scalar)) is not None else ""
 
 
 def _name(scalar: Scalar) -> str:
-    return str(scalar.constant[1]) if isinstance(scalar.constant, tuple) else ""
+    return found.name if (found := address(scalar)) is not None else ""

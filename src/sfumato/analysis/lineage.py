@@ -18,12 +18,10 @@ from sfumato.language.scalar import Scalar
 
 
 class Visibility(Enum):
-    """What a flow may show."""
+    """What a flow may show whose rows are nobody's."""
 
     PUBLIC = auto()
     """It reads public tables and the text alone."""
-    PRIVATE = auto()
-    """Its rows belong to people."""
     RELEASED = auto()
     """It is computed from noisy groups."""
 
@@ -51,8 +49,8 @@ class Analysed:
 
     flow: Flow
     scope: Scope
-    state: Visibility
-    owned: Owned | None = None
+    state: Visibility | Owned
+    """Public, released, or owned by people."""
     cells: Cells = field(default_factory=dict)
     origins: Mapping[str, Flow] = field(default_factory=dict)
     """The public flow that a label's columns come from."""

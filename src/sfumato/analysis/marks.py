@@ -23,21 +23,22 @@ from sfumato.query.relation import Mark
 def marked(relation: Mark, left: Analysed, right: Analysed, used: Used, public: Public) -> Analysed:
     """Return the left rows with one more column: whether they meet a right one."""
     found = {(relation.label, FOUND): column(relation.label, FOUND, FOUND_FACTS)}
-    if right.state is Visibility.PRIVATE:
+    if isinstance(right.state, Owned):
         raise UnsafeJoin(
             f"{at(relation.at)}this looks for a row among the rows of people.",
             "Whether there is one depends on single people, and would be used without noise.",
             "Ask for the values that enough people have first, and write them into a list.",
         )
-    if left.state is Visibility.PRIVATE and left.owned is not None:
+    if isinstance(left.state, Owned):
         if right.state is Visibility.RELEASED:
             raise UnsupportedSql(
                 f"{at(relation.at)}this compares people's rows with an aggregate of people's rows.",
                 "The aggregate would be used without noise.",
                 "Ask for the aggregate first, and write the answer into the second query as numbers.",
             )
-        return _of_people(relation, left, left.owned, right, used, public)
-    state = Visibility.RELEASED if Visibility.RELEASED in {left.state, right.state} else Visibility.PUBLIC
+        return _of_people(relation, left, left.state, right, used, public)
+    released = any(side.state is Visibility.RELEASED for side in (left, right))
+    state = Visibility.RELEASED if released else Visibility.PUBLIC
     left, right = together(left, right, relation.at, public)
     left = under_label(left, relation.label, used)
     flow = Marked(left.flow, right.flow, relation.label, _condition(relation, left, right))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.joins import together
-from sfumato.analysis.lineage import Analysed, Visibility
+from sfumato.analysis.lineage import Analysed, Owned, Visibility
 from sfumato.errors import UnsupportedSql, at
 from sfumato.language.facts import Facts
 from sfumato.language.flow import Item, Show, Stacked
@@ -19,7 +19,7 @@ from sfumato.query.types import NUMBERS
 
 def stacked(relation: Stack, left: Analysed, right: Analysed, public: Public) -> Analysed:
     """Return the rows of both sides; rows of people are refused."""
-    if Visibility.PRIVATE in {left.state, right.state}:
+    if any(isinstance(side.state, Owned) for side in (left, right)):
         raise UnsupportedSql(
             f"{at(relation.at)}UNION of people's rows is not supported.",
             "A person's rows on both sides would be counted twice.",

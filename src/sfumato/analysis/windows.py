@@ -6,7 +6,7 @@ Proof: proofs/lineage.md §9
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.analysis.lineage import Analysed, Visibility
+from sfumato.analysis.lineage import Analysed, Owned, Visibility
 from sfumato.analysis.used import Used
 from sfumato.analysis.written import folded
 from sfumato.errors import UnsupportedSql, at
@@ -26,7 +26,7 @@ _ROWS = 1 << 40
 
 def windowed(relation: Window, source: Analysed, used: Used) -> Analysed:
     """Return public or noisy rows with what windows say of them; rows of people are refused."""
-    if source.state is Visibility.PRIVATE:
+    if isinstance(source.state, Owned):
         raise UnsupportedSql(
             f"{at(relation.at)}a window over people's rows is not supported.",
             "It looks at single rows, which no noise can protect.",

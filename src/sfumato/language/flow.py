@@ -15,6 +15,12 @@ from sfumato.query.windows import WindowCall, WindowFrame
 SortKeys = tuple[tuple[Scalar, bool, bool], ...]
 """Scalars that rows are ordered by: (scalar, descending, nulls first)."""
 
+RANK = '"rank"'
+"""The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys.
+
+No name of a query or policy holds a quotation mark.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -30,7 +36,10 @@ class Read:
 
     Of a private table, `most` is how many rows of one person were accounted for and `once` names the columns (in the
     copy) whose values were taken to occur once within a person. The statement keeps to both, whatever the copy holds.
-    `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one.
+    `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one. `numbered`
+    names the columns (in the copy) whose values the copy numbers within each person, in the order they are kept.
+    `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count, the
+    columns hold RANK.
     """
 
     table: str
@@ -39,6 +48,8 @@ class Read:
     most: int | None = None
     once: tuple[str, ...] = ()
     sole: bool = False
+    numbered: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

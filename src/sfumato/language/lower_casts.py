@@ -1,6 +1,5 @@
 """Casts from and to text, dates and timestamps as total scalars: what cannot be read is NULL."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 from sfumato.language.calendar import FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
@@ -81,8 +80,7 @@ def _number_shown(argument: Scalar) -> Scalar:
     if number.facts.kind is Kind.REAL or places is None:
         return _text(Operator.REAL_TEXT, number, _LONGEST_REAL)
     digits = max(len(str(abs(side))) for side in (number.facts.low, number.facts.high))
-    shown = _text(Operator.NUMBER_TEXT, number, max(digits, places + 1) + 2)
-    return replace(shown, constant=places)
+    return _text(Operator.NUMBER_TEXT, number, max(digits, places + 1) + 2, places)
 
 
 def _places(step: Fraction) -> int | None:
@@ -90,5 +88,5 @@ def _places(step: Fraction) -> int | None:
     return next((places for places in range(_MOST_PLACES + 1) if (step * 10**places).denominator == 1), None)
 
 
-def _text(operator: Operator, argument: Scalar, longest: int) -> Scalar:
-    return Scalar(operator, (argument,), Facts(Type.TEXT, Kind.TEXT, argument.facts.nullable, longest=longest))
+def _text(operator: Operator, argument: Scalar, longest: int, places: int | None = None) -> Scalar:
+    return Scalar(operator, (argument,), Facts(Type.TEXT, Kind.TEXT, argument.facts.nullable, longest=longest), places)

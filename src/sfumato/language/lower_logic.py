@@ -9,7 +9,7 @@ from sfumato.language import intervals
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.intervals import Law, follow
 from sfumato.language.numbers import constant, is_null, on_one_grid, retyped, settled, value_of
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar, literal
 from sfumato.query.expression import Call
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
@@ -41,7 +41,7 @@ def _bound(operator: Operator, other: Scalar, value: Fraction | None, rounding: 
 
 def _at(integer: int, facts: Facts) -> Scalar:
     point = replace(facts, nullable=False, low=integer, high=integer, declared_low=True, declared_high=True)
-    return Scalar(Operator.CONSTANT, (), point, integer)
+    return literal(integer, point)
 
 
 def _truth(operator: Operator, arguments: Sequence[Scalar], *, nullable: bool) -> Scalar:
@@ -76,7 +76,7 @@ def spelled(cell: int | str | bool, facts: Facts) -> Scalar:
     """Return a value as an engine keeps it, of the kind and on the grid of these facts."""
     if facts.kind is Kind.INTEGER:
         return _at(int(cell), facts)
-    return Scalar(Operator.CONSTANT, (), replace(facts, nullable=False), cell)
+    return literal(cell, replace(facts, nullable=False))
 
 
 def chosen(branches: Sequence[tuple[Scalar, Scalar]], otherwise: Scalar, type: Type) -> Scalar:

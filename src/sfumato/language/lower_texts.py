@@ -12,7 +12,7 @@ from fractions import Fraction
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_times import null_beyond
 from sfumato.language.numbers import added, clipped, constant, rescaled, shifted
-from sfumato.language.scalar import Constant, Operator, Scalar
+from sfumato.language.scalar import Constant, Operator, Scalar, Substitution
 from sfumato.query.expression import Call, Literal
 from sfumato.query.functions import Function
 from sfumato.query.position import Place
@@ -130,7 +130,7 @@ def _replaced(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     text = _short(arguments[0])
     longest = text.facts.longest or 0
     grown = longest + longest // len(old) * max(len(new) - len(old), 0)
-    return _text(Operator.REPLACE, (text,), _grown(call, grown), (old, new))
+    return _text(Operator.REPLACE, (text,), _grown(call, grown), Substitution(old, new))
 
 
 def _starts_with(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:

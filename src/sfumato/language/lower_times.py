@@ -24,7 +24,7 @@ from sfumato.language.numbers import (
     shifted,
     subtracted,
 )
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar, Sides
 from sfumato.query.expression import Call, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Interval, Type
@@ -48,7 +48,7 @@ def null_beyond(scalar: Scalar, low: int, high: int) -> Scalar:
     if facts.high < low or high < facts.low:
         return constant(None, facts.type)
     narrow = replace(facts, nullable=True, low=max(low, facts.low), high=min(high, facts.high))
-    return Scalar(Operator.WITHIN, (scalar,), narrow, (low, high))
+    return Scalar(Operator.WITHIN, (scalar,), narrow, Sides(low, high))
 
 
 def in_calendar(scalar: Scalar) -> Scalar:

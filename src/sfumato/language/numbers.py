@@ -13,7 +13,7 @@ from math import gcd, lcm
 from sfumato.language import intervals
 from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.language.intervals import Law, follow, reach
-from sfumato.language.scalar import Constant, Operator, Scalar
+from sfumato.language.scalar import Constant, Factor, Operator, Scalar, Sides, literal
 from sfumato.query.expression import Value
 from sfumato.query.types import NUMBERS, Interval, Type
 
@@ -39,11 +39,11 @@ def constant(value: Value, type: Type) -> Scalar:
     kind = _KINDS.get(type, Kind.INTEGER)
     match value:
         case None:
-            return _plain(None, Facts(type, kind, nullable=True))
+            return literal(None, Facts(type, kind, nullable=True))
         case bool():
-            return _plain(value, Facts(type, kind, nullable=False))
+            return literal(value, Facts(type, kind, nullable=False))
         case str():
-            return _plain(value, Facts(type, kind, nullable=False, longest=len(value)))
+            return literal(value, Facts(type, kind, nullable=False, longest=len(value)))
         case int() | Fraction():
             return _number(Fraction(value), type)
         case datetime():
@@ -55,13 +55,9 @@ def constant(value: Value, type: Type) -> Scalar:
             return _whole((months * _MONTH_DAYS + days) * _DAY + microseconds, type)
 
 
-def _plain(value: Constant, facts: Facts) -> Scalar:
-    return Scalar(Operator.CONSTANT, (), facts, value)
-
-
 def _whole(integer: int, type: Type, step: Fraction = Fraction(1)) -> Scalar:
     facts = Facts(type, Kind.INTEGER, nullable=False, step=step, low=integer, high=integer)
-    return _plain(integer, facts)
+    return literal(integer, facts)
 
 
 def _number(value: Fraction, type: Type) -> Scalar:
@@ -99,8 +95,8 @@ def real(scalar: Scalar) -> Scalar:
     doubled = Facts(facts.type, Kind.REAL, nullable=facts.nullable)
     if scalar.operator is Operator.CONSTANT:
         value = value_of(scalar)
-        return _plain(None if value is None else float(value), doubled)
-    return Scalar(Operator.REAL, (scalar,), doubled, (facts.step.numerator, facts.step.denominator))
+        return literal(None if value is None else float(value), doubled)
+    return Scalar(Operator.REAL, (scalar,), doubled, Factor(facts.step.numerator, facts.step.denominator))
 
 
 def on_doubles(operator: Operator, arguments: Sequence[Scalar], type: Type, extra: Constant = None) -> Scalar:
@@ -135,7 +131,7 @@ def settled(scalar: Scalar) -> Scalar:
     facts = scalar.facts
     if facts.nullable or facts.low != facts.high or facts.kind is not Kind.INTEGER:
         return scalar
-    return _plain(facts.low, facts)
+    return literal(facts.low, facts)
 
 
 def _representable(step: Fraction) -> bool:
@@ -219,7 +215,7 @@ def clipped(scalar: Scalar, low: int | None, high: int | None) -> Scalar:
         return _known(scalar, narrow)
     if scalar.operator is Operator.CLIPPED and bottom <= facts.high and top >= facts.low:
         (inner,) = scalar.arguments  # [bottom, top] meets what it was clipped to, so that clipping once is enough
-    sides = (
+    sides = Sides(
         narrow.low if narrow.low > inner.facts.low else None,
         narrow.high if narrow.high < inner.facts.high else None,
     )
@@ -331,7 +327,7 @@ def _divided_exactly(first: Scalar, second: Scalar, type: Type) -> Scalar | None
                 type,
                 intervals.divided(intervals.nearest, times, over),
                 Fraction(1, 10**places),
-                extra=(times, over),
+                extra=Factor(times, over),
                 nullable=_may_be_zero(second),
             )
     return None
@@ -388,7 +384,7 @@ def brought(operator: Operator, scalar: Scalar, places: int, type: Type) -> Scal
     if 2 * (reach(scalar.facts) * times + over) >= FARTHEST:
         return on_doubles(operator, (scalar,), type, places)
     law = intervals.scaled(_ROUNDINGS[operator], times, over)
-    return _alone(operator, law, scalar, type, step, (times, over))
+    return _alone(operator, law, scalar, type, step, Factor(times, over))
 
 
 def whole(scalar: Scalar) -> Scalar:
@@ -414,7 +410,7 @@ def square_root(scalar: Scalar, type: Type) -> Scalar:
         type,
         intervals.root(ratio.numerator, ratio.denominator),
         Fraction(1, 10**places),
-        extra=(ratio.numerator, ratio.denominator),
+        extra=Factor(ratio.numerator, ratio.denominator),
         nullable=scalar.facts.low < 0,
     )
     return on_doubles(Operator.SQRT, (scalar,), type) if exact is None else exact

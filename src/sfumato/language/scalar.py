@@ -7,26 +7,58 @@ facts allow: it cannot raise, overflow or take long. Every engine has one SQL fo
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum, auto
+from types import NoneType
+from typing import NamedTuple
 
 from sfumato.language.facts import Facts
 
 LARGEST_EXPONENT = 709.78
 """From here on, EXP has no double."""
 
-Constant = int | float | str | bool | tuple[int | str | None, ...] | None
+
+class Address(NamedTuple):
+    """Which column of which flow node below."""
+
+    label: str
+    name: str
+
+
+class Factor(NamedTuple):
+    """What an integer in steps is multiplied by."""
+
+    numerator: int
+    denominator: int
+
+
+class Sides(NamedTuple):
+    """A range of integers; a side may be open."""
+
+    low: int | None
+    high: int | None
+
+
+class Substitution(NamedTuple):
+    """What is replaced in a text, and by what."""
+
+    old: str
+    new: str
+
+
+LiteralValue = int | float | str | bool | None
+Constant = LiteralValue | Address | Factor | Sides | Substitution
 
 
 class Operator(StrEnum):
     """Every operator. NULL in any argument gives NULL unless it says otherwise."""
 
     COLUMN = auto()
-    """`constant` is (label, name) of the flow node below."""
+    """`constant` is an Address in the flow node below."""
     CONSTANT = auto()
     """`constant` is the value: an integer in steps, a float (REAL), a text, a truth value, or None for NULL."""
 
     # ── numbers and logic ── integers are in steps; a form never depends on the size of a step, only on what is here
     REAL = auto()
-    """The double nearest to an integer times numerator / denominator, which are `constant`."""
+    """The double nearest to an integer times the Factor `constant`."""
     WHOLE = auto()
     """A double rounded half away from zero to 64 bits; NULL beyond them."""
     FLAG = auto()
@@ -45,23 +77,21 @@ class Operator(StrEnum):
     MODULO = auto()
     """What QUOTIENT leaves, with the sign of the dividend; NULL where the divisor is 0."""
     DIVIDE = auto()
-    """Of integers a, b and `constant` (n, d): a · n / (b · d) rounded half away from zero. NULL where b is 0."""
+    """Of integers a, b and the Factor n / d: a · n / (b · d) rounded half away from zero. NULL where b is 0."""
     FLOORED = auto()
     CEILED = auto()
     ROUNDED = auto()
     """Half away from zero."""
     TRUNCATED = auto()
-    """These four bring an integer times numerator / denominator (`constant`) to an integer; a double to as many
-    decimal places as `constant` says."""
+    """These four bring an integer times a Factor to an integer; a double to `constant` decimal places."""
     SQRT = auto()
-    """The root of an integer times numerator / denominator (`constant`), rounded; of a double, without `constant`.
-    NULL where it is negative."""
+    """The root of an integer times a Factor, rounded; of a double, without one. NULL where it is negative."""
     EXP = auto()
     """Of a double; NULL from 709.78 on, where doubles end."""
     LOG = auto()
     """Of a double to the base `constant`: 2 or 10, or 0 for e. NULL where it is not above 0."""
     CLIPPED = auto()
-    """An integer brought into `constant` (low, high); a side may be None."""
+    """An integer brought between the Sides `constant`."""
     LEAST = auto()
     """Of those that are not NULL; NULL if all are."""
     GREATEST = auto()
@@ -87,7 +117,7 @@ class Operator(StrEnum):
 
     # ── times and texts ── a day is days since 1970-01-01, a moment microseconds; both in the years 1 to 9999
     WITHIN = auto()
-    """An integer in `constant` (low, high), or NULL beyond."""
+    """An integer between the Sides `constant`, or NULL beyond."""
     PERIOD_START = auto()
     """The first day of the `constant` (year, quarter or month) of a day."""
     DAY_PART = auto()
@@ -114,7 +144,7 @@ class Operator(StrEnum):
     RTRIM = auto()
     """These three without the characters of `constant` at both ends, the left or the right."""
     REPLACE = auto()
-    """With the second of `constant` wherever the first stood."""
+    """With the new text of a Substitution wherever the old one stood."""
     STARTS_WITH = auto()
     POSITION = auto()
     """Where the second text begins in the first, from 1; 0 if nowhere."""
@@ -137,19 +167,60 @@ class Operator(StrEnum):
     """As 2024-12-31 23:59:59, with as many places of the second as are not zero."""
 
 
+_TAKES: dict[Operator, tuple[type, ...]] = {
+    Operator.COLUMN: (Address,),
+    Operator.CONSTANT: (int, float, str, bool, NoneType),
+    Operator.REAL: (Factor,),
+    Operator.POWER: (int,),
+    Operator.DIVIDE: (Factor, NoneType),
+    Operator.FLOORED: (Factor, int),
+    Operator.CEILED: (Factor, int),
+    Operator.ROUNDED: (Factor, int),
+    Operator.TRUNCATED: (Factor, int),
+    Operator.SQRT: (Factor, NoneType),
+    Operator.CLIPPED: (Sides,),
+    Operator.WITHIN: (Sides,),
+    Operator.PERIOD_START: (str,),
+    Operator.DAY_PART: (str,),
+    Operator.DAY_LATER: (int,),
+    Operator.MOMENT_LATER: (int,),
+    Operator.TRIM: (str,),
+    Operator.LTRIM: (str,),
+    Operator.RTRIM: (str,),
+    Operator.REPLACE: (Substitution,),
+    Operator.LIKE: (str,),
+    Operator.NUMBER_TEXT: (int,),
+}
+"""What each operator needs that is spelled out; all others need nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One operator over others. `constant` is whatever else the operator needs that is spelled out."""
+    """One operator over others, and what it needs besides that is spelled out: nothing else can be said."""
 
     operator: Operator
     arguments: tuple["Scalar", ...]
     facts: Facts
     constant: Constant = None
 
+    def __post_init__(self) -> None:
+        if type(self.constant) not in _TAKES.get(self.operator, (NoneType,)):
+            raise AssertionError(f"{self.operator} does not take such a constant")
+
 
 def column(label: str, name: str, facts: Facts) -> Scalar:
     """Return a reference to a column of the flow node below."""
-    return Scalar(Operator.COLUMN, (), facts, (label, name))
+    return Scalar(Operator.COLUMN, (), facts, Address(label, name))
+
+
+def literal(value: LiteralValue, facts: Facts) -> Scalar:
+    """Return a value as an engine keeps it: an integer in steps, a float, a text, a truth value, or None for NULL."""
+    return Scalar(Operator.CONSTANT, (), facts, value)
+
+
+def address(scalar: Scalar) -> Address | None:
+    """Return the column that a scalar is, if it is nothing else."""
+    return scalar.constant if isinstance(scalar.constant, Address) else None
 
 
 def walk(scalar: Scalar) -> Iterator[Scalar]:
@@ -163,5 +234,4 @@ def walk(scalar: Scalar) -> Iterator[Scalar]:
 
 def columns(scalar: Scalar) -> set[tuple[str, str]]:
     """Return the columns that are read."""
-    found = (part.constant for part in walk(scalar) if part.operator is Operator.COLUMN)
-    return {(str(name[0]), str(name[1])) for name in found if isinstance(name, tuple)}
+    return {found for part in walk(scalar) if (found := address(part)) is not None}

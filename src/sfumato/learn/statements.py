@@ -12,7 +12,7 @@ from sfumato.language import intervals
 from sfumato.language.flow import Flow, Item, Show
 from sfumato.language.lower_logic import chosen, compared
 from sfumato.language.numbers import added, brought, clipped, constant, multiplied, on_integers, shifted
-from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.language.scalar import Factor, Operator, Scalar, column
 from sfumato.learn.rows import UNIT, Ball, Integers
 from sfumato.measuring import Measurable, Measurer, Totals
 from sfumato.query.types import Type
@@ -94,7 +94,9 @@ class EngineSums:
     def _shrunk(self, ball: Ball) -> tuple[Flow, dict[str, Scalar]]:
         """Return the rows as `rows.shrink` has them."""
         flow, scope = self._measured(ball.centre)
-        root = on_integers(Operator.SQRT, (scope["n"],), Type.INTEGER, intervals.root(1, 1), Fraction(1), extra=(1, 1))
+        root = on_integers(
+            Operator.SQRT, (scope["n"],), Type.INTEGER, intervals.root(1, 1), Fraction(1), extra=Factor(1, 1)
+        )
         if root is None:
             raise AssertionError("a squared length fits into 128 bits")
         named = {f"x{at}": one for at, one in enumerate(self._columns(scope))}

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Group, PrivateQuery
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.common_tables import CommonTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -34,13 +38,39 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is chosen in every cell among public buckets; `weight` is what one person's rows weigh together, at most."""
+
+    name: str
+    """Unique within its group, also among `measured`."""
+    quantity: Quantity
+    weight: int
+    mechanism: Quantiles | PermuteAndFlip
+
+
+@dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What is measured in one group. `selection` releases the keys where they are not public, else it is None."""
+    """What is measured in one group. `selection` releases the keys where they are not public, else it is None.
+
+    `CountedKeys` releases with them the numbers of the measurement that is called `counted`.
+    """
 
     group: Group
-    selection: OptimalSelection | None
+    selection: OptimalSelection | CountedKeys | None
     measured: tuple[Measured, ...]
     derived: tuple[Derived, ...]
+    chosen: tuple[Chosen, ...] = ()
+    counted: str | None = None
+
+    @property
+    def everything(self) -> tuple[Measured | Chosen, ...]:
+        """What is released of every cell, in that order."""
+        return (*self.measured, *self.chosen)
+
+    @property
+    def apart(self) -> tuple[Measured, ...]:
+        """What is measured after the keys were selected, or without a selection."""
+        return tuple(one for one in self.measured if one.name != self.counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +81,5 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     loss: PrivacyLoss
     event: Event | None
+    tables: tuple[CommonTable, ...] = ()
+    """The measurements that are margins of one table, and are made consistent."""

@@ -9,9 +9,15 @@ from math import inf
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.raced import Raced, RacedMean
+from sfumato.planning.cut_off import CutOff
+from sfumato.planning.missing import missing
 from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
-from sfumato.planning.plan import Measured, Plan
+from sfumato.planning.plan import Chosen, Measured, Plan
+from sfumato.planning.ranking_notes import ranking_notes
 from sfumato.planning.truncation import bounding_notes
 from sfumato.planning.within import CONFIDENCE
 from sfumato.query.types import Type
@@ -69,10 +75,13 @@ def _harmless(text: str) -> str:
     return escape("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
 
 
-def make_quote(plan: Plan) -> Quote:
-    """Return the quote of a plan; it reads no data."""
+def make_quote(plan: Plan, losses: CutOff | None = None, spent: Fraction | None = None) -> Quote:
+    """Return the quote of a plan; it reads no data.
+
+    `losses` is what was published of what caps and bounds cut off, and `spent` what the policy spends to know it.
+    """
     derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
-    measured = {(group.group.label, one.name): one for group in plan.groups for one in group.measured}
+    measured = {(group.group.label, one.name): one for group in plan.groups for one in group.everything}
     margins: dict[str, Margin] = {}
     mechanisms: dict[str, str] = {}
     for name, item, origin in zip(plan.private.names, plan.private.outcome.items, origins(plan.private), strict=True):
@@ -82,12 +91,56 @@ def make_quote(plan: Plan) -> Quote:
             margins[name] = margin if margins.get(name, margin) == margin else None
         words = _words(used) if used else _key_words(origin, plan)
         mechanisms[name] = words if mechanisms.get(name, words) == words else f"{mechanisms[name]}; {words}"
-    return Quote(plan.loss, margins, mechanisms, tuple(dict.fromkeys(_notes(plan))))
+    notes = (*_notes(plan), *_cut(plan, derived, losses, spent))
+    return Quote(plan.loss, margins, mechanisms, tuple(dict.fromkeys(notes)))
+
+
+def _cut(
+    plan: Plan, derived: dict[GroupColumn, Derived], losses: CutOff | None, spent: Fraction | None
+) -> Iterator[str]:
+    """Say how much caps and bounds may have cut off of counts and sums, or when that will be known."""
+    unknown = [bounds for bounds in missing(plan, losses, (1 - CONFIDENCE) / 2).values() if bounds != (0, 0)]
+    if spent is None or not unknown:
+        return
+    if losses is None:
+        yield (
+            "How much caps and bounds cut off is measured with the first answer from a snapshot, once, for "
+            f"ε = {round_up(spent)} of the dataset's budget."
+        )
+        return
+    found = missing(plan, losses, (1 - CONFIDENCE) / 2)
+    cut = {}
+    for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
+        source = shown_unchanged(origin, derived)
+        one = None if source is None else derived[source]
+        if source is not None and one is not None and one.plain is not None:
+            ends = found[source[0], one.plain]
+            cut[name] = tuple(None if end is None else _float(end * one.step) for end in ends)
+    yield from cut_notes(cut)
+
+
+def cut_notes(cut: Mapping[str, tuple[object, ...] | None]) -> Iterator[str]:
+    """Say for each number what it may have too much, and what it may lack, where that was published."""
+    known = {name: ends for name, ends in cut.items() if ends is not None and ends != (0, 0)}
+    bounded = [f"`{name}` by {_either(ends)}" for name, ends in known.items() if None not in ends]
+    if bounded:
+        yield (
+            f"What caps and bounds cut off may change {', '.join(bounded)}, with 95 % and if losses have no irregular "
+            "tail; intervals(bias=True) includes it."
+        )
+    if len(bounded) < len(known):
+        names = ", ".join(f"`{name}`" for name, ends in known.items() if None in ends)
+        yield f"How much caps and bounds cut off of {names} is not known."
+
+
+def _either(cut: tuple[object, ...]) -> str:
+    less, more = (f"{float(amount):,.12g}" if isinstance(amount, int | float) else "" for amount in cut)
+    return f"up to +{more}" if cut[0] == 0 else f"-{less} to +{more}"
 
 
 def _used(
-    origin: Origin, derived: Mapping[GroupColumn, Derived], measured: Mapping[GroupColumn, Measured]
-) -> list[Measured]:
+    origin: Origin, derived: Mapping[GroupColumn, Derived], measured: Mapping[GroupColumn, Measured | Chosen]
+) -> list[Measured | Chosen]:
     """Return the measurements that a column depends on, each once."""
     names: dict[GroupColumn, None] = {}
     for label, name in sorted(origin.sources):
@@ -99,13 +152,14 @@ def _used(
 def _margin(
     source: GroupColumn | None,
     derived: Mapping[GroupColumn, Derived],
-    measured: Mapping[GroupColumn, Measured],
+    measured: Mapping[GroupColumn, Measured | Chosen],
     type: Type,
 ) -> Margin:
     one = None if source is None else derived[source]
-    if source is None or one is None or one.plain is None:
+    plain = None if source is None or one is None or one.plain is None else measured[source[0], one.plain]
+    if one is None or not isinstance(plain, Measured):
         return None
-    reach = measured[source[0], one.plain].mechanism.margin(CONFIDENCE) * one.step
+    reach = plain.mechanism.margin(CONFIDENCE) * one.step
     return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
 
 
@@ -134,7 +188,7 @@ def shown_margin(margin: int | float) -> str:
     return f"{margin:,.0f}" if 100 <= margin < _LONG else f"{margin:.3g}"
 
 
-def _words(used: list[Measured]) -> str:
+def _words(used: list[Measured | Chosen]) -> str:
     """Name the law, its parameters in steps of each measurement's grid, and how many measurements there are."""
     laws: dict[str, list[str]] = {}
     for one in used:
@@ -144,7 +198,10 @@ def _words(used: list[Measured]) -> str:
     return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")
 
 
-def _law(mechanism: Laplace | Gaussian) -> tuple[str, str]:
+def _law(mechanism: Laplace | Gaussian | Quantiles | PermuteAndFlip) -> tuple[str, str]:
+    if isinstance(mechanism, Quantiles | PermuteAndFlip):
+        among = f"{mechanism.buckets:,} buckets" if isinstance(mechanism, Quantiles) else "all values"
+        return "exact choice", f"among {among}, ε = {round_up(mechanism.epsilon)}"
     if isinstance(mechanism, Laplace):
         return "discrete Laplace, scale", round_up(mechanism.scale)
     return "discrete Gaussian, variance", round_up(mechanism.sigma_squared)
@@ -161,6 +218,12 @@ def _key_words(origin: Origin, plan: Plan) -> str:
 def _notes(plan: Plan) -> Iterator[str]:
     yield from plan.private.notes
     yield from bounding_notes(plan)
+    yield from ranking_notes(plan)
+    for one in (one for group in plan.groups for one in group.derived):
+        made = one.total if isinstance(one, RacedMean) else one
+        if isinstance(made, Raced):
+            parts = f"each of {len(made.parts)} levels is measured with a part of the price"
+            yield f"The answer chooses privately {made.words()}; {parts}, and its margin depends on the data."
     for group in plan.groups:
         if group.selection is not None:
             needed = group.selection.units_for(CONFIDENCE)

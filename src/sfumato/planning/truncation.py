@@ -9,8 +9,8 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Fold, Marked, Pair, Read, below
-from sfumato.language.scalar import Operator, Scalar, walk
+from sfumato.language.flow import RANK, Flow, Fold, Marked, Pair, Read, below
+from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import CONFIDENCE
@@ -25,7 +25,7 @@ _SIMPLE = re.compile("[a-z_][a-z0-9_]*")
 
 def bounding_notes(plan: Plan) -> tuple[str, ...]:
     """Tell once what bounding may have left out, which no margin covers; and which values are moved to bounds."""
-    groups = [group for group in plan.groups if group.measured or group.selection is not None]
+    groups = [group for group in plan.groups if group.measured or group.chosen or group.selection is not None]
     notes = [_left_out([group.group for group in groups]), *(note for group in groups for note in _clipped(group))]
     return tuple(dict.fromkeys(filter(None, notes)))
 
@@ -33,15 +33,15 @@ def bounding_notes(plan: Plan) -> tuple[str, ...]:
 def _clipped(plan: GroupPlan) -> Iterator[str]:
     summed = [
         argument
-        for one in plan.measured
+        for one in plan.everything
         for argument in one.quantity.arguments
         if one.quantity.function is not Aggregation.COUNT
     ]
     stored = {(read.label, name) for read in _reads(plan.group.rows) for name, _, _ in read.columns}
+    stored -= {(label, name) for label, name in stored if name == RANK}  # ours, and within its bounds
     for argument in summed:
         for part in walk(argument):
-            column = part.operator is Operator.COLUMN and part.constant in stored
-            if column and part.facts.bounded and part.facts.type in NUMBERS:
+            if address(part) in stored and part.facts.bounded and part.facts.type in NUMBERS:
                 yield _clipping(part)
 
 
@@ -106,10 +106,8 @@ def _counting(group: Group, keys: tuple[Scalar, ...], most: int) -> str | None:
 
 def _column(scalar: Scalar, read: Read) -> str | None:
     """Return the name of a plain column of the one table, as a question spells it."""
-    match scalar.operator, scalar.constant:
-        case Operator.COLUMN, (label, str(name)) if label == read.label and '"' not in name:
-            return _quoted(name)
-    return None
+    found = address(scalar)
+    return _quoted(found.name) if found is not None and found.label == read.label and '"' not in found.name else None
 
 
 def _quoted(name: str) -> str:
@@ -142,7 +140,7 @@ def _nodes(flow: Flow) -> Iterator[Flow]:
 
 def _clipping(column: Scalar) -> str:
     facts = column.facts
-    name = column.constant[1] if isinstance(column.constant, tuple) else ""
+    name = found.name if (found := address(column)) is not None else ""
     reach = f"from {_value(facts.low, facts)} to {_value(facts.high, facts)}"
     return f"`{name}` counts {reach}; values beyond its bounds are moved to them."
 

@@ -4,6 +4,7 @@
 checks again. Names match whatever their case, as unquoted names do in PostgreSQL: see `fold`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -94,6 +95,8 @@ class Column:
     """A sealed store is shown which rows have equal values of it, so that tables can be joined by it."""
     format: str | None = None
     """How a date or timestamp is written where the source stores text; None means as ISO 8601 writes it."""
+    bounds_chosen: bool = False
+    """Each question finds the bounds that it clips at privately, within `bounds`."""
 
     @property
     def grid(self) -> Grid | None:
@@ -171,6 +174,8 @@ class Table:
     """What is sealed of it, in a policy with [sealed]."""
     stored: str | None = None
     """What the source calls it, SCHEMA.TABLE or TABLE, where that is another name."""
+    rows_chosen: bool = False
+    """Each question finds how many rows of a person count privately, up to `rows_per_unit`."""
 
     @property
     def public(self) -> bool:
@@ -189,6 +194,8 @@ class Budget:
     epsilon: Fraction
     delta: Fraction
     query_delta: Fraction
+    truncation: Fraction | None = None
+    """What is spent once per snapshot to say how much caps and bounds cut off; None where it is not said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +216,8 @@ class Location:
     """What the owner wrote after the scheme, or the whole URL."""
     path: Path | None = field(repr=False)
     """The absolute path of a file or folder; None where the target is not one."""
+    frames: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
+    """The frames that were handed over as the source, by table: what they hold when a snapshot is taken counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from sfumato.policy.columns import COLUMN_KEYS
 from sfumato.policy.entry import Entry, check_name, choice, missing, named, number, refuse, section, shown, text
 from sfumato.policy.forms import CSV_KEYS, check_csv_source, read_csv_form
 from sfumato.policy.lines import key_lines
-from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_location
-from sfumato.policy.policy import Analyst, Budget, CsvForm, Location, Policy, Refresh, Sealing, Sharing
+from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_frames, read_location
+from sfumato.policy.policy import Analyst, Budget, CsvForm, Location, Policy, Refresh, Sealing, Sharing, Table
 from sfumato.policy.sealing import SEALED_KEYS, read_sealing
-from sfumato.policy.tables import TABLE_KEYS, read_tables
+from sfumato.policy.tables import MOST_TABLES, TABLE_KEYS, read_tables
 
 LARGEST_FILE = 2**20
 MOST_ANALYSTS = 10_000
@@ -38,7 +38,7 @@ TOP_KEYS = (
     "tables",
     "analysts",
 )
-BUDGET_KEYS = ("epsilon", "delta", "query_delta")
+BUDGET_KEYS = ("epsilon", "delta", "query_delta", "truncation")
 ANALYST_KEYS = ("epsilon", "delta")
 KEYS = (
     *TOP_KEYS,
@@ -172,8 +172,10 @@ def _policy(root: Entry, file: Path | None) -> Policy:
         neighbours = Neighbours(choice(keys["neighbours"], Neighbours, _SYNONYMS))
     budget = _budget(keys["budget"])
     tables = read_tables(keys["tables"], sealed)
+    if sealed is not None:
+        _check_nothing_chosen(keys, budget, tables)
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
-    refresh = Refresh(choice(keys["refresh"], Refresh, _REFRESHING)) if "refresh" in keys else Refresh.MANUAL
+    refresh = _refresh(keys["refresh"], source) if "refresh" in keys else Refresh.MANUAL
     padding = _padding(keys["padding"]) if "padding" in keys else None
     answers = Sharing(choice(keys["answers"], Sharing, _SHARING)) if "answers" in keys else Sharing.SEPARATE
     form = CsvForm()
@@ -210,6 +212,8 @@ def _source(root: Entry, keys: dict[str, Entry], sealed: Sealing | None, folder:
             raise missing(
                 root, "source", "The policy must say where the data is.", 'Add source = "parquet:FOLDER", or [sealed].'
             )
+        if isinstance(keys["source"].value, dict):
+            return read_frames(keys["source"], MOST_TABLES)
         return read_location(keys["source"], SOURCES, folder)
     for key in ("source", "refresh"):
         if key in keys:
@@ -246,6 +250,18 @@ def _check_ledger(root: Entry, ledger: Location, source: Location, file: Path | 
         )
 
 
+def _refresh(entry: Entry, source: Location) -> Refresh:
+    refresh = Refresh(choice(entry, Refresh, _REFRESHING))
+    if refresh is Refresh.ON_CHANGE and source.scheme == "frames":
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)} for a source of frames.",
+            "A frame does not tell when it was changed, and its contents are never compared.",
+            "Leave it out, and call refresh() when the frames have changed.",
+        )
+    return refresh
+
+
 def _padding(entry: Entry) -> Fraction:
     """Read a duration such as "1s" or "250ms", in seconds."""
     found = _DURATION.fullmatch(entry.value) if isinstance(entry.value, str) else None
@@ -271,8 +287,9 @@ def _budget(entry: Entry) -> Budget:
             "Add delta, for example delta = 1e-6; delta = 0 allows Laplace noise and declared keys only.",
         )
     delta = _delta(keys["delta"])
+    truncation = _truncation(keys["truncation"], epsilon) if "truncation" in keys else None
     if "query_delta" not in keys:
-        return Budget(epsilon, delta, delta / _QUERIES)
+        return Budget(epsilon, delta, delta / _QUERIES, truncation)
     query_delta = _delta(keys["query_delta"])
     if query_delta > delta:
         raise refuse(
@@ -281,7 +298,31 @@ def _budget(entry: Entry) -> Budget:
             "No query could then be answered.",
             "Write less than budget.delta, or leave it out: then it is a thousandth of it.",
         )
-    return Budget(epsilon, delta, query_delta)
+    return Budget(epsilon, delta, query_delta, truncation)
+
+
+def _check_nothing_chosen(keys: dict[str, Entry], budget: Budget, tables: tuple[Table, ...]) -> None:
+    """Refuse what needs rows that were left out, or their ranks: a sealed store has neither."""
+    free = any(table.rows_chosen or any(column.bounds_chosen for column in table.columns) for table in tables)
+    if budget.truncation is not None or free:
+        raise refuse(
+            keys["budget"] if budget.truncation is not None else keys["tables"],
+            'says truncation or choose = "private" beside [sealed].',
+            "A sealed store holds sums of cells: no rows that were left out, and no order of rows.",
+            "Remove truncation, and write rows_per_unit and bounds as numbers.",
+        )
+
+
+def _truncation(entry: Entry, epsilon: Fraction) -> Fraction:
+    truncation = number(entry)
+    if 0 < truncation <= epsilon:
+        return truncation
+    raise refuse(
+        entry,
+        f"is {shown(entry.value)}.",
+        "It is a part of budget.epsilon, spent once per snapshot to say how much caps and bounds cut off.",
+        "Write a small positive number, for example truncation = 0.05, or leave it out.",
+    )
 
 
 def _analysts(entry: Entry, budget: Budget) -> tuple[Analyst, ...]:

@@ -372,7 +372,7 @@ def _function(node: exp.Expr, frame: ExpressionFrame) -> Expression:
         )
     form = FUNCTION_NAMES.get(name)
     if form is None and name not in WRITTEN_OUT:
-        refuse_function(name, frame.reading.place(node))
+        refuse_function(name, node, frame.reading)
     where, arguments = _place(node, frame), [_read(part, frame) for part in node.expressions]
     if form is None:
         return frame.reading.settle(WRITTEN_OUT[name](name, arguments, where), node)
@@ -492,6 +492,7 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Trim: _trim,
     exp.Anonymous: _function,
     exp.Filter: _aggregate,
+    exp.WithinGroup: _aggregate,
     exp.Window: _window,
     exp.Subquery: _single,
     exp.Select: _single,

@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from sfumato.errors import excerpt
 from sfumato.query.expression import Column, Expression, Literal
-from sfumato.query.parse_aggregate import ReadExpression, is_aggregate, read_measure
+from sfumato.query.parse_aggregate import is_aggregate, read_measure
+from sfumato.query.parse_pairs import ReadExpression
 from sfumato.query.parse_reading import Reading, name_of
 from sfumato.query.relation import Over, SortKey
 from sfumato.query.resolve import alike, fit

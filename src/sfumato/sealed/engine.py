@@ -23,7 +23,7 @@ from sfumato.engines.sql.public import PublicTables
 from sfumato.errors import BadSource, shown
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Given, Item, Show
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Address, Operator, Scalar
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import GroupPlan, Plan
@@ -170,6 +170,11 @@ class SealedEngine:
         self.public.check(show)
         rows = self._free.free_rows(checked(flow_sql(show, {}, DUCKDB)))
         return [[row[at] for row in rows] for at in range(len(show.items))]
+
+    @property
+    def keeps_losses(self) -> bool:
+        """A sealed store holds no row that was cut."""
+        return False
 
     def close(self) -> None:
         """Let go of the engine in memory."""
@@ -348,13 +353,12 @@ def _per_cell(group: SealedGroup, combinations: Sequence[Combination], scalars: 
     for side, (read, layout) in enumerate(zip(group.rows.reads, group.sides, strict=True)):
         facts = {name: fact for name, _, fact in read.columns}
         rows = [(*layout.cells[place.cells[side]], *layout.slots[place.slot]) for place in combinations]
-        for at, column in enumerate((*layout.cell_columns, *layout.slot_columns)):
-            if (name := fold(column.name)) in facts:
+        for at, declared in enumerate((*layout.cell_columns, *layout.slot_columns)):
+            if (name := fold(declared.name)) in facts:
                 unambiguous = f"{_NUMBER}{side}{name}"
                 named.append((unambiguous, facts[name]))
                 given[unambiguous] = [row[at] for row in rows]
-                address = (_FIELD, unambiguous)
-                columns[read.label, name] = Scalar(Operator.COLUMN, (), facts[name], address)
+                columns[read.label, name] = Scalar(Operator.COLUMN, (), facts[name], Address(_FIELD, unambiguous))
     below = Given(_FIELD, tuple(named), None)
     one_table = SealedRows((), (), columns)
     items = tuple(Item(f"v{at}", one_table.inlined(scalar)) for at, scalar in enumerate(scalars))

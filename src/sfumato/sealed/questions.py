@@ -8,10 +8,10 @@ from sfumato.analysis.private_query import Asked, PrivateQuery
 from sfumato.errors import UnsupportedSql, shown
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Keep, Pair, Read, Show
-from sfumato.language.scalar import Operator, Scalar, walk
+from sfumato.language.scalar import Operator, Scalar, address, columns
 from sfumato.policy.policy import fold
 from sfumato.policy.sealing import MOST_CELLS
-from sfumato.query.functions import SPREADS, Aggregation
+from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.sealed.layout import SQUARES, Layout
 
@@ -43,8 +43,8 @@ class SealedRows:
 
     def inlined(self, scalar: Scalar) -> Scalar:
         """Return a scalar in terms of the table's own columns."""
-        if scalar.operator is Operator.COLUMN and isinstance(scalar.constant, tuple):
-            return self.names.get((str(scalar.constant[0]), str(scalar.constant[1])), scalar)
+        if (found := address(scalar)) is not None:
+            return self.names.get(found, scalar)
         arguments = tuple(self.inlined(argument) for argument in scalar.arguments)
         return (
             scalar
@@ -155,6 +155,12 @@ def _check_asked(asked: Asked, rows: SealedRows, sides: tuple[Layout, ...]) -> N
             "Equal values have unrelated ciphertexts, so that nothing can be told to be the same.",
             "Seal a table with one row for each of what is to be counted.",
         )
+    if aggregate.function in PAIRS:
+        raise UnsupportedSql(
+            f"{name} is not answered by a sealed store.",
+            "It needs sums of products, and a store adds up what it holds.",
+            _BEFORE,
+        )
     if aggregate.function not in _ADDED_UP:
         raise UnsupportedSql(
             f"{name} is not answered by a sealed store.", "No order of values is ever shown to it.", _BUCKETS
@@ -180,18 +186,18 @@ def _check_asked(asked: Asked, rows: SealedRows, sides: tuple[Layout, ...]) -> N
 
 def measure_of(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...]) -> tuple[int, str] | None:
     """Return the measure that a scalar is, as it is sealed, and of which table; None for anything else."""
-    if scalar.operator is not Operator.COLUMN or not isinstance(scalar.constant, tuple):
+    found = address(scalar)
+    if found is None:
         return None
-    side, name = rows.side(str(scalar.constant[0])), fold(str(scalar.constant[1]))
+    side, name = rows.side(found.label), fold(found.name)
     return (side, name) if any(column.measure == name for column in sides[side].columns) else None
 
 
 def _require_cells(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...], where: str, remedy: str) -> None:
-    for part in walk(scalar):
-        if part.operator is Operator.COLUMN and isinstance(part.constant, tuple):
-            layout, name = sides[rows.side(str(part.constant[0]))], fold(str(part.constant[1]))
-            if name not in {fold(column.name) for column in (*layout.cell_columns, *layout.slot_columns)}:
-                raise _sealed_column(name, where, remedy)
+    for label, column in columns(scalar):
+        layout, name = sides[rows.side(label)], fold(column)
+        if name not in {fold(one.name) for one in (*layout.cell_columns, *layout.slot_columns)}:
+            raise _sealed_column(name, where, remedy)
 
 
 def _sealed_column(name: str, where: str, remedy: str) -> UnsupportedSql:

@@ -16,16 +16,17 @@ import numpy as np
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Key
-from sfumato.database import Database, Prepared
+from sfumato.database import Database
 from sfumato.engines.salt import read_salt
 from sfumato.engines.snapshots import places_of
 from sfumato.errors import BadParameter, UnsupportedSql, shown
 from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.language.flow import Given
-from sfumato.language.scalar import Operator
+from sfumato.language.scalar import Address, Operator, address
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.noise import concentrated_loss
 from sfumato.planning.plan import Measured
+from sfumato.preparing import Prepared, Price
 from sfumato.query.parse import parse
 from sfumato.randomness.source import Source
 from sfumato.release.decode import decode
@@ -264,7 +265,7 @@ def _stream(place: Path, plan: Published, words: str, database: Database) -> Str
 
 def _prepare(database: Database, sql: str) -> Prepared:
     """Plan one period: the price asked for here is never charged, the stream's is."""
-    return database._prepare(sql, Fraction(1), None, None)
+    return database._prepare(sql, None, Price(Fraction(1)))
 
 
 def _require_publishable(asked: _Asked) -> None:
@@ -422,12 +423,12 @@ def _admitted(prepared: Prepared, time: int, people: Participations) -> Answers:
 def _named(prepared: Prepared) -> tuple[list[str], str]:
     """Return the names of the keys, in the order of the cells, and that of the number."""
     plan = prepared.plan
-    names = {
-        item.scalar.constant: name for item, name in zip(plan.private.outcome.items, plan.private.names, strict=True)
-    }
+    shown = zip(plan.private.outcome.items, plan.private.names, strict=True)
+    names = {address(item.scalar): name for item, name in shown}
     (group,) = plan.groups
     label = group.group.label
-    return [names[label, key.name] for key in group.group.keys], names[label, group.derived[0].name]
+    keys = [names[Address(label, key.name)] for key in group.group.keys]
+    return keys, names[Address(label, group.derived[0].name)]
 
 
 def _keys(prepared: Prepared) -> Sequence[tuple[object, ...]]:

@@ -17,12 +17,12 @@ from sfumato.accounting.event import Neighbours
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, PublicRows, Table
 from sfumato.analysis.groups import noisy_facts
-from sfumato.analysis.private_query import Asked, Cell, Group
+from sfumato.analysis.private_query import Asked, Cell, Group, Place
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Order, Read, Show, Take
-from sfumato.language.scalar import Operator, Scalar, column, walk
+from sfumato.language.scalar import Operator, Scalar, address, column, columns
 from sfumato.policy.policy import fold
 from sfumato.query.functions import Aggregation
 from sfumato.query.parse import parse
@@ -161,8 +161,7 @@ def _check(group: Group, outcome: Show) -> None:
         raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
     measures = {(group.label, asked.name) for asked in group.asked}
     for item in outcome.items:
-        used = {part.constant for part in walk(item.scalar) if part.operator is Operator.COLUMN}
-        if used & measures and item.scalar.operator is not Operator.COLUMN:
+        if columns(item.scalar) & measures and item.scalar.operator is not Operator.COLUMN:
             raise _unsupported("Numbers are shown as they are estimated, each with its margin; no arithmetic on them.")
 
 
@@ -177,7 +176,7 @@ def _read(flow: Flow) -> Read | None:
 class _Estimated:
     """The cells of a question's groups, and for each aggregate a number and a margin per cell."""
 
-    cells: tuple[tuple[Cell, ...], ...]
+    cells: tuple[tuple[Place, ...], ...]
     numbers: Mapping[str, Floats]
     margins: Mapping[str, Floats]
     modelled: bool
@@ -211,12 +210,7 @@ def _used(group: Group, known: Known) -> Axes:
     while isinstance(flow, Keep | Show):
         parts += [flow.condition] if isinstance(flow, Keep) else [item.scalar for item in flow.items]
         flow = flow.source
-    names = {
-        part.constant[1]
-        for scalar in parts
-        for part in walk(scalar)
-        if part.operator is Operator.COLUMN and isinstance(part.constant, tuple) and part.constant[0] == read.label  # type: ignore[union-attr]
-    }
+    names = {name for scalar in parts for label, name in columns(scalar) if read is not None and label == read.label}
     return tuple(axis for axis, one in enumerate(known.columns) if field_of(one).name in names)
 
 
@@ -457,8 +451,8 @@ def _multiple(scalar: Scalar, group: Group, name: str) -> float:
 
 def _column(scalar: Scalar, group: Group, estimated: _Estimated) -> tuple[list[Any], list[float | None]]:
     """Return one column of the answer for every group: an estimate with its margin, or something computed from keys."""
-    name = str(scalar.constant[1]) if isinstance(scalar.constant, tuple) else ""
-    if scalar.operator is Operator.COLUMN and name in estimated.numbers:
+    name = place.name if (place := address(scalar)) is not None else ""
+    if name in estimated.numbers:
         times = _multiple(scalar, group, name)  # 100 * COUNT(*) is the same column in other steps
         return (times * estimated.numbers[name]).tolist(), (abs(times) * estimated.margins[name]).tolist()
     names = tuple((key.name, replace(key.scalar.facts, nullable=False)) for key in group.keys)

@@ -30,6 +30,7 @@ def ask(
     sql: str,
     epsilon: str | None,
     within: tuple[str, ...],
+    share: str | None,
     delta: str | None,
     analyst: str | None,
     form: str | None,
@@ -69,7 +70,12 @@ def ask(
             before = database.budget()
             with phases(screen(stderr=True), PATIENCE) as progress:
                 release = database.ask(
-                    question, epsilon=epsilon, within=read_margins(within), delta=delta, progress=progress
+                    question,
+                    epsilon=epsilon,
+                    within=read_margins(within),
+                    share=share,
+                    delta=delta,
+                    progress=progress,
                 )
             try:
                 if output is not None:
@@ -116,6 +122,7 @@ def explain(
     sql: str,
     epsilon: str | None,
     within: tuple[str, ...],
+    share: str | None,
     delta: str | None,
     analyst: str | None,
     form: str,
@@ -129,7 +136,7 @@ def explain(
     from sfumato.release.harmless import to_json
 
     with opened(policy, analyst) as database:
-        quote = database.explain(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
+        quote = database.explain(_question(sql), epsilon=epsilon, within=read_margins(within), share=share, delta=delta)
         click.echo(to_json(quote_document(quote)) if form == "json" else str(quote))
 
 

@@ -17,6 +17,7 @@ from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import EngineFailed
+from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Policy, Table, fold
 
 _BATCH = 10_000
@@ -32,6 +33,8 @@ _PUBLIC = {
 """What the columns of public tables become beside the ledger; those of another kind do not exist for a query."""
 
 
+_READ_WHOLE = ("rows", "chosen", "lost")
+"""Intermediate tables of which the planner need not know more than their size."""
 _PRECISE = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _DIGITS = 38
 
@@ -42,9 +45,10 @@ def relation(identity: str, name: str) -> str:
 
 
 def copied_name(policy: Policy, table: str) -> str:
-    """Return what a table of the copy is to us: the number of the policy's table, and whether it is of removed rows."""
-    number = next(at for at, one in enumerate(policy.tables) if fold(one.name) == fold(table.removesuffix(REMOVED)))
-    return f"{'r' if table.endswith(REMOVED) else 't'}{number}"
+    """Return what a table of the copy is to us: the number of the table, and whether it is of what was lost."""
+    kind = "r" if table.endswith(REMOVED) else "l" if table.endswith(CUT) else "t"
+    name = fold(table.removesuffix(REMOVED).removesuffix(CUT))
+    return f"{kind}{next(at for at, one in enumerate(policy.tables) if fold(one.name) == name)}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,6 +62,7 @@ class ServerBuild:
     read: Mapping[str, int]
     dialect: Dialect = POSTGRES
     reading: ValueForms = READING
+    salt_join: str = ""
 
     @property
     def salt_sql(self) -> str:
@@ -88,7 +93,8 @@ class ServerBuild:
     def make(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new table; the planner is told what is in it."""
         execute(self.connection, f"CREATE UNLOGGED TABLE {relation} AS {query}")
-        execute(self.connection, f"ANALYZE {relation}")
+        if relation not in map(self.stage, _READ_WHOLE):
+            execute(self.connection, f"ANALYZE {relation}")
 
     def append(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query into a table that there is."""

@@ -71,6 +71,8 @@ class ServerCopying:
             sources = read_schema(connection, schema, self.policy)
             execute(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ")
             execute(connection, "SET LOCAL lock_timeout = '10s'")
+            execute(connection, "SET LOCAL work_mem = '64MB'")
+            execute(connection, "SET LOCAL jit = off")  # compiling our long expressions takes longer than running them
             stamp = _stamp(connection, sources, salt)
             folder.mkdir(mode=0o700)
             copied = self._tables(connection, identity, sources, salt, progress)
@@ -89,12 +91,12 @@ class ServerCopying:
         }
         build = ServerBuild(connection, identity, self.policy, sources, counts)
         build.bring_salt(salt)
-        copied = []
+        copied: list[CopiedTable] = []
         for table in self.policy.tables:
             if table.public:
                 progress("copy", table.name)
             else:
-                copied.append(bounded_table(build, table, progress))
+                copied += bounded_table(build, table, progress)
         build.drop(["salt"])
         build.make(relation(identity, MARKER), "SELECT 1 AS here")
         execute(connection, f"COMMENT ON TABLE {relation(identity, MARKER)} IS {literal(self._dataset(salt))}")

@@ -33,7 +33,7 @@ from sfumato.language.flow import (
     Windowed,
     outputs,
 )
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Scalar, literal
 from sfumato.query.relation import JoinKind
 
 
@@ -218,7 +218,7 @@ def _given(given: Given, writing: Writing, ordered: bool) -> Frame:
 
 
 def _constant(value: int | float | str | bool | None, facts: Facts, writing: Writing) -> str:
-    return writing.sql(Scalar(Operator.CONSTANT, (), facts, value), {})
+    return writing.sql(literal(value, facts), {})
 
 
 def _pair(pair: Pair, writing: Writing, ordered: bool) -> Frame:

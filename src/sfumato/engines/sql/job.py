@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.analysis.private_query import Cell
-from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.analysis.private_query import Group, Place
+from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
 from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
-from sfumato.engines.sql.group import group_sql, histogram_sql
+from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
 from sfumato.language.flow import Given, Kept, Read, Show
 from sfumato.language.work import check_work
 from sfumato.mechanisms.answers import Answers, integer_answers
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
 
 LONGEST = 1_000_000
 """The most characters of one statement."""
@@ -34,7 +34,7 @@ class Statements:
     plan: Plan
     statements: tuple[str | None, ...]
     histograms: tuple[Mapping[str, str], ...]
-    """The statements of each group's histograms, by the names of the measurements."""
+    """The statements of each group's histograms, and of what is chosen in it, by their names."""
 
     @property
     def nothing(self) -> bool:
@@ -66,6 +66,7 @@ def prepared(
             for one in group.measured
             if one.buckets is not None
         }
+        | {one.name: checked(buckets_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
     return Statements(
@@ -85,7 +86,8 @@ def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
         rows = {one: run(histograms[one.name]) for one in group.measured if one.name in histograms}
         vectors = {one.name: _histogram(one, numbers.keys, cells) for one, cells in rows.items()}
         columns = {one.name: {**numbers.columns, **vectors}[one.name] for one in group.measured}
-        found.append(GroupAggregates(numbers.keys, columns, numbers.units))
+        held = {one.name: _held(group, one, numbers.keys, run(histograms[one.name])) for one in group.chosen}
+        found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
     return Aggregates(tuple(found))
 
 
@@ -122,20 +124,32 @@ def _aggregates(plan: GroupPlan, rows: Rows) -> GroupAggregates:
     width, names = len(plan.group.keys), [one.name for one in plan.measured if one.buckets is None]
     if plan.group.public_keys:
         keys = plan.group.all_cells()
-        return GroupAggregates(keys, _columns(names, _spread(rows, keys, width), width), None)
+        return GroupAggregates(keys, _columns(names, _spread(rows, plan.group, keys), width), None)
     rows = [row for row in rows if None not in row[:width]]
     found = tuple(row[:width] for row in rows)
     units = integer_answers([row[-1] for row in rows])
     return GroupAggregates(found, _columns(names, rows, width), units)
 
 
-def _spread(rows: Rows, keys: Sequence[tuple[Cell, ...]], width: int) -> Rows:
-    """Give every public cell its row, in their order; what was not declared is dropped, what is absent is empty."""
-    found = {row[:width]: row for row in rows}
-    return [found.get(key, key) for key in keys]
+def _spread(rows: Rows, group: Group, keys: Sequence[tuple[Place, ...]]) -> Rows:
+    """Give every public cell its row, in their order; what is absent is empty.
+
+    What was not declared is dropped, or added to the rest where a key has one.
+    """
+    width = len(group.keys)
+    if not any(key.rest for key in group.keys):
+        found = {row[:width]: row for row in rows}
+        return [found.get(key, key) for key in keys]
+    known = [frozenset(key.cells or ()) for key in group.keys]
+    totals: dict[tuple[Place, ...], list[int]] = {}
+    for row in rows:
+        cell = tuple(value if value in cells else None for value, cells in zip(row, known, strict=False))
+        kept = totals.setdefault(cell, [0] * (len(row) - width))
+        totals[cell] = [one + (more or 0) for one, more in zip(kept, row[width:], strict=True)]
+    return [(*key, *totals.get(key, ())) for key in keys]
 
 
-def _histogram(one: Measured, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> Answers:
+def _histogram(one: Measured, keys: Sequence[tuple[Place, ...]], rows: Rows) -> Answers:
     """Return a row of integers per cell; what is in no cell, or has no bucket, is nowhere."""
     places, buckets = {key: place for place, key in enumerate(keys)}, one.buckets or range(0)
     found = [[0] * len(buckets) for _ in keys]
@@ -143,6 +157,24 @@ def _histogram(one: Measured, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> A
         if bucket is not None and (place := places.get(tuple(key))) is not None:
             found[place][int(bucket) - buckets.start] = int(value or 0)
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
+
+
+def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldBuckets:
+    """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh."""
+    width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
+    cells = np.zeros(len(rows), dtype=np.int64)
+    if width:
+        places = {key: place for place, key in enumerate(keys)}
+        cells = np.array([places.get(row[:width], -1) for row in rows], dtype=np.int64)
+    numbers = np.array([row[width:] for row in rows], dtype=np.int64).reshape(len(rows), 3 if shared else 2)
+    numbers, cells = numbers[cells >= 0], cells[cells >= 0]  # what is in no cell is nowhere
+    weights = numbers[:, -1] * (one.weight // numbers[:, 1] if shared else one.weight)
+    span = one.quantity.arguments[0].facts.span
+    entries = cells * span + np.clip(numbers[:, 0], 0, span - 1)  # what it was priced for, whatever is stored
+    order = np.argsort(entries, kind="stable")
+    held, starts = np.unique(entries[order], return_index=True)
+    together = np.add.reduceat(weights[order], starts) if len(starts) else weights
+    return HeldBuckets(held // span, held % span, together)
 
 
 def _columns(names: list[str], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:

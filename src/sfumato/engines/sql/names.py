@@ -3,7 +3,9 @@
 No name of a query or policy holds a quotation mark, so that a hidden column is one whose name does.
 """
 
-RANK = '"rank"'
+from sfumato.language import flow
+
+RANK = flow.RANK
 """The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys."""
 PLACE = '"place"'
 """The hidden column that tells the order of rows."""
@@ -18,6 +20,11 @@ LONE = '"row"'
 def once_name(column: str) -> str:
     """Return the hidden column that numbers the rows of one person in which a column holds the same value."""
     return f'"once" {column}'
+
+
+def cell_name(column: str) -> str:
+    """Return the hidden column that numbers the values of a column within one person, in the order they are kept."""
+    return f'"cell" {column}'
 
 
 def quoted(name: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Place
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.lab.audits.alarm import FAILURE, Alarm
@@ -23,6 +23,7 @@ from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.people.clinic import clinic
 from sfumato.lab.people.population import HIGH, WANDERER, neighbour_of, populate
 from sfumato.lab.people.questions import questions
+from sfumato.language.scalar import address
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.plan import Plan
@@ -74,14 +75,14 @@ def _tiled(column: Answers, times: int) -> Answers:
 
 
 def sampled(
-    plan: Plan, aggregates: Aggregates, cells: list[tuple[tuple[Cell, ...], ...]], times: int, source: Source
+    plan: Plan, aggregates: Aggregates, cells: list[tuple[tuple[Place, ...], ...]], times: int, source: Source
 ) -> npt.NDArray[np.float64]:
     """Return outcomes: for each cell of each group whether it is shown, and its noisy numbers (0 where it is not)."""
     noisy = publish(plan, tiled(aggregates, times), source)
     parts = []
     for group, keys in zip(noisy.groups, cells, strict=True):
         places = {key: place for place, key in enumerate(keys)}
-        rows = [int(copy) for copy, *_ in group.keys]
+        rows = [int(copy or 0) for copy, *_ in group.keys]
         columns = [places[key] for _, *rest in group.keys if (key := tuple(rest)) in places]
         shown = np.zeros((times, len(keys)))
         shown[rows, columns] = 1
@@ -139,10 +140,10 @@ def _released(plan: Plan, noisy: Noisy, copy: int) -> Release:
 def _truths(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     """Return the exact answers by the names of the columns, which are those of the aggregates in these questions."""
     (group,), (found,) = plan.groups, exact.groups
-    shown = dict(zip((item.scalar.constant for item in plan.private.outcome.items), plan.private.names, strict=True))
+    shown = list(zip((address(item.scalar) for item in plan.private.outcome.items), plan.private.names, strict=True))
     truths = {}
     for derived in group.derived:
-        name = next(name for place, name in shown.items() if isinstance(place, tuple) and place[1] == derived.name)
+        name = next(name for place, name in shown if place is not None and place.name == derived.name)
         columns = [[int(value) for value in found.columns[one]] for one in derived.measured]
         if isinstance(derived, Averaged):
             grid, pairs = derived.grid, zip(*columns, strict=True)

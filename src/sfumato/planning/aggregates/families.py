@@ -5,25 +5,49 @@ from collections.abc import Callable, Mapping
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.planning.aggregates.averaged import Averaged, averaged
 from sfumato.planning.aggregates.counted import Counted, counted
-from sfumato.planning.aggregates.extreme import extreme
+from sfumato.planning.aggregates.paired import (
+    Correlated,
+    Covaried,
+    Regressed,
+    correlated,
+    covaried,
+    regressed,
+    squares_of_x,
+)
+from sfumato.planning.aggregates.raced import Raced, RacedMean, raced, raced_mean
+from sfumato.planning.aggregates.ranked import Commonest, Ranked, commonest, ranked
 from sfumato.planning.aggregates.recipe import Recipe
 from sfumato.planning.aggregates.spread import Spread, spread
 from sfumato.planning.aggregates.summed import Summed, summed
 from sfumato.query.functions import Aggregation
 
-Derived = Counted | Summed | Averaged | Spread
+Derived = (
+    Counted | Summed | Raced | Averaged | RacedMean | Spread | Ranked | Commonest | Covaried | Regressed | Correlated
+)
 """What a column of a group is made of, by the names of measurements."""
 
 Recipes = Callable[[Asked, Group], Recipe[Derived]]
 
 FAMILIES: Mapping[Aggregation, Recipes] = {
-    Aggregation.COUNT: counted,
-    Aggregation.SUM: summed,
-    Aggregation.AVG: averaged,
+    Aggregation.COUNT: lambda asked, group: raced(asked, group) or counted(asked, group),
+    Aggregation.SUM: lambda asked, group: raced(asked, group) or summed(asked, group),
+    Aggregation.AVG: lambda asked, group: raced_mean(asked, group) or averaged(asked, group),
     Aggregation.VAR_SAMP: spread,
     Aggregation.VAR_POP: spread,
     Aggregation.STDDEV_SAMP: spread,
     Aggregation.STDDEV_POP: spread,
-    Aggregation.MIN: extreme,
-    Aggregation.MAX: extreme,
+    Aggregation.MIN: ranked,
+    Aggregation.MAX: ranked,
+    Aggregation.QUANTILE_CONT: ranked,
+    Aggregation.QUANTILE_DISC: ranked,
+    Aggregation.APPROX_QUANTILE: ranked,
+    Aggregation.MODE: commonest,
+    Aggregation.COVAR_POP: covaried,
+    Aggregation.COVAR_SAMP: covaried,
+    Aggregation.REGR_SXY: covaried,
+    Aggregation.REGR_SXX: squares_of_x,
+    Aggregation.REGR_SLOPE: regressed,
+    Aggregation.REGR_INTERCEPT: regressed,
+    Aggregation.CORR: correlated,
+    Aggregation.REGR_R2: correlated,
 }

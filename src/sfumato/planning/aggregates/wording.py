@@ -3,7 +3,7 @@
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.errors import at
 from sfumato.language.flow import Flow, Read, below
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Scalar, address
 
 
 def as_written(asked: Asked) -> str:
@@ -22,19 +22,16 @@ def own_name(argument: Scalar | None, group: Group) -> str:
 
 def column_name(argument: Scalar | None) -> str:
     """Return the name of a plain column, or an ellipsis."""
-    if argument is not None and argument.operator is Operator.COLUMN and isinstance(argument.constant, tuple):
-        return str(argument.constant[1])
-    return "…"
+    found = None if argument is None else address(argument)
+    return "…" if found is None else found.name
 
 
 def table_of(argument: Scalar, rows: Flow) -> str | None:
     """Return the table of a plain column; None where the argument is computed."""
-    if argument.operator is not Operator.COLUMN or not isinstance(argument.constant, tuple):
-        return None
-    waiting = [rows]
-    while waiting:
+    found, waiting = address(argument), [rows]
+    while waiting and found is not None:
         flow = waiting.pop()
-        if isinstance(flow, Read) and flow.label == argument.constant[0]:
+        if isinstance(flow, Read) and flow.label == found.label:
             return flow.table
         waiting.extend(below(flow))
     return None
