@@ -56,6 +56,7 @@ SPELLED: dict[Function, list[list[Expression]]] = {
     ],
 }
 ALONE = {Function.NEGATE, Function.ABS, Function.SIGN, Function.FLOOR, Function.CEIL, Function.SQRT, Function.IS_NULL}
+ALONE |= {Function.EXP, Function.LN, Function.LOG2}
 TRUTHS = {Function.AND, Function.OR, Function.NOT}
 
 

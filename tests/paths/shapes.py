@@ -94,6 +94,7 @@ SHAPES = (
     "SELECT a.n, b.n FROM (SELECT COUNT(*) AS n FROM visits) a, (SELECT SUM(x) AS n FROM survey) b",
     "SELECT AVG(n) AS mean FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) t",
     "SELECT dept, SUM(cost) FROM visits WHERE dept NOT IN (SELECT dept FROM staff WHERE floor > 2) GROUP BY dept",
+    "SELECT city, COUNT(*) FROM visits WHERE city IN (SELECT name FROM staff UNION SELECT 'rome') GROUP BY city",
     "SELECT SUM(age) FROM visits v WHERE urgent OR NOT EXISTS (SELECT 1 FROM staff s WHERE s.floor > v.age)",
     "SELECT CASE WHEN city IN (SELECT name FROM staff) OR dept IN (SELECT dept FROM staff) THEN 'in' ELSE 'out' END, "
     "COUNT(*), SUM(cost) FROM visits GROUP BY 1",

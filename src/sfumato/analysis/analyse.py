@@ -7,7 +7,7 @@ from sfumato.analysis.averages import with_averages
 from sfumato.analysis.catalog import Catalog, Public, Table
 from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_point
 from sfumato.analysis.joins import joined
-from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation
+from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.marks import marked
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
@@ -247,7 +247,9 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     if isinstance(source.state, Owned):
         check_characters(source.flow, source.state.rows, (condition,))
         for part in condition.arguments if condition.operator is Operator.AND else (condition,):
-            cells = chosen_cells(part, cells, reading.public)
+            known = [source.marks[name] for name in columns_read(part) if name in source.marks]
+            marked_by = known[0] if known and part.operator is Operator.COLUMN else None
+            cells = chosen_cells(part, cells, reading.public) if marked_by is None else left_cells(*marked_by, cells)
     flow = Keep(source.flow, condition)
     filtered = source.with_flow(flow, scope, cells)
     if isinstance(source.state, Owned):

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.joins import check_exact, check_pairs, kept, public_sides, together
+from sfumato.analysis.keys import MOST_CELLS, Computation, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility
+from sfumato.analysis.private_query import Cell
 from sfumato.analysis.used import Used
 from sfumato.analysis.windows import under_label
 from sfumato.errors import UnsafeJoin, UnsupportedSql, at
@@ -87,7 +89,22 @@ def _of_people(relation: Mark, left: Analysed, owned: Owned, right: Analysed, us
     tests = () if condition is None else (condition,)
     check_characters(flow, owned.rows * most, tests, relation.at)
     found = column(relation.label, FOUND, FOUND_FACTS)
-    return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): found})
+    known = _among(condition, left, right, public)
+    marks = left.marks if known is None else {**left.marks, (relation.label, FOUND): known}
+    return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): found}, marks=marks)
+
+
+def _among(
+    condition: Scalar | None, left: Analysed, right: Analysed, public: Public
+) -> tuple[Computation, tuple[Cell, ...]] | None:
+    """Return what is compared with public values, and which these are, where an equality is all that is asked."""
+    if condition is None or condition.operator is not Operator.EQUAL:
+        return None
+    for side in public_sides(condition, left, right):
+        other = next(one for one in condition.arguments if one is not side)
+        values = public.distinct(right.flow, side, MOST_CELLS)
+        return None if values is None else (computation(other), values)
+    return None
 
 
 def _condition(relation: Mark, left: Analysed, right: Analysed) -> Scalar:

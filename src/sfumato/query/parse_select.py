@@ -18,7 +18,7 @@ from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
 from sfumato.query.parse_sets import combined
 from sfumato.query.parse_source import Definition, FromReader, no_table, read_from, unordered
 from sfumato.query.parse_subquery import Lookups
-from sfumato.query.parse_window import Windows
+from sfumato.query.parse_window import GatheredWindows
 from sfumato.query.people import is_one, people_of
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
@@ -76,7 +76,7 @@ def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
     reader = FromReader(reading, known, read_query)
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
-    windows = Windows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
+    windows = GatheredWindows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
     people = people_of(source.relation, reading.catalog)
     below, above = Lookups(people), Lookups(None if _groups(node) else people)
 
@@ -178,7 +178,7 @@ def _groups(node: exp.Select) -> bool:
 def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionFrame, inner: Lookups) -> Block:
     """Group if the text does so, then HAVING, DISTINCT, ORDER BY and LIMIT over what came out."""
     reading, measures = frame.reading, frame.measures or Measures()
-    windows = frame.windows or Windows({})
+    windows = frame.windows or GatheredWindows({})
     above = frame.lookups or Lookups(people=None)
     keys = _keys(node, items, replace(frame, lookups=inner))
     having = node.args["having"].this if node.args.get("having") is not None else node

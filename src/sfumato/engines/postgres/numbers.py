@@ -10,7 +10,7 @@ from functools import reduce
 
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
 
 NARROW, WIDE, DOUBLE = "bigint", "numeric", "double precision"
 TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
@@ -157,6 +157,17 @@ def _brought(name: str) -> Form:
     return lambda scalar, texts: _double_places(name, texts[0], scalar.constant)
 
 
+def _exp(_: Scalar, texts: list[str]) -> str:
+    """Return e to a double: what leaves doubles would raise, on both sides."""
+    inside = "CASE WHEN v > -700 THEN exp(v) ELSE 0 END"
+    return let(f"CASE WHEN v < {TYPES.double_sql(LARGEST_EXPONENT)} THEN {inside} END", v=texts[0])
+
+
+def _log(scalar: Scalar, texts: list[str]) -> str:
+    name = {0: "ln(v)", 2: "ln(v) / ln(2.0::double precision)", 10: "log(v)"}[int(str(scalar.constant))]
+    return let(f"CASE WHEN v > 0 AND {is_finite('v')} THEN {name} END", v=texts[0])
+
+
 _DOUBLES: dict[Operator, Form] = {
     Operator.ADD: _of_two(_add),
     Operator.SUBTRACT: _of_two(_subtract),
@@ -184,6 +195,8 @@ FORMS = NumberForms(
     own={
         Operator.WHOLE: _whole,
         Operator.FLAG: lambda scalar, texts: f"CAST(CAST({texts[0]} AS integer) AS {NARROW})",
+        Operator.EXP: _exp,
+        Operator.LOG: _log,
     },
     doubles=_DOUBLES,
 ).forms()
