@@ -29,6 +29,8 @@ _UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
 _LEAST_DELTA = Fraction(1, 10**300)
+_SHRUNK = Fraction(1, 4)
+"""The exact curve of Gaussian noise never saves so much over zCDP: what errs four times as much is not looked at."""
 
 Mechanism = Laplace | Gaussian | Quantiles | PermuteAndFlip
 Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
@@ -39,10 +41,9 @@ def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> 
     """Return the noise with the smaller expected error that is (epsilon, delta)-DP in all."""
     epsilons = tuple(share * epsilon for share in shares(laplace_weights(needs), LAPLACE_ROOT))
     plain = laplace_noise(needs, epsilons, delta)
-    smooth = _gaussian_noise(needs, epsilons, delta)
-    if smooth is None or expected_error(needs, plain[0]) <= expected_error(needs, smooth[0]):
-        return plain
-    return smooth
+    least = expected_error(needs, plain[0])
+    smooth = _gaussian_noise(needs, epsilons, delta, least)
+    return plain if smooth is None or least <= expected_error(needs, smooth[0]) else smooth
 
 
 def laplace_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction) -> Noise:
@@ -103,10 +104,13 @@ def concentrated_loss(epsilon: Fraction, delta: Fraction) -> Fraction | None:
     return Fraction(_SHORT.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
 
 
-def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction) -> Noise | None:
+def _gaussian_noise(
+    needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction, least: Fraction
+) -> Noise | None:
     """Return Gaussian noise at the price of the measurements' Laplace noise; half of delta is for keys, if any.
 
-    None where there is nothing to measure, or no delta.
+    None where there is nothing to measure, or no delta, or where it errs so much more than `least` that no exact curve
+    can make up for it.
     """
     keys, parts = _parted(needs, epsilons)
     every = measurements(needs)
@@ -122,14 +126,18 @@ def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], de
     noised = [one for one in every if one not in choices]
     parts_of = zip(noised, shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True)
     vectors = [(one.sensitivity.l2_squared, one.sensitivity.l2_squared / (2 * share * rho)) for one, share in parts_of]
-    factor = shrunk(vectors, budget, for_noise)
-    variances = iter(vectors)
-    mechanisms = [
-        choice_of(one, choices[one]) if one in choices else _shrunk_gaussian(one, next(variances), factor)
-        for one in every
-    ]
-    loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
-    return assembled(needs, keys, delta - for_noise, mechanisms), loss
+
+    def _groups(factor: Fraction) -> tuple[GroupPlan, ...]:
+        variances = iter(vectors)
+        mechanisms = [
+            choice_of(one, choices[one]) if one in choices else _shrunk_gaussian(one, next(variances), factor)
+            for one in every
+        ]
+        return assembled(needs, keys, delta - for_noise, mechanisms)
+
+    if _SHRUNK * expected_error(needs, _groups(Fraction(1))) > least:
+        return None
+    return _groups(shrunk(vectors, budget, for_noise)), PrivacyLoss(sum(epsilons, Fraction(0)), delta)
 
 
 def _parted(
