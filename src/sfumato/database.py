@@ -15,7 +15,7 @@ from sfumato.analysis.catalog import Catalog
 from sfumato.dataset import SharedDataset
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.engine import Engine, Job, Progress
-from sfumato.engines.opening import has_changed, open_engine, was_paid_for
+from sfumato.engines.opening import has_changed, open_engine, was_paid_for, watch_engine
 from sfumato.errors import (
     BadParameter,
     BadPolicy,
@@ -96,7 +96,8 @@ class Database:
 
     @property
     def _engine(self) -> Engine:
-        return self._shared.engine
+        """The snapshot that answers now."""
+        return self._shared.current()
 
     def as_analyst(self, name: str) -> "Database":
         """Return a handle for an analyst's account on the same snapshot and ledger; each handle is closed by itself."""
@@ -108,7 +109,7 @@ class Database:
                 "Open the database without `analyst`.",
             )
         account = account_of(self.policy, name)
-        handle = Database(self.policy, account, self._engine, self._ledger, self._source, shared=self._shared)
+        handle = Database(self.policy, account, self._shared.engine, self._ledger, self._source, shared=self._shared)
         handle.timing = self.timing
         return handle
 
@@ -164,19 +165,19 @@ class Database:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
         asked = self._prepare(sql, epsilon, within, delta, parameters, share=share)
         quote = make_quote(asked.plan)
-        if asked.wish.share is None or asked.plan.event is None:
+        if asked.wish.epsilon is not None or asked.plan.event is None:
             return quote
-        return replace(quote, notes=(share_note(asked.wish.share, asked.plan.event), *quote.notes))
+        return replace(quote, notes=(share_note(self._ledger.account(self.account), asked.plan.event), *quote.notes))
 
     def outline(self, sql: str, types: Mapping[str, Type]) -> Outline:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
         self._check_open()
-        return outline(sql, self._engine.catalog, types)
+        return outline(sql, self._shared.engine.catalog, types)
 
     def columns(self) -> dict[str, dict[str, str]]:
         """Return every table of the policy with its columns and their types, as questions may name them."""
         self._check_open()
-        tables = self._engine.catalog.tables
+        tables = self._shared.engine.catalog.tables
         return {name: dict(tables[name].columns) for name in sorted(tables) if self.policy.table(name) is not None}
 
     def reopen(self, receipt: str) -> Release:
@@ -185,8 +186,7 @@ class Database:
         With `answers = "shared"` in the policy other accounts have paid for it, too.
         """
         self._check_open()
-        entries = self._ledger.history(None if self.policy.answers is Sharing.SHARED else self.account)
-        found = next((one for one in entries if one.receipt == receipt and one.release is not None), None)
+        found = self._ledger.settled(receipt, None if self.policy.answers is Sharing.SHARED else self.account)
         if found is None or found.release is None:
             raise UnknownName(
                 "There is no answer with this receipt.",
@@ -213,9 +213,9 @@ class Database:
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
 
-        This handle answers from it at once, and those made by `as_analyst`; others when they are opened again.
-        Until it is complete, and if it cannot be taken, answers come from the one before. Questions that were answered
-        about that one cost again.
+        This handle answers from it at once, and those made by `as_analyst`; others, also of other processes, from
+        their next question on. Until it is complete, and if it cannot be taken, answers come from the one before.
+        Questions that were answered about that one cost again.
         """
         self._require_owner("take a snapshot")
         with open_engine(self.policy, progress or _silent, again=True) as taken:
@@ -242,13 +242,18 @@ class Database:
     def catalog(self) -> Catalog:
         """The tables that a question may name."""
         self._check_open()
-        return self._engine.catalog
+        return self._shared.engine.catalog
 
     @property
     def version(self) -> str:
         """The id of the snapshot that answers: random, and in every receipt."""
         self._check_open()
         return self._engine.version
+
+    def known_version(self) -> str | None:
+        """Return the same without opening anything; None where another process may have taken a snapshot since."""
+        self._check_open()
+        return self._shared.known()
 
     def verify(self) -> Verified:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""
@@ -456,7 +461,8 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
         except BaseException:
             ledger.close()
             raise
-    return Database(policy, account, engine, ledger, system_source())
+    shared = SharedDataset(engine, ledger, watch_engine(policy))
+    return Database(policy, account, engine, ledger, system_source(), shared=shared)
 
 
 def accounts(policy: str | Path | dict[str, object]) -> Accounts:

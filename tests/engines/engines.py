@@ -1,5 +1,6 @@
 """The engines under the laws of this room: each law runs on every one of them, and a new engine joins by one entry."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,11 +11,13 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 from tests.engines.postgres_under_law import PostgresUnderLaw
+from tests.engines.spark_under_law import SparkUnderLaw
 
 from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.connection import COPY, STAGE
 from sfumato.engines.duckdb.dialect import DUCKDB
-from sfumato.engines.duckdb.source import SOURCE, read_schema
+from sfumato.engines.duckdb.duckdb_file import SOURCE
+from sfumato.engines.duckdb.source import read_schema
 from sfumato.engines.engine import Engine, Limits
 from sfumato.engines.opening import open_engine
 from sfumato.engines.sql.dialect import Dialect
@@ -96,7 +99,13 @@ def _fill(connection: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[st
         connection.unregister("given")
 
 
-ENGINES: Sequence[UnderLaw] = (DuckDBUnderLaw(), PostgresUnderLaw())
+SPARK = "SFUMATO_SPARK_LAWS"
+"""Spark takes half a second for what others do in a millisecond: it joins the laws when this is set, in one process."""
+ENGINES: Sequence[UnderLaw] = (
+    DuckDBUnderLaw(),
+    PostgresUnderLaw(),
+    *([SparkUnderLaw()] if os.environ.get(SPARK) else []),
+)
 _current: list[UnderLaw] = [ENGINES[0]]
 
 

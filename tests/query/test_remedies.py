@@ -55,3 +55,19 @@ def test_a_name_that_is_a_word_of_sql_is_answered_with_the_quotes_it_needs(sql: 
 def test_quotes_are_not_recommended_where_they_do_not_help() -> None:
     assert "word of SQL" not in str(refused("SELECT union, COUNT(*) FROM t GROUP BY union"))
     assert "word of SQL" not in str(refused("SELECT nothing, union FROM t", RESERVED))
+
+
+@pytest.mark.parametrize(
+    ("sql", "instead"),
+    [
+        ("SELECT bool_and(urgent) FROM visits", "COUNT(*) FILTER (WHERE NOT urgent)"),
+        ("SELECT BOOL_OR(age > 3 OR urgent) FROM visits", "COUNT(*) FILTER (WHERE age > 3 OR urgent)"),
+        ("SELECT every(urgent) FILTER (WHERE age > 3) FROM visits", "COUNT(*) FILTER (WHERE age > 3 AND NOT urgent)"),
+        ("SELECT dept, any_value(age) AS a FROM visits GROUP BY dept", "dept, age AS a, COUNT(*)"),
+        ("SELECT any_value(age) FROM visits", "age, COUNT(*)"),
+    ],
+)
+def test_what_one_row_would_decide_is_answered_with_a_count(sql: str, instead: str) -> None:
+    shown = parse(example(refused(sql)), CLINIC)
+    keys = " GROUP BY dept, age" if "dept" in sql else " GROUP BY age" if "any_value" in sql else ""
+    assert canonical(shown) == canonical(parse(f"SELECT {instead} FROM visits{keys}", CLINIC))  # noqa: S608

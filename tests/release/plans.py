@@ -18,7 +18,7 @@ from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
-from sfumato.planning.aggregates.spread import Spread
+from sfumato.planning.aggregates.spread import Divisor, Spread
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.aggregates.sums import Centred
 from sfumato.planning.plan import GroupPlan, Measured, Plan
@@ -64,7 +64,8 @@ def derived(aggregation: Aggregation) -> Derived:
         case Aggregation.AVG:
             return Averaged(name, "N", "T", grid)
         case _:
-            return Spread(name, "N", "T", "Q", grid, aggregation in SAMPLES, aggregation in DEVIATIONS)
+            divisor = Divisor.OTHERS if aggregation in SAMPLES else Divisor.ROWS
+            return Spread(name, "N", "T", "Q", grid, divisor, aggregation in DEVIATIONS)
 
 
 def make_plan(

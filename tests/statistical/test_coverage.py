@@ -16,8 +16,10 @@ UNBOUNDED = frozenset({"ratio of sums"})
 """Only where the denominator may really be nothing, and nothing public bounds the ratio, has a bar an open side."""
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: f"{setting.law} {setting.size}")
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+PAIRS = [(shape, setting) for shape in SHAPES for setting in (SETTINGS[:1] if shape.rows else SETTINGS)]
+
+
+@pytest.mark.parametrize(("shape", "setting"), PAIRS, ids=lambda one: getattr(one, "name", f"{one}"))
 def test_intervals_hold_the_truth_at_their_level(shape: Shape, setting: Setting) -> None:
     answers = released(shape, setting, seed=1)
     for level in LEVELS:

@@ -3,14 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from sfumato.analysis.averages import with_averages
 from sfumato.analysis.catalog import Catalog, Public, Table
 from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_point
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
+from sfumato.analysis.marks import marked
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
+from sfumato.analysis.stacks import stacked
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.whole_days import whole_days
+from sfumato.analysis.windows import windowed
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
 from sfumato.language.characters import check_characters
@@ -27,15 +31,19 @@ from sfumato.query.relation import (
     GroupBy,
     Join,
     Limit,
+    Mark,
     Options,
     Project,
     Query,
     Relation,
     Scan,
     Sort,
+    Stack,
     Values,
+    Window,
     inputs,
 )
+from sfumato.query.unlabelled import unlabelled
 
 _OWNER = '"owner"'
 """The column of the owner's id in a projection: no query can spell a name that holds a quotation mark like this."""
@@ -50,18 +58,21 @@ class _Question:
     options: Options
     used: Used
     groups: list[Group] = field(default_factory=list)
+    known: dict[Relation, str] = field(default_factory=dict)
+    """The label of each group, by what it is whatever its labels."""
     notes: list[str] = field(default_factory=list)
 
 
 def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
-    reading = _Question(catalog, public, query.options, used_columns(query.relation))
-    below = _analyse(query.relation.source, reading)
-    outcome = Show(below.flow, query.relation.label, _items(query.relation, below))
+    relation = with_averages(query.relation, catalog)
+    reading = _Question(catalog, public, query.options, used_columns(relation))
+    below = _analyse(relation.source, reading)
+    outcome = Show(below.flow, relation.label, _items(relation, below))
     if isinstance(below.state, Owned):
-        raise _shows_people(query.relation, outcome, reading)
+        raise _shows_people(relation, outcome, reading)
     notes = tuple(dict.fromkeys(reading.notes))
-    days = whole_days(query.relation)
+    days = whole_days(relation)
     return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)
 
 
@@ -169,6 +180,13 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
             return _sort(relation, _analyse(source, reading))
         case Limit(source):
             return _limit(relation, _analyse(source, reading), reading)
+        case Window(source):
+            return windowed(relation, _analyse(source, reading), reading.used)
+        case Stack(left, right):
+            return stacked(relation, _analyse(left, reading), _analyse(right, reading), reading.public)
+        case Mark(left, right):
+            sides = _analyse(left, reading), _analyse(right, reading)
+            return marked(relation, *sides, reading.used, reading.public)
 
 
 def _scan(scan: Scan, reading: _Question) -> Analysed:
@@ -248,8 +266,13 @@ def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analy
         return owned_fold(relation, keys, source, source.state, reading.public)
     limits = Tightening(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
     group, noisy = release_point(relation, keys, source, source.state, limits, reading.public)
-    reading.groups.append(group)
-    return noisy
+    first = reading.known.setdefault(unlabelled(relation), group.label)
+    if first == group.label:
+        reading.groups.append(group)
+        return noisy
+    # the same groups are measured once, wherever the question uses them: it then sees the same noise everywhere
+    again = Given(group.label, noisy.flow.columns, None, first) if isinstance(noisy.flow, Given) else noisy.flow
+    return replace(noisy, flow=again)
 
 
 def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> Analysed:

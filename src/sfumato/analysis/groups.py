@@ -18,7 +18,7 @@ from sfumato.language.lowering import Scope, lower, narrowed
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Expression
-from sfumato.query.functions import LEVELLED, SPREADS, Aggregation
+from sfumato.query.functions import LEVELLED, Aggregation
 from sfumato.query.relation import GroupBy, Measure
 from sfumato.query.types import NUMBERS, Type
 
@@ -181,7 +181,7 @@ def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Fac
     known = argument.facts
     if function in {Aggregation.MIN, Aggregation.MAX} or picks_a_value(aggregate, measure.type):
         return replace(known, nullable=True, type=measure.type)
-    if function in SPREADS | LEVELLED | {Aggregation.MODE} or known.kind is not Kind.INTEGER:
+    if function not in {Aggregation.SUM, Aggregation.AVG} or known.kind is not Kind.INTEGER:
         raise UnsupportedSql(
             f"{at(measure.at)}{function} of one person's rows is not supported here.",
             "Inside one person, values are added exactly, on the grid of a column with a step.",

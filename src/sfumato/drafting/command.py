@@ -49,6 +49,8 @@ def draft_policy(
     terminal.say(f"Wrote {place}.")
     if seen.ignored:
         terminal.say(f'  Not read: {", ".join(seen.ignored)}. Save each sheet of a workbook as "CSV UTF-8".')
+    if seen.unreadable:
+        terminal.say(f"  Not in the policy, because they cannot be read: {', '.join(seen.unreadable)}.")
     for line in notices(draft):
         terminal.say(f"  {line}")
     if bought := purchase_words(draft):

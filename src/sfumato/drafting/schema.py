@@ -10,17 +10,16 @@ from pathlib import Path
 from sfumato.drafting.csv_form import found_form
 from sfumato.drafting.naming import Names
 from sfumato.engines.duckdb.connection import Connection, closed_connection, execute
+from sfumato.engines.duckdb.duckdb_file import SOURCE, can_be_read, database_tables
 from sfumato.engines.duckdb.source import (
     ENDINGS,
     LOGS,
-    SOURCE,
     SourceTable,
     attached,
-    database_tables,
     read_schema,
     source_files,
 )
-from sfumato.engines.duckdb.sqlite_file import MAGIC, SqliteFile, SqliteTable
+from sfumato.engines.duckdb.sqlite_file import SqliteFile, SqliteTable, begins_as_sqlite
 from sfumato.engines.duckdb.streamed import StreamedSource
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.column import TYPES, Kind, Stored
@@ -81,6 +80,8 @@ class Seen:
     """How its CSV files are written."""
     ignored: tuple[str, ...] = ()
     """Workbooks that lie among the files, and are not read."""
+    unreadable: tuple[str, ...] = ()
+    """Views of a database that name what is not there."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,7 +130,8 @@ def connected(
             )
             for name, table in found.items()
         )
-        yield Seen(scheme, place, tables, policy.csv, _workbooks(place)), connection, found
+        unreadable = _unreadable(connection, scheme, streams)
+        yield Seen(scheme, place, tables, policy.csv, _workbooks(place), unreadable), connection, found
 
 
 def _csv_form(location: Location, said: Mapping[str, object]) -> CsvForm:
@@ -165,7 +167,7 @@ def _can_be_declared(name: str) -> bool:
 def _scheme(place: Path, typed: Path) -> str:
     if place.is_file():
         lowered = place.name.lower()
-        if _begins_as_sqlite(place):
+        if begins_as_sqlite(place):
             return "sqlite"
         if lowered.endswith(_DATABASES):
             return "duckdb"
@@ -181,19 +183,19 @@ def _scheme(place: Path, typed: Path) -> str:
     return "files" if len(found) > 1 else found[0]
 
 
-def _begins_as_sqlite(place: Path) -> bool:
-    try:
-        with place.open("rb") as stream:
-            return stream.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
-
-
 def _names(connection: Connection, scheme: str, place: Path, streams: StreamedSource | None) -> dict[str, str | None]:
     """Return the tables of the source, each with what the source calls it where that is another name."""
     if isinstance(streams, SqliteFile):
-        return dict.fromkeys(streams.names())
+        return dict.fromkeys(name for name in streams.names() if name not in _unreadable(connection, scheme, streams))
     return _database_tables(connection) if scheme == "duckdb" else _file_tables(place, ENDINGS[scheme])
+
+
+def _unreadable(connection: Connection, scheme: str, streams: StreamedSource | None) -> tuple[str, ...]:
+    """Return the views of a database that name what is not there."""
+    if isinstance(streams, SqliteFile):
+        return tuple(name for name in streams.names() if not streams.can_be_read(name))
+    found = database_tables(connection) if scheme == "duckdb" else []
+    return tuple(name for schema, name in found if not can_be_read(connection, schema, name))
 
 
 def _file_tables(place: Path, endings: tuple[str, ...]) -> dict[str, str | None]:
@@ -223,7 +225,7 @@ def _stem(path: Path, endings: tuple[str, ...]) -> str:
 
 def _database_tables(connection: Connection) -> dict[str, str | None]:
     """Return the tables of all schemas; where two have one name, each is called after its schema, too."""
-    found = database_tables(connection)
+    found = [one for one in database_tables(connection) if can_be_read(connection, *one)]
     names = [fold(name) for _, name in found]
     return {
         name if names.count(fold(name)) == 1 or schema == "main" else f"{schema}_{name}": None

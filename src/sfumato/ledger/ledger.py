@@ -223,6 +223,12 @@ class Ledger:
             return entries_of(rows, account)
 
     @_failing_closed()
+    def settled(self, receipt: str, account: str | None = None) -> Entry | None:
+        """Return the entry with this receipt and its release, by this account or by any; no other is read."""
+        found = self._reading().settled(receipt) if receipt.isprintable() else None
+        return None if found is None else next(iter(entries_of(found, account)), None)
+
+    @_failing_closed()
     def verify(self) -> Verified:
         """Have the second reader compute every hash and every sum again; what does not hold is refused."""
         return self._reading().verify()

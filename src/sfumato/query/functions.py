@@ -228,6 +228,14 @@ class Aggregation(StrEnum):
     QUANTILE_DISC = "quantile_disc"
     APPROX_QUANTILE = "approx_quantile"
     MODE = "mode"
+    COVAR_POP = "covar_pop"
+    COVAR_SAMP = "covar_samp"
+    CORR = "corr"
+    REGR_SLOPE = "regr_slope"
+    REGR_INTERCEPT = "regr_intercept"
+    REGR_R2 = "regr_r2"
+    REGR_SXX = "regr_sxx"
+    REGR_SXY = "regr_sxy"
     HISTOGRAM = "histogram"  # is measured, and has no name in SQL
     QUANTILES = "quantiles"  # so are these two: with ends, and without
     QUANTILES_ALONE = "quantiles_alone"
@@ -240,11 +248,19 @@ LEVELLED = frozenset({Aggregation.QUANTILE_CONT, Aggregation.QUANTILE_DISC, Aggr
 """Their parameter is the share of values below."""
 CHOSEN = frozenset({Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE, Aggregation.MODE})
 """What is chosen among public buckets, by exact choices instead of added noise."""
+PAIRS = frozenset(
+    {Aggregation.COVAR_POP, Aggregation.COVAR_SAMP, Aggregation.CORR, Aggregation.REGR_SLOPE}
+    | {Aggregation.REGR_INTERCEPT, Aggregation.REGR_R2, Aggregation.REGR_SXX, Aggregation.REGR_SXY}
+)
+"""Functions of pairs (y, x): rows where one of them is NULL do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateForm:
-    """One aggregate: its names, what it takes, what it gives (None: the argument's type), whether DISTINCT matters."""
+    """One aggregate: its names, what it takes, what it gives (None: the argument's type), whether DISTINCT matters.
+
+    Of pairs it takes two, y and x, and no DISTINCT.
+    """
 
     aggregation: Aggregation
     takes: Takes
@@ -268,6 +284,11 @@ AGGREGATES: tuple[AggregateForm, ...] = (
     AggregateForm(Aggregation.QUANTILE_DISC, Takes.SPAN, None, ("percentile_disc",), ("quantile_disc", "quantile")),
     AggregateForm(Aggregation.APPROX_QUANTILE, Takes.SPAN, None, (), ("approx_quantile",)),
     AggregateForm(Aggregation.MODE, Takes.ALIKE, None, ("mode",)),
+    *(
+        AggregateForm(function, Takes.NUMBER, Type.DECIMAL, (str(function),))
+        for function in Aggregation
+        if function in PAIRS
+    ),
 )
 
 FUNCTION_NAMES = {name: form for form in FORMS for name in (*form.postgres, *form.duckdb)}

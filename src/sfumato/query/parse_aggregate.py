@@ -1,6 +1,5 @@
 """Aggregates are gathered into the measures of their group; the same one written twice is measured once."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
 
@@ -9,32 +8,37 @@ from sqlglot import exp
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, LEVELLED, Aggregation, Takes
+from sfumato.query.parse_pairs import PAIRED, ReadExpression, pairs
 from sfumato.query.parse_quantile import quantile, within_group
 from sfumato.query.parse_reading import Reading
+from sfumato.query.parse_rewriting import counted, keyed
+from sfumato.query.parse_subquery import Lookups
 from sfumato.query.position import Place
 from sfumato.query.relation import Measure
-from sfumato.query.resolve import fit, named
-from sfumato.query.types import NUMBERS, Type
+from sfumato.query.resolve import fit, number
+from sfumato.query.types import Type
 
 _CONDITIONAL = frozenset({"count_if", "countif"})
-_LATER = frozenset({"top_k", "approx_top_k", "corr", "covar_pop", "covar_samp", "regr_slope"})
+_LATER = frozenset({"top_k", "approx_top_k"})
+_TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": False, "logical_or": False}
+"""Whether it is the false rows that are counted instead."""
+_SINGLE = frozenset({"any_value", "arbitrary", "first", "last"})
 _CLOCKS = frozenset({"now", "today", "current_date", "current_timestamp", "clock_timestamp", "localtimestamp", "age"})
 _FILES = ("read_", "parquet_", "sniff_", "pg_", "lo_", "glob", "query", "getenv", "current_setting", "dblink")
 _RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})
 
-ReadExpression = Callable[[exp.Expr], Expression]
-
 
 def is_aggregate(name: str) -> bool:
     """Whether a function of this name is an aggregate of the table."""
-    return name in AGGREGATE_NAMES or name in _CONDITIONAL
+    return name in AGGREGATE_NAMES or name in _CONDITIONAL or name in PAIRED
 
 
 class Measures:
     """The measures of one group, in the order in which the text needs them."""
 
-    def __init__(self) -> None:
+    def __init__(self, lookups: Lookups | None = None) -> None:
         self.label = ""
+        self.lookups = lookups  # where the subqueries of arguments are gathered: below the group
         self.found: list[Measure] = []
 
     def name_group(self, reading: Reading) -> str:
@@ -44,7 +48,7 @@ class Measures:
 
     def gather(self, node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Expression:
         """Return the column that will hold the aggregate that `node` spells, with its FILTER if it has one."""
-        measure = _measure(node, reading, argument, where)
+        measure = read_measure(node, reading, argument, where)
         same = [known for known in self.found if replace(known, name="") == measure]
         if not same:
             same = [replace(measure, name=f"m{len(self.found) + 1}")]
@@ -52,7 +56,8 @@ class Measures:
         return Column(self.name_group(reading), same[0].name, same[0].type, measure.at)
 
 
-def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Measure:
+def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Measure:
+    """Return the aggregate that `node` spells, as yet without a name."""
     condition = None
     if isinstance(node, exp.Filter):
         reading.only(node, "this", "expression")
@@ -62,11 +67,15 @@ def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: 
         node = within_group(node, reading)
     place = reading.place(node)
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    if name in _TRUTHS or name in _SINGLE:
+        refuse_function(name, node, reading)
     if not is_aggregate(name):
         raise place.bad("FILTER follows something else than an aggregate.", "It chooses rows.", "Remove it.")
     reading.only(node, "this", "expressions")
     if name in _CONDITIONAL:
         return _conditional(node, condition, where, place)
+    if name in PAIRED:
+        return pairs(node, name, condition, argument, place)
     form = AGGREGATE_NAMES[name]
     if form.aggregation in LEVELLED:
         return quantile(form, node, name, condition, argument, place)
@@ -78,14 +87,8 @@ def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: 
     constant = isinstance(value, Literal) and value.value is not None
     if form.aggregation is Aggregation.COUNT and constant and not distinct:
         return _rows(name, distinct, condition, place)  # COUNT(1) counts rows
-    if form.takes is Takes.NUMBER and value.type not in NUMBERS:
-        if not (isinstance(value, Literal) and value.value is None):
-            raise place.bad(
-                f"{name} takes a number, and this is {named(value.type)}.",
-                "Types are checked before any data is read.",
-                "Use another column, or CAST(… AS integer).",
-            )
-        value = fit(value, Type.DECIMAL, place)
+    if form.takes is Takes.NUMBER:
+        value = number(value, name, place)
     if value.type is Type.NULL:
         value = fit(value, Type.TEXT, place)
     aggregate = Aggregate(form.aggregation, (value,), distinct and form.distinct, condition)
@@ -121,8 +124,21 @@ def _conditional(node: exp.Expr, condition: Expression | None, where: ReadExpres
     return Measure("", Aggregate(Aggregation.COUNT, where=where(node.expressions[0])), Type.INTEGER, place.at)
 
 
-def refuse_function(name: str, place: Place) -> NoReturn:
+def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
     """Refuse a function that is not in the table, by what it is if that is known."""
+    place = reading.place(node.parent if isinstance(node.parent, exp.Filter) else node)
+    if name in _TRUTHS:
+        raise place.unsupported(
+            f"{name} is not answered.",
+            "One row decides it, and a truth value cannot be blurred.",
+            reading.shown("Count the rows that decide it instead.", counted(node, _TRUTHS[name])),
+        )
+    if name in _SINGLE:
+        raise place.unsupported(
+            f"{name} is not answered.",
+            "It shows the value of a single row.",
+            reading.shown("Group by it, and count the rows of each value.", keyed(node)),
+        )
     if name in _LATER:
         raise place.unsupported(
             f"{name} is not answered yet.", "Its noise is of another kind.", "Use AVG, or count over buckets."
@@ -137,5 +153,5 @@ def refuse_function(name: str, place: Place) -> NoReturn:
         raise place.unsupported(
             f"{name} reads files, settings or the system.", "A query reads the policy's tables only.", "Name a table."
         )
-    known = sorted({*FUNCTION_NAMES, *AGGREGATE_NAMES})
+    known = sorted({*FUNCTION_NAMES, *AGGREGATE_NAMES, *PAIRED})
     raise place.unknown("function", name, known, "The functions that are answered here are listed in docs/sql.md.")

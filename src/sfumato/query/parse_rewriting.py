@@ -106,6 +106,36 @@ def finest(node: exp.Expr, _: Catalog) -> str | None:
     return _text(root)
 
 
+def counted(node: exp.Expr, negated: bool) -> str | None:
+    """Return BOOL_OR(p) as the number of rows where p is true, and BOOL_AND(p) as that of rows where it is false."""
+    root, here = _copied(node)
+    if len(here.expressions) != 1:
+        return None
+    condition: exp.Expr = here.expressions[0].copy()
+    if negated:
+        condition = exp.Not(this=exp.Paren(this=condition))
+    whole = here.parent if isinstance(here.parent, exp.Filter) else here
+    if whole is not here and whole.expression is not None:
+        condition = exp.And(this=whole.expression.this.copy(), expression=exp.Paren(this=condition))
+    replaced = whole.replace(exp.Filter(this=_rows(), expression=exp.Where(this=condition)))
+    return _text(replaced if whole is root else root)
+
+
+def keyed(node: exp.Expr) -> str | None:
+    """Return ANY_VALUE(x) as one more key, with the number of rows of each group."""
+    root, here = _copied(node)
+    scope = here.find_ancestor(exp.Select)
+    if scope is None or len(here.expressions) != 1 or isinstance(here.parent, exp.Filter):
+        return None
+    key = here.expressions[0].copy()
+    here.replace(key.copy())
+    group = scope.args.get("group")
+    scope.set("group", exp.Group(expressions=[*(group.expressions if group is not None else []), key]))
+    if not any(str(call.this).lower() in AGGREGATE_NAMES for call in scope.find_all(exp.Anonymous)):
+        scope.append("expressions", _rows())
+    return _text(root)
+
+
 def _text(tree: exp.Expr) -> str:
     return tree.sql(dialect="postgres")
 

@@ -240,3 +240,16 @@ def named(type: Type) -> str:
 
 def _title(argument: Expression) -> str:
     return excerpt(argument.name) if isinstance(argument, Column) else "this"
+
+
+def number(value: Expression, name: str, place: Place) -> Expression:
+    """Return the argument of a function that takes a number, or refuse; NULL is one."""
+    if value.type in NUMBERS:
+        return value
+    if not (isinstance(value, Literal) and value.value is None):
+        raise place.bad(
+            f"{name} takes a number, and this is {named(value.type)}.",
+            "Types are checked before any data is read.",
+            "Use another column, or CAST(… AS integer).",
+        )
+    return fit(value, Type.DECIMAL, place)

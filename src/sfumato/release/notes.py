@@ -30,7 +30,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
             f"How far {names} may be from the truth is not known: it depends on noisy numbers in a way that no bar "
             "follows, so its interval has open sides. Ask for those numbers themselves."
         )
-    if any(group.selection is not None for group in plan.groups) and answered.traced.folds:
+    if any(group.selection is not None for group in plan.groups) and answered.traced.computed:
         yield (
             "Groups were selected privately, and what is computed over groups holds for the released ones: "
             "the rows of the others are not in it."

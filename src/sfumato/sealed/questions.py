@@ -11,7 +11,7 @@ from sfumato.language.flow import Flow, Keep, Pair, Read, Show
 from sfumato.language.scalar import Operator, Scalar, address, columns
 from sfumato.policy.policy import fold
 from sfumato.policy.sealing import MOST_CELLS
-from sfumato.query.functions import SPREADS, Aggregation
+from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.sealed.layout import SQUARES, Layout
 
@@ -154,6 +154,12 @@ def _check_asked(asked: Asked, rows: SealedRows, sides: tuple[Layout, ...]) -> N
             f"{name}(DISTINCT …) is not answered by a sealed store.",
             "Equal values have unrelated ciphertexts, so that nothing can be told to be the same.",
             "Seal a table with one row for each of what is to be counted.",
+        )
+    if aggregate.function in PAIRS:
+        raise UnsupportedSql(
+            f"{name} is not answered by a sealed store.",
+            "It needs sums of products, and a store adds up what it holds.",
+            _BEFORE,
         )
     if aggregate.function not in _ADDED_UP:
         raise UnsupportedSql(

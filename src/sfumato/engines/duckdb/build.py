@@ -32,6 +32,7 @@ class Build:
     reading: ValueForms = READING
     salt_sql: str = "$salt"
     """A parameter: nothing that is logged or fails here holds its value."""
+    salt_join: str = ""
 
     def source(self, name: str) -> SourceTable:
         """Return the source's table of this name."""

@@ -15,6 +15,7 @@ from sfumato.engines.duckdb.column import alone, check_range, said, written_as
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import STAGE, execute, registered, starless
 from sfumato.engines.duckdb.csv_records import Malformed, header
+from sfumato.engines.duckdb.duckdb_file import SOURCE, attach, can_be_read, database_tables, described, found_table
 from sfumato.engines.duckdb.frames import Frames
 from sfumato.engines.duckdb.sqlite_file import opened
 from sfumato.engines.duckdb.streamed import StreamedColumn, StreamedSource, StreamedTable
@@ -27,8 +28,6 @@ _CSV = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv") for packed in ("
 ENDINGS = {"parquet": (".parquet",), "csv": _CSV, "files": (".parquet", *_CSV)}
 LOGS = {"duckdb": ".wal", "sqlite": "-wal"}
 """Sources that are one file, and what is written beside it; an empty log says nothing."""
-SOURCE = "source"
-"""The name under which a DuckDB source is attached."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -111,23 +110,8 @@ def attached(connection: duckdb.DuckDBPyConnection, location: Location) -> Itera
             yield file
     else:
         if location.scheme == "duckdb":
-            _attach(connection, location)
+            attach(connection, _place(location))
         yield None
-
-
-def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> None:
-    try:
-        execute(connection, f"ATTACH {literal(str(_place(location)))} AS {SOURCE} (READ_ONLY)")
-    except EngineFailed:
-        refusal: BadSource | None = BadSource(
-            "The source is not a DuckDB database, or another program is writing to it.",
-            "It is empty, damaged, of another format, or of a newer version of DuckDB than the one installed here.",
-            "Check that DuckDB opens the file, and that nobody else has it open for writing.",
-        )
-    else:
-        refusal = None
-    if refusal is not None:
-        raise refusal
 
 
 def read_schema(
@@ -152,9 +136,9 @@ def read_schema(
         source = _as_written(policy, table, source)
         for column in table.columns:
             _check(table, column, source)
-        for key in _foreign_keys(policy, table):
+        for key in foreign_keys(policy, table):
             if source.column(key) is None:
-                raise _no_column(table, key)
+                raise no_column(table, key)
         found[table.name] = source
     return found
 
@@ -173,7 +157,7 @@ def _as_written(policy: Policy, table: Table, source: SourceTable) -> SourceTabl
     return replace(source, columns=changed(source.columns), parts=parts)
 
 
-def _foreign_keys(policy: Policy, table: Table) -> list[str]:
+def foreign_keys(policy: Policy, table: Table) -> list[str]:
     """Return the columns of a public table that others take their keys from: it may leave them undeclared."""
     columns = [column for other in policy.tables for column in other.columns]
     values = [column.values for column in columns if column.values is not None and not isinstance(column.values, tuple)]
@@ -183,7 +167,7 @@ def _foreign_keys(policy: Policy, table: Table) -> list[str]:
 def _check(table: Table, column: Column, source: SourceTable) -> None:
     stored = source.column(column.name)
     if stored is None:
-        raise _no_column(table, column.name)
+        raise no_column(table, column.name)
     check_type(table.name, column, stored)
     if not table.public:
         for part in source.parts:
@@ -191,7 +175,8 @@ def _check(table: Table, column: Column, source: SourceTable) -> None:
             check_range(table.name, column, part.column(column.name))
 
 
-def _no_column(table: Table, column: str) -> BadSource:
+def no_column(table: Table, column: str) -> BadSource:
+    """Return the refusal of a column that the source does not have."""
     return BadSource(
         f"tables.{table.name}.columns.{column} is not in the source.",
         "A declared column must exist in every file of its table; the index of a pandas frame is no column.",
@@ -255,11 +240,11 @@ def _checked_parquet(connection: duckdb.DuckDBPyConnection, table: Table, files:
     try:
         return _parquet(connection, files, keys)
     except EngineFailed as failure:
-        refusal = next((found for path in files.paths if (found := _not_parquet(table, files, path))), failure)
+        refusal = next((found for path in files.paths if (found := not_parquet(table, files, path))), failure)
     raise refusal
 
 
-def _not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
+def not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
     """Return the refusal of a file whose footer is none; what is wrong further inside is found when rows are read."""
     try:
         empty = path.stat().st_size == 0
@@ -277,7 +262,7 @@ def _not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
 def _parquet(connection: duckdb.DuckDBPyConnection, files: Files, keys: tuple[str, ...]) -> Part:
     options = "hive_partitioning = true, hive_types_autocast = false" if keys else "hive_partitioning = false"
     relation = f"read_parquet({_listed(files)}, union_by_name = true, {options})"
-    return Part(relation, _described(connection, relation, {fold(key) for key in keys}))
+    return Part(relation, described(connection, relation, {fold(key) for key in keys}))
 
 
 def _stored_alike(connection: duckdb.DuckDBPyConnection, files: Files) -> list[Files]:
@@ -379,16 +364,6 @@ def not_csv(table: str, files: Files, path: Path, malformed: Malformed) -> BadSo
     )
 
 
-def database_tables(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
-    """Return schema and name of every table and view of an attached database."""
-    rows = execute(
-        connection,
-        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $1 ORDER BY ALL",
-        [SOURCE],
-    )
-    return [(schema, name) for schema, name in rows]
-
-
 def _streamed(
     connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, stream: StreamedTable
 ) -> SourceTable:
@@ -397,7 +372,7 @@ def _streamed(
     types = {}
     if typed:
         with registered(connection, pa.schema(typed).empty_table()) as name:
-            types = dict(_described(connection, name, set()))
+            types = dict(described(connection, name, set()))
     declared = [column for column in stream.columns if column.kind is not Kind.OTHER or table.column(column.name)]
     columns = tuple((column.name, _stored_as(column, types)) for column in declared)
     relation = f"{STAGE}.loaded{policy.tables.index(table)}"
@@ -413,33 +388,14 @@ def _stored_as(column: StreamedColumn, types: Mapping[str, Stored]) -> Stored:
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:
-    schema, name = _found(table, database_tables(connection))
+    schema, name = found_table(table, database_tables(connection))
     relation = f"{SOURCE}.{quoted(schema)}.{quoted(name)}"
-    columns = _described(connection, relation, set())
-    return SourceTable(relation, columns, (Part(relation, columns),))
-
-
-def _found(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
-    """Return the table that a policy means: SCHEMA.TABLE, or the one of that name in main, or in any schema."""
-    wanted = fold(table.stored or table.name)
-    found = [one for one in tables if fold(".".join(one)) == wanted]
-    found = found or [one for one in tables if one[0] == "main" and fold(one[1]) == wanted]
-    found = found or [one for one in tables if fold(one[1]) == wanted]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    if not can_be_read(connection, schema, name):
         raise BadSource(
-            f"tables.{table.name} is in the source more than once, in different schemas.",
-            "A table is one table of the source; names match whatever their case.",
-            f'Write from = "SCHEMA.TABLE" in [tables.{table.name}].',
+            f"tables.{table.name} is a view that cannot be read.",
+            "A view of the source may read nothing but tables of the same file: no other files or databases, no "
+            "extensions.",
+            "Make a table of it in the source, with CREATE TABLE … AS, and name that.",
         )
-    raise BadSource(
-        f"tables.{table.name} is not in the source.",
-        "A table of a DuckDB file is looked for in its schema main, and then in the others.",
-        'Correct the name, write from = "SCHEMA.TABLE", or remove the table from the policy.',
-    )
-
-
-def _described(connection: duckdb.DuckDBPyConnection, relation: str, raw: set[str]) -> tuple[tuple[str, Stored], ...]:
-    rows = execute(connection, f"DESCRIBE SELECT * FROM {relation}")  # noqa: S608
-    return tuple((name, as_stored(quoted(name), kind, fold(name) in raw)) for name, kind, *_ in rows)
+    columns = described(connection, relation, set())
+    return SourceTable(relation, columns, (Part(relation, columns),))

@@ -22,7 +22,7 @@ from sfumato.errors import BadSource
 from sfumato.policy.policy import ColumnType, Table, fold
 
 Found = TypeVar("Found")
-MAGIC = b"SQLite format 3\0"
+_MAGIC = b"SQLite format 3\0"
 """How every SQLite file begins."""
 _PATIENCE = 5.0
 """Seconds until somebody else's writing is a reason to refuse."""
@@ -78,6 +78,13 @@ class SqliteFile:
         rows = _refusing("source", lambda: self._connection.execute(query).fetchall())
         return sorted(name for (name,) in rows if name is not None and not name.startswith("sqlite_"))
 
+    def can_be_read(self, name: str) -> bool:
+        """Tell whether a table or view has columns; a view may name what is not there."""
+        try:
+            return bool(_columns(self._connection, name, name))
+        except BadSource:
+            return False
+
     def table(self, table: Table) -> SqliteTable:
         """Return a table of the policy, or refuse."""
         wanted = fold(table.stored or table.name).removeprefix("main.")
@@ -104,6 +111,15 @@ def opened(path: Path) -> Iterator[SqliteFile]:
         yield SqliteFile(connection)
     finally:
         connection.close()
+
+
+def begins_as_sqlite(path: Path) -> bool:
+    """Tell whether a file is a SQLite database, by its first bytes."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
 
 
 def _text(raw: bytes) -> str | None:

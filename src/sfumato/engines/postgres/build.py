@@ -60,6 +60,7 @@ class ServerBuild:
     read: Mapping[str, int]
     dialect: Dialect = POSTGRES
     reading: ValueForms = READING
+    salt_join: str = ""
 
     @property
     def salt_sql(self) -> str:

@@ -61,6 +61,10 @@ class Building(Protocol):
         """What stands for the salt in hexadecimal: 64 characters, one block of SHA-256. It is never the salt itself."""
 
     @property
+    def salt_join(self) -> str:
+        """What is joined to the rows of a query that holds `salt_sql`; empty where nothing needs to be."""
+
+    @property
     def read(self) -> Mapping[str, int]:
         """How many rows each table of the source has, by those who count them without reading them."""
 
@@ -204,7 +208,7 @@ def _domain(build: Building, column: Column, at: int) -> str:
 def _opaque(build: Building, people: str) -> None:
     """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
     named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', 'u')} END AS id"
-    build.make(build.stage("units"), f"SELECT u, n, {named} FROM ({people}) AS p", salted=True)  # noqa: S608
+    build.make(build.stage("units"), f"SELECT u, n, {named} FROM ({people}) AS p{build.salt_join}", salted=True)  # noqa: S608
 
 
 def _owners(build: Building, target: str, column: str, there: str) -> None:

@@ -63,7 +63,8 @@ def parts(folded: Folded, columns: Columns, dialect: Dialect) -> list[str]:
             halves = [dialect.quotient(sql, half), dialect.remainder(sql, half)]
             return [*(aggregate(Aggregation.SUM, value) for value in halves), *counted]
         case _:
-            return [aggregate(asked.function, f"CAST({sql} AS {dialect.double})")]
+            values = (scalar_sql(argument, columns, dialect) for argument in asked.arguments)
+            return [aggregate(asked.function, ", ".join(f"CAST({value} AS {dialect.double})" for value in values))]
 
 
 def finished(folded: Folded, named: Sequence[str], dialect: Dialect) -> str:

@@ -39,7 +39,7 @@ class Averaged:
 def averaged(asked: Asked, group: Group) -> Recipe[Averaged]:
     """A count and a sum."""
     argument = bounded(asked, group)
-    grid = centred(asked, argument, group)
+    grid = centred(asked, group)
     total = sum_of_values(asked, around(argument, grid), group)
 
     def make(count: str, total: str) -> Averaged:

@@ -1,6 +1,7 @@
 """VARIANCE and STDDEV: what an average needs, and a sum of squares."""
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from fractions import Fraction
 
 from sfumato.analysis.private_query import Asked, Group
@@ -11,11 +12,25 @@ from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, 
 from sfumato.query.functions import DEVIATIONS, SAMPLES
 
 
+class Divisor(Enum):
+    """What a sum of products of deviations is divided by."""
+
+    ROWS = auto()
+    OTHERS = auto()
+    """The rows less one: they are a sample."""
+    NOTHING = auto()
+
+    @property
+    def fewest(self) -> int:
+        """So many rows there must be for the result not to be NULL."""
+        return 2 if self is Divisor.OTHERS else 1
+
+
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """With N = `count`, and T and Q the sums of x - offset and (x - offset)²: Q/N - (T/N)² squared steps.
+    """With N = `count`, and T and Q the sums of x - offset and (x - offset)²: Q - T²/N squared steps, over its divisor.
 
-    A `sample` has N/(N - 1) times that, and a deviation is its `root`.
+    A deviation is its `root`.
     """
 
     name: str
@@ -23,7 +38,7 @@ class Spread:
     total: str
     squares: str
     grid: Centred
-    sample: bool
+    divisor: Divisor
     root: bool
 
     @property
@@ -45,12 +60,13 @@ class Spread:
 def spread(asked: Asked, group: Group) -> Recipe[Spread]:
     """A count, a sum and a sum of squares."""
     argument = bounded(asked, group)
-    grid = centred(asked, argument, group)
+    grid = centred(asked, group)
     value = around(argument, grid)
     total, squares = sum_of_values(asked, value, group), sum_of_values(asked, squared(value), group)
     function = asked.aggregate.function
 
     def make(count: str, total: str, squares: str) -> Spread:
-        return Spread(asked.name, count, total, squares, grid, function in SAMPLES, function in DEVIATIONS)
+        divisor = Divisor.OTHERS if function in SAMPLES else Divisor.ROWS
+        return Spread(asked.name, count, total, squares, grid, divisor, function in DEVIATIONS)
 
     return Recipe(((count_of(asked), DIVISOR), (total, Fraction(1)), (squares, Fraction(1))), make)

@@ -1,18 +1,20 @@
 """Sums of an argument around a public offset: what averages, variances and their like are made of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.errors import QueryTooLarge, UnboundedSum
 from sfumato.language.facts import Kind
+from sfumato.language.lower_logic import all_true, present
 from sfumato.language.numbers import shifted
-from sfumato.language.scalar import Scalar
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.wording import as_written, column_name, table_of
 from sfumato.query.aggregate import Aggregate
-from sfumato.query.functions import SPREADS, Aggregation
+from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 
+PAIR = 2
 FARTHEST_SUM = 1 << 62
 """One person's part of a sum stays below it, so that sums of people and noise fit everywhere."""
 
@@ -27,16 +29,18 @@ class Centred:
     high: int
 
 
-def centred(asked: Asked, argument: Scalar, group: Group) -> Centred:
-    """Return the grid of an argument with what is subtracted from it: a sum of values around 0 moves least."""
+def centred(asked: Asked, group: Group) -> Centred:
+    """Return the grid of the one argument with what is subtracted from it: a sum of values around 0 moves least."""
+    (argument,) = asked.aggregate.arguments
     facts = argument.facts
     alike = {
-        other.aggregate.function
+        part.aggregate.function
         for other in group.asked
-        if (other.aggregate.arguments, other.aggregate.distinct, other.aggregate.where)
+        for part in parts_of(other)
+        if (part.aggregate.arguments, part.aggregate.distinct, part.aggregate.where)
         == ((argument,), asked.aggregate.distinct, asked.aggregate.where)
     }
-    spread = bool(alike & SPREADS)
+    spread = bool(alike & (SPREADS | PAIRS))
     offset = (facts.low + facts.high) // 2
     if asked.aggregate.function is Aggregation.SUM or (Aggregation.SUM in alike and not spread):
         offset = 0
@@ -45,14 +49,53 @@ def centred(asked: Asked, argument: Scalar, group: Group) -> Centred:
     return Centred(facts.step, offset, facts.low, facts.high)
 
 
+def parts_of(asked: Asked) -> tuple[Asked, ...]:
+    """Return what is asked of each argument alone: of pairs, rows where the other is NULL do not count."""
+    if len(asked.aggregate.arguments) != PAIR:
+        return (asked,)
+    y, x = asked.aggregate.arguments
+    return _beside(asked, y, x), _beside(asked, x, y)
+
+
+def _beside(asked: Asked, argument: Scalar, other: Scalar) -> Asked:
+    where = asked.aggregate.where
+    if other.facts.nullable and other != argument:
+        where = _all((*_conjuncts(where), present(other)))
+    return replace(asked, aggregate=Aggregate(asked.aggregate.function, (argument,), where=where))
+
+
+def _conjuncts(where: Scalar | None) -> tuple[Scalar, ...]:
+    if where is None:
+        return ()
+    return where.arguments if where.operator is Operator.AND else (where,)
+
+
+def _all(conditions: tuple[Scalar, ...]) -> Scalar | None:
+    return all_true(conditions) if len(conditions) > 1 else next(iter(conditions), None)
+
+
+def _is_presence(condition: Scalar) -> bool:
+    """Whether a condition is that something is not NULL."""
+    return condition.operator is Operator.NOT and condition.arguments[0].operator is Operator.IS_NULL
+
+
 def count_of(asked: Asked) -> Quantity:
-    """Return the count of an argument; of one that is never NULL it is the count of rows."""
+    """Return the count of an argument; of one that is never NULL it is the count of rows.
+
+    Rows where x is present, if y is, are those where y is present, if x is: both are one measurement.
+    """
     aggregate = asked.aggregate
     argument = aggregate.argument
-    if argument is not None and not aggregate.distinct and not argument.facts.nullable:
-        argument = None
-    counted = () if argument is None else (argument,)
-    return Aggregate(Aggregation.COUNT, counted, aggregate.distinct and argument is not None, aggregate.where)
+    if argument is None or aggregate.distinct:
+        return replace(aggregate, function=Aggregation.COUNT)
+    if not argument.facts.nullable:
+        return Aggregate(Aggregation.COUNT, where=aggregate.where)
+    held = _conjuncts(aggregate.where)
+    others = [part for part in held if _is_presence(part)]
+    first, *rest = sorted([present(argument), *others], key=repr)
+    where = (*(part for part in held if part not in others), *rest)
+    counted = argument if not others else first.arguments[0].arguments[0]
+    return Aggregate(Aggregation.COUNT, (counted,), where=aggregate.where if not others else _all(where))
 
 
 def around(argument: Scalar, grid: Centred) -> Scalar:
@@ -89,8 +132,9 @@ def _unbounded(asked: Asked, argument: Scalar, group: Group) -> UnboundedSum:
     if (table := table_of(argument, group.rows)) is not None:
         column = column_name(argument)
         remedy = f"Declare them: [tables.{table}.columns] {column} = {{ {declared} }}"
-        function = asked.aggregate.function.upper()
-        clipped = f", or write {function}(LEAST(GREATEST({column}, LOW), HIGH))." if grid else "."
+        function, clip = asked.aggregate.function, f"LEAST(GREATEST({column}, LOW), HIGH)"
+        narrow = f"{clip} in its place" if function in PAIRS else f"{function.upper()}({clip})"
+        clipped = f", or write {narrow}." if grid else "."
         return UnboundedSum(what, why, remedy + clipped)
     remedy = (
         "Narrow it in the text: LEAST(GREATEST(…, LOW), HIGH)."

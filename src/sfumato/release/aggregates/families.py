@@ -3,7 +3,8 @@
 A count is its measurement and a sum its steps: both may lie outside what is possible (a count below 0), because only
 unclamped values are right on average. An average is NULL where the noisy count is not above 0 and is clamped to the
 public range; a variance is NULL where the count (less one, for a sample) is not above 0, and is clamped to what values
-of that range can have. Clamping is post-processing: it costs nothing.
+of that range can have. A slope, an intercept and a correlation are NULL where the noisy squares are not above 0; a
+correlation is clamped to [-1, 1]. Clamping is post-processing: it costs nothing.
 """
 
 from collections.abc import Mapping
@@ -13,11 +14,13 @@ import numpy as np
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
 from sfumato.planning.aggregates.ranked import Commonest, Ranked
 from sfumato.planning.aggregates.spread import Spread
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.averaged import average_form, average_point
+from sfumato.release.aggregates.paired import paired_form, paired_point
 from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
 from sfumato.release.aggregates.spread import spread_form, spread_point
 from sfumato.release.form_algebra import sum_of
@@ -43,6 +46,8 @@ def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
             return ranked_point(made, measured)
         case Commonest():
             return commonest_point(made, measured)
+        case Covaried() | Regressed() | Correlated():
+            return paired_point(made, measured)
 
 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:
@@ -64,3 +69,5 @@ def _form(label: str, made: Derived, cells: MeasuredCells, chosen: Mapping[str, 
             return ranked_form(label, made, chosen)
         case Commonest():
             return commonest_form(label, made, chosen)
+        case Covaried() | Regressed() | Correlated():
+            return paired_form(label, made, cells, rows)

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 
-from sfumato.planning.aggregates.spread import Spread
+from sfumato.planning.aggregates.spread import Divisor, Spread
 from sfumato.release.aggregates.averaged import above_zero
+from sfumato.release.aggregates.many_ratios import GroupSums, deviations
 from sfumato.release.form_algebra import sum_of
 from sfumato.release.forms import NEVER, Affine, Boxed, Ends, Nulls, Ratio
 from sfumato.release.measured_cells import MeasuredCells
 from sfumato.release.noise_law import Floats, Integers
-from sfumato.release.ratio import of_few, ratio_interval
 
 _OF_THE_MEAN = Fraction(1, 10)
 """This share of what may be missed is spent on where the mean lies, the rest on the variance at every such mean."""
@@ -21,22 +22,28 @@ _MEANS = (0.0, 0.5, 1.0)
 def spread_point(made: Spread, measured: Mapping[str, Integers]) -> Floats:
     """Return a variance or deviation, clamped to what values of the public range can have; NaN where N is too small."""
     count, total, squares = (measured[name].astype(np.float64) for name in made.measured)
-    divisor = above_zero(count - 1 if made.sample else count)
+    divisor = rows_divided_by(made.divisor, count)
     variance = (squares - total * (total / above_zero(count))) / divisor
     most = (float((made.grid.high - made.grid.low) * made.grid.step) / 2) ** 2  # Popoviciu
     variance = np.clip(variance * float(made.grid.step) ** 2, 0, most * count / divisor)
     return np.asarray(np.sqrt(variance) if made.root else variance)
 
 
+def rows_divided_by(divisor: Divisor, count: Floats) -> Floats:
+    """Return what a sum of deviations is divided by; NaN where there are too few rows."""
+    if divisor is Divisor.NOTHING:
+        return np.where(count > 0, 1.0, np.nan)
+    return above_zero(count - 1 if divisor is Divisor.OTHERS else count)
+
+
 def spread_form(label: str, made: Spread, cells: MeasuredCells, rows: int) -> Boxed:
     """Return the box that `_ends` finds."""
     under = sum_of(cells, label, {made.count: 1.0}, rows)
-    starts = (cells.starts[label, made.squares], cells.starts[label, made.total], cells.starts[label, made.count])
     return Boxed(
         {(label, made.name): np.ones(rows, dtype=np.int64)},
         under.events,
-        _ends(made, under, sum_of(cells, label, {made.total: 1.0}, rows), starts),
-        too_few(under, 2 if made.sample else 1),
+        _ends(made, GroupSums(cells, label, rows), under, sum_of(cells, label, {made.total: 1.0}, rows)),
+        too_few(under, made.divisor.fewest),
     )
 
 
@@ -50,44 +57,56 @@ def too_few(under: Affine, fewest: int) -> Callable[[Fraction], Nulls]:
     return nulls
 
 
-def _ends(made: Spread, under: Affine, over: Affine, starts: tuple[int, int, int]) -> Callable[[Fraction], Ends]:
+def widest(first: float, second: float, divisor: Divisor) -> float:
+    """Return the largest covariance of values in ranges of these widths; the variance if both are the same."""
+    if divisor is Divisor.NOTHING:
+        return inf
+    return first * second / 4 * divisor.fewest  # Popoviciu; a sample has two rows at least
+
+
+def divided_by(divisor: Divisor, count: str) -> tuple[Mapping[str, float], float]:
+    """Return what a sum of deviations is divided by: weights, and a number to be subtracted."""
+    match divisor:
+        case Divisor.ROWS:
+            return {count: 1.0}, 0.0
+        case Divisor.OTHERS:
+            return {count: 1.0}, 1.0
+        case Divisor.NOTHING:
+            return {}, -1.0
+
+
+def _ends(made: Spread, sums: GroupSums, under: Affine, over: Affine) -> Callable[[Fraction], Ends]:
     """Return where variances or deviations lie.
 
     With m the true mean (from the offset) the sum of squared deviations is exactly Q* - 2mT* + m²N*, which is linear.
     So the variance is a ratio for each m, and m lies in the interval of an average: the ends are the farthest over
     that interval. Proof: proofs/intervals.md, 5
     """
-    cells, rows = under.cells, len(under.constant)
     grid, offset, step = made.grid, float(made.grid.offset), float(made.grid.step)
+    rows = sums.rows
     mean = Ratio(over, under, np.full(rows, grid.low - offset), np.full(rows, grid.high - offset), (under,))
-    widest = (float(grid.high - grid.low) / 2) ** 2 * (2 if made.sample else 1)  # Popoviciu; a sample has two at least
-    places = np.stack([start + np.arange(rows) for start in starts], axis=1)
+    width = float(grid.high - grid.low)
+    most = widest(width, width, made.divisor)
+    divisor, less = divided_by(made.divisor, made.count)
 
     def ends(tail: Fraction) -> Ends:
         if tail == NEVER:
-            return finished(np.zeros(rows), np.full(rows, widest))
-        least, most = mean.ends(tail * _OF_THE_MEAN)
+            return finished(np.zeros(rows), np.full(rows, most))
+        least, greatest = mean.ends(tail * _OF_THE_MEAN)
         with np.errstate(all="ignore"):
-            centre = np.clip(np.where(under.centre > 0, over.centre / under.centre, 0), least, most)
+            centre = np.clip(np.where(under.centre > 0, over.centre / under.centre, 0), least, greatest)
         means = [least + share * (centre - least) for share in _MEANS] + [
-            most + share * (centre - most) for share in _MEANS[:-1]
+            greatest + share * (centre - greatest) for share in _MEANS[:-1]
         ]
-        low, high = ratios(np.concatenate(means), float(tail * (1 - _OF_THE_MEAN)), len(means))
-        return finished(low.reshape(len(means), rows).min(axis=0), high.reshape(len(means), rows).max(axis=0))
+        points = [
+            (deviations(made.count, (made.total, made.total), made.squares, (one, one)), divisor) for one in means
+        ]
+        low, high = sums.ratios(points, less, float(tail * (1 - _OF_THE_MEAN)), (0.0, most))
+        near = under.near(tail)  # a count that is so near the threshold says too little about a spread
+        return finished(np.where(near, 0.0, low), np.where(near, most, high))
 
     def finished(low: Floats, high: Floats) -> Ends:
         spread = (low * step**2, high * step**2)
         return (np.sqrt(spread[0]), np.sqrt(spread[1])) if made.root else spread
-
-    def ratios(middle: Floats, tail: float, copies: int) -> Ends:
-        entries = np.tile(places, (copies, 1))
-        weights = np.stack([np.ones_like(middle), -2 * middle, middle**2], axis=1)
-        divisor = np.tile(np.array([0.0, 0.0, 1.0]), (len(middle), 1))
-        values = cells.values[entries]
-        total, count = (values * weights).sum(axis=1), np.maximum(values[:, 2] - (1 if made.sample else 0), 0)
-        moments = cells.variances[entries], cells.fourths[entries]
-        nothing = np.zeros_like(middle)
-        possible = of_few(total, count, moments, (weights, divisor), tail)
-        return ratio_interval(total, count, possible, (nothing, nothing + widest))
 
     return ends

@@ -1,0 +1,80 @@
+"""Numbers that are a ratio of two weighted sums of noisy integers, if only some true number were known.
+
+It is known to lie between two ends, so the number lies in the union of the ratios' intervals over what lies between
+them. Of that a few points are tried. Proof: proofs/intervals.md, 5
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.release.forms import Ends
+from sfumato.release.measured_cells import MeasuredCells
+from sfumato.release.noise_law import Floats
+from sfumato.release.ratio import of_few, ratio_interval
+
+Weights = Mapping[str, Floats | float]
+"""What each measurement counts in a sum, by its name; the same for all rows, or one number per row."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSums:
+    """Some measurements of one group, a row per cell."""
+
+    cells: MeasuredCells
+    label: str
+    rows: int
+
+    def value(self, weights: Weights) -> Floats:
+        """Return a weighted sum as it was measured."""
+        total = np.zeros(self.rows)
+        for name, weight in weights.items():
+            start = self.cells.starts[self.label, name]
+            total = total + np.asarray(weight) * self.cells.values[start : start + self.rows]
+        return total
+
+    def ratios(
+        self, points: Sequence[tuple[Weights, Weights]], less: float, tail: float, reach: tuple[float, float]
+    ) -> Ends:
+        """Return the ends of all ratios over / (under - less), each possible but for the tail, inside their reach.
+
+        What is divided by is never below 0.
+        """
+        names = list(dict.fromkeys(name for point in points for weights in point for name in weights))
+        starts = np.array([self.cells.starts[self.label, name] for name in names])
+        entries = np.tile(starts + np.arange(self.rows)[:, None], (len(points), 1))
+        over, under = (
+            np.concatenate([self._columns(point[side], names) for point in points], axis=0) for side in (0, 1)
+        )
+        values = self.cells.values[entries]
+        total, divisor = (values * over).sum(axis=1), np.maximum((values * under).sum(axis=1) - less, 0)
+        moments = self.cells.variances[entries], self.cells.fourths[entries]
+        possible = of_few(total, divisor, moments, (over, under), tail)
+        least, most = (np.full(len(total), end) for end in reach)
+        low, high = ratio_interval(total, divisor, possible, (least, most))
+        shape = (len(points), self.rows)
+        return low.reshape(shape).min(axis=0), high.reshape(shape).max(axis=0)
+
+    def _columns(self, weights: Weights, names: Iterable[str]) -> Floats:
+        return np.stack([np.broadcast_to(weights.get(name, 0.0), (self.rows,)) for name in names], axis=1)
+
+
+def added(*parts: Weights) -> Weights:
+    """Return the sum of weighted sums."""
+    total: dict[str, Floats | float] = {}
+    for part in parts:
+        for name, weight in part.items():
+            total[name] = total.get(name, 0.0) + weight
+    return total
+
+
+def times(weights: Weights, factor: Floats | float) -> Weights:
+    """Return a multiple of a weighted sum."""
+    return {name: weight * factor for name, weight in weights.items()}
+
+
+def deviations(count: str, totals: tuple[str, str], products: str, means: tuple[Floats, Floats]) -> Weights:
+    """Return the sum of (x - m)(y - n) in terms of the sums of 1, x, y and xy: Σxy - nΣx - mΣy + mn·N."""
+    first, second = means
+    return added({products: 1.0}, {totals[0]: -second}, {totals[1]: -first}, {count: first * second})
