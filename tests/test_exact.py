@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import BadParameter
-from sfumato.exact import decimal_rational, integer, positive, positive_rational, probability, rational, typed_rational
+from sfumato.exact import (
+    decimal_rational,
+    integer,
+    positive,
+    positive_rational,
+    probability,
+    rational,
+    typed_rational,
+    typed_share,
+)
 
 Door = Callable[[object, str], Fraction]
 
@@ -213,3 +222,17 @@ def test_prices_of_more_digits_are_refused(value: object) -> None:
     with pytest.raises(BadParameter, match="40 digits") as refused:
         typed_rational(value, "epsilon")
     assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "share", [0, -1, "0%", "101%", 2, "2", "nan", True, "", "%", "1e-50", "two", [1], "0x1", "2%%"]
+)
+def test_what_is_no_share_is_refused(share: object) -> None:
+    with pytest.raises(BadParameter, match="share"):
+        typed_share(share, "share")
+
+
+@pytest.mark.parametrize("share", ["2%", " 2 % ", "1/50", "0.02", 0.02, Decimal("0.02"), Fraction(1, 50), "2.0%"])
+def test_a_share_is_a_percentage_or_a_number_of_at_most_one(share: object) -> None:
+    assert typed_share(share, "share") == Fraction(1, 50)
+    assert typed_share(1, "share") == typed_share("100%", "share") == 1

@@ -1,9 +1,9 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ from sfumato.analysis.catalog import Catalog
 from sfumato.dataset import SharedDataset
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.engine import Engine, Job, Progress
-from sfumato.engines.opening import has_changed, open_engine, was_paid_for
+from sfumato.engines.opening import has_changed, open_engine, was_paid_for, watch_engine
 from sfumato.errors import (
     BadParameter,
     BadPolicy,
@@ -32,10 +32,12 @@ from sfumato.ledger.affording import afforded
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
+from sfumato.planning.kept import KeptPlan, account_of_share, wish_document
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import Wish, make_plan, read_wish
+from sfumato.planning.planner import Wish, make_plans, read_wish
 from sfumato.planning.question import question, tables_of
 from sfumato.planning.quote import Quote, make_quote
+from sfumato.planning.spending import chosen, share_note
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash, words_about
 from sfumato.policy.policy import Policy, Sharing
@@ -89,11 +91,13 @@ class Database:
         self.timing = TIMING
         """What receipts say of how long answers take: a server that pads them says so."""
         self._policy_hash = policy_hash(policy)
+        self._words: dict[frozenset[str], str] = {}
         self._closed = False
 
     @property
     def _engine(self) -> Engine:
-        return self._shared.engine
+        """The snapshot that answers now."""
+        return self._shared.current()
 
     def as_analyst(self, name: str) -> "Database":
         """Return a handle for an analyst's account on the same snapshot and ledger; each handle is closed by itself."""
@@ -105,7 +109,7 @@ class Database:
                 "Open the database without `analyst`.",
             )
         account = account_of(self.policy, name)
-        handle = Database(self.policy, account, self._engine, self._ledger, self._source, shared=self._shared)
+        handle = Database(self.policy, account, self._shared.engine, self._ledger, self._source, shared=self._shared)
         handle.timing = self.timing
         return handle
 
@@ -115,6 +119,7 @@ class Database:
         *,
         epsilon: object = None,
         within: object = None,
+        share: object = None,
         delta: object = None,
         key: str | None = None,
         parameters: object = None,
@@ -122,14 +127,15 @@ class Database:
     ) -> Release:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
-        `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column. `key`
-        names this attempt, so that it can be taken up again after a crash without a second charge.
+        `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column; `share`
+        spends a part of this account's budget, such as "2%", as its ledger counts it. `key` names this attempt, so that
+        it can be taken up again after a crash without a second charge.
         `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is told the phases
         of a long answer.
         """
         tell = progress or _silent
         tell("plan", "")
-        asked = self._prepare(sql, epsilon, within, delta, parameters)
+        asked = self._prepare(sql, epsilon, within, delta, parameters, share=share, key=key)
         if asked.plan.event is None:
             return self._free(asked)
         request = self._request(asked)
@@ -152,21 +158,26 @@ class Database:
         *,
         epsilon: object = None,
         within: object = None,
+        share: object = None,
         delta: object = None,
         parameters: object = None,
     ) -> Quote:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
-        return make_quote(self._prepare(sql, epsilon, within, delta, parameters).plan)
+        asked = self._prepare(sql, epsilon, within, delta, parameters, share=share)
+        quote = make_quote(asked.plan)
+        if asked.wish.share is None or asked.plan.event is None:
+            return quote
+        return replace(quote, notes=(share_note(asked.wish.share, asked.plan.event), *quote.notes))
 
     def outline(self, sql: str, types: Mapping[str, Type]) -> Outline:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
         self._check_open()
-        return outline(sql, self._engine.catalog, types)
+        return outline(sql, self._shared.engine.catalog, types)
 
     def columns(self) -> dict[str, dict[str, str]]:
         """Return every table of the policy with its columns and their types, as questions may name them."""
         self._check_open()
-        tables = self._engine.catalog.tables
+        tables = self._shared.engine.catalog.tables
         return {name: dict(tables[name].columns) for name in sorted(tables) if self.policy.table(name) is not None}
 
     def reopen(self, receipt: str) -> Release:
@@ -175,8 +186,7 @@ class Database:
         With `answers = "shared"` in the policy other accounts have paid for it, too.
         """
         self._check_open()
-        entries = self._ledger.history(None if self.policy.answers is Sharing.SHARED else self.account)
-        found = next((one for one in entries if one.receipt == receipt and one.release is not None), None)
+        found = self._ledger.settled(receipt, None if self.policy.answers is Sharing.SHARED else self.account)
         if found is None or found.release is None:
             raise UnknownName(
                 "There is no answer with this receipt.",
@@ -185,7 +195,12 @@ class Database:
             )
         kept = json.loads(found.release)
         wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
-        asked = self._prepare(found.sql, wish.get("epsilon"), wish.get("within"), wish.get("delta"))
+        asked = self._prepare(
+            found.sql,
+            *(wish.get(name) for name in ("epsilon", "within", "delta")),
+            share=wish.get("share"),
+            kept=KeptPlan(found.event, account_of_share(wish)),
+        )
         same = kept["question"] == _name_of(asked) if "question" in kept else found.policy == self._policy_hash
         if not same or asked.plan.event != found.event:
             raise PolicyChanged(
@@ -198,9 +213,9 @@ class Database:
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
 
-        This handle answers from it at once, and those made by `as_analyst`; others when they are opened again.
-        Until it is complete, and if it cannot be taken, answers come from the one before. Questions that were answered
-        about that one cost again.
+        This handle answers from it at once, and those made by `as_analyst`; others, also of other processes, from
+        their next question on. Until it is complete, and if it cannot be taken, answers come from the one before.
+        Questions that were answered about that one cost again.
         """
         self._require_owner("take a snapshot")
         with open_engine(self.policy, progress or _silent, again=True) as taken:
@@ -227,13 +242,18 @@ class Database:
     def catalog(self) -> Catalog:
         """The tables that a question may name."""
         self._check_open()
-        return self._engine.catalog
+        return self._shared.engine.catalog
 
     @property
     def version(self) -> str:
         """The id of the snapshot that answers: random, and in every receipt."""
         self._check_open()
         return self._engine.version
+
+    def known_version(self) -> str | None:
+        """Return the same without opening anything; None where another process may have taken a snapshot since."""
+        self._check_open()
+        return self._shared.known()
 
     def verify(self) -> Verified:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""
@@ -261,8 +281,19 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.policy, self.account, None if self._closed else self.budget())
 
-    def _prepare(self, sql: str, epsilon: object, within: object, delta: object, parameters: object = None) -> Prepared:
-        """Do all that needs no charge: text, policy and public tables decide it."""
+    def _prepare(
+        self,
+        sql: str,
+        epsilon: object,
+        within: object,
+        delta: object,
+        parameters: object = None,
+        *,
+        share: object = None,
+        key: str | None = None,
+        kept: KeptPlan | None = None,
+    ) -> Prepared:
+        """Do all that needs no charge: text, policy, public tables and, for a share, the ledger decide it."""
         self._check_open()
         engine = self._engine
         bindings = bind(parameters)
@@ -270,11 +301,33 @@ class Database:
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         engine.check(private)
-        wish = read_wish(epsilon, within, delta, query.options, self.policy.budget, self._cap())
-        plan = make_plan(private, wish)  # price and error known; data untouched
-        words = words_about(self.policy, tables_of(query.relation))
-        job, written = engine.prepare(plan), spelled_out(sql, bindings)
-        return Prepared(written, wish, plan, job, question(query, plan, words), engine)
+        account = (kept and kept.account) or (None if share is None else self._ledger.account(self.account))
+        wish = read_wish(
+            epsilon, within, delta, query.options, self.policy.budget, self._cap(), share=share, account=account
+        )
+        plans = make_plans(private, wish)  # price and error known; data untouched
+        words = self._words_about(tables_of(query.relation))
+        names = [question(query, plan, words) for plan in plans]
+        place = self._place(plans, names, wish, key, engine) if kept is None else kept.place(plans)
+        job, written = engine.prepare(plans[place]), spelled_out(sql, bindings)
+        return Prepared(written, wish, plans[place], job, names[place], engine)
+
+    def _place(self, plans: tuple[Plan, ...], names: list[str], wish: Wish, key: str | None, engine: Engine) -> int:
+        """Return which plan to ask by: one that is paid for, or else what suits the account as it is now."""
+        if len(plans) == 1:
+            return 0
+        known = self._ledger.knows(self.account, names, engine.version, key)
+        if known is not None:
+            return known
+        part = None if wish.share is None else wish.share.part
+        return plans.index(chosen(plans, self._ledger.account(self.account), part))
+
+    def _words_about(self, tables: Iterable[str]) -> str:
+        """Return the hash of what the policy says about these tables: it says the same as long as it is open."""
+        names = frozenset(tables)
+        if names not in self._words:
+            self._words[names] = words_about(self.policy, names)
+        return self._words[names]
 
     @contextmanager
     def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
@@ -408,7 +461,8 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
         except BaseException:
             ledger.close()
             raise
-    return Database(policy, account, engine, ledger, system_source())
+    shared = SharedDataset(engine, ledger, watch_engine(policy))
+    return Database(policy, account, engine, ledger, system_source(), shared=shared)
 
 
 def accounts(policy: str | Path | dict[str, object]) -> Accounts:
@@ -421,11 +475,7 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
 
 def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
     """Return what is kept of an answer; with its wish, the same plan can be made again."""
-    wish = asked.wish
-    within = {name: str(margin) for name, margin in wish.within}
-    epsilon = None if wish.epsilon is None else str(wish.epsilon)
-    wished = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
-    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wished}
+    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish_document(asked.wish)}
     return json.dumps({**content, "question": _name_of(asked)})
 
 

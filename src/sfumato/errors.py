@@ -71,7 +71,7 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a question is asked with (epsilon, delta, within, analyst), as a remedy names it; without a value, the name.
+    """What a question is asked with (epsilon, within, share, delta, analyst), as a remedy names it; or the name.
 
     >>> [Setting("epsilon", "0.1").spelled(speaker) for speaker in (Speaker.PYTHON, Speaker.COMMAND, Speaker.SQL)]
     ["epsilon='0.1'", '--epsilon 0.1', "SET sfumato.epsilon = '0.1'"]

@@ -78,6 +78,23 @@ def typed_rational(value: object, name: str) -> Fraction:
     )
 
 
+def typed_share(value: object, name: str) -> Fraction:
+    """Read a share: a percentage such as "2%", or a number above 0 and at most 1.
+
+    >>> typed_share("2%", "share"), typed_share("1/50", "share"), typed_share(0.02, "share")
+    (Fraction(1, 50), Fraction(1, 50), Fraction(1, 50))
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    share = typed_rational(text[:-1].rstrip(), name) / 100 if text.endswith("%") else typed_rational(value, name)
+    if 0 < share <= 1:
+        return share
+    raise BadParameter(
+        f"{name} = {shown(value)} is not a share.",
+        "It is above 0 and at most 1, or a percentage of at most 100 %.",
+        f"Give {name} as a percentage such as '2%', or as 0.02 or 1/50.",
+    )
+
+
 def positive(value: Fraction, name: str) -> Fraction:
     """Return `value` if it is above zero."""
     if value > 0:

@@ -14,7 +14,8 @@ from tests.engines.postgres_under_law import PostgresUnderLaw
 from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.connection import COPY, STAGE
 from sfumato.engines.duckdb.dialect import DUCKDB
-from sfumato.engines.duckdb.source import SOURCE, read_schema
+from sfumato.engines.duckdb.duckdb_file import SOURCE
+from sfumato.engines.duckdb.source import read_schema
 from sfumato.engines.engine import Engine, Limits
 from sfumato.engines.opening import open_engine
 from sfumato.engines.sql.dialect import Dialect

@@ -1,7 +1,8 @@
 """Does registration keep to its memory? (20M rows with heavy tails under 1 GB: python -m tests.engines.large_source)
 
-Not a part of `make test`: it takes minutes. Prints the time of each phase, the peak memory of the process and the most
-that was spilled to disk.
+Not a part of `make test`: it takes minutes. Prints the time of each phase and of a question after it, the peak memory
+of the process and the most that was spilled to disk. For 100 million rows under 2 GB, and some 10 GB of disk:
+python -m tests.engines.large_source 100000000 heavy 2GB
 """
 
 import resource
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import duckdb
 
+import sfumato
 from sfumato.engines.duckdb.connection import open_copy
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
@@ -38,26 +40,25 @@ def main(rows: int = 20_000_000, tail: str = "heavy", memory: str = "1GB", place
         root = Path(name)
         (root / "data").mkdir()
         generate(root / "data", rows, tail)
-        policy = read_policy(
-            {
-                "name": "large",
-                "source": f"parquet:{root}/data",
-                "budget": {"epsilon": 1, "delta": 0},
-                "tables": {
-                    "visits": {
-                        "unit": "patient_id",
-                        "rows_per_unit": 20,
-                        "columns": {
-                            "patient_id": {"type": "integer"},
-                            "cost": {"type": "decimal", "bounds": [0, 5000], "step": "0.01"},
-                            "age": {"type": "integer", "bounds": [0, 120]},
-                            "dept": {"type": "text", "values": [f"d{number}" for number in range(21)]},
-                            "day": {"type": "date"},
-                        },
-                    }
-                },
-            }
-        )
+        words: dict[str, object] = {
+            "name": "large",
+            "source": f"parquet:{root}/data",
+            "budget": {"epsilon": 1, "delta": 0},
+            "tables": {
+                "visits": {
+                    "unit": "patient_id",
+                    "rows_per_unit": 20,
+                    "columns": {
+                        "patient_id": {"type": "integer"},
+                        "cost": {"type": "decimal", "bounds": [0, 5000], "step": "0.01"},
+                        "age": {"type": "integer", "bounds": [0, 120]},
+                        "dept": {"type": "text", "values": [f"d{number}" for number in range(21)]},
+                        "day": {"type": "date"},
+                    },
+                }
+            },
+        }
+        policy = read_policy(words)
         start, spilled, done = time.monotonic(), [0], threading.Event()
 
         def watch() -> None:
@@ -76,6 +77,11 @@ def main(rows: int = 20_000_000, tail: str = "heavy", memory: str = "1GB", place
         print(f"{time.monotonic() - start:7.1f} s  done", flush=True)
         done.set()
         watcher.join()
+        registered.use.close()
+        with sfumato.open(words) as database:
+            asked = time.monotonic()
+            database.ask("SELECT dept, COUNT(*) AS n, SUM(cost) AS cost FROM visits GROUP BY dept", epsilon=1)
+            print(f"{time.monotonic() - asked:7.1f} s  one question", flush=True)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with open_copy(registered.path, Limits()) as connection:
             most = connection.execute(

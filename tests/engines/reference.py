@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from hashlib import sha256
+from struct import pack
 from typing import Any
 
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, position
@@ -80,7 +81,7 @@ def _table(policy: Policy, table: Table, tables: Mapping[str, list[Row]], salt: 
         for owner in _owners(policy, table, row, tables):
             units[keyed(salt, "unit", owner)].append(values)
     for unit, rows in units.items():
-        for values in _kept(table, columns, unit, rows, salt):
+        for values in _kept(table, columns, unit, rows):
             yield (unit, *values)
 
 
@@ -115,19 +116,24 @@ def _owners(policy: Policy, table: Table, row: Row, tables: Mapping[str, list[Ro
     return {owner for owner in found if owner is not None}
 
 
-def _kept(
-    table: Table, columns: list[Column], unit: int, rows: list[tuple[Any, ...]], salt: bytes
-) -> list[tuple[Any, ...]]:
+def _draw(text: str) -> int:
+    return int(sha256(text.encode()).hexdigest()[:32], 16)
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, float):
+        return pack(">d", value).hex().upper()
+    return f"{len(value.encode())}:{value}" if isinstance(value, str) else str(value)
+
+
+def _kept(table: Table, columns: list[Column], unit: int, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     seen: Counter[tuple[Any, ...]] = Counter()
     drawn = []
     for values in rows:
         seen[values] += 1
-        text = "".join(
-            "-" if part is None else f"{len(str(part).encode())}:{part}"
-            for part in (table.name.lower(), f"{unit:X}", *values)
-        )
-        first = keyed(salt, "row", text)
-        drawn.append((first if seen[values] == 1 else keyed(salt, "again", f"{first:X}:{seen[values]}"), values))
+        parts = [":-" if value is None else f":{_spelled(value)}" for value in values]
+        first = _draw(f"{unit:X}#{''.join(parts)}")
+        drawn.append((first if seen[values] == 1 else _draw(f"again:{first:X}:{seen[values]}"), values))
     drawn.sort(key=lambda pair: pair[0])
     for at, column in enumerate(columns):
         if column.unique:

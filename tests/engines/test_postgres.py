@@ -198,15 +198,36 @@ def test_the_rights_that_the_documentation_lists_are_enough(tmp_path: Path) -> N
         (READ, "CREATE SCHEMA sfumato AUTHORIZATION ROLE;"),
         (("CREATE SCHEMA sfumato", *READ), "GRANT USAGE, CREATE ON SCHEMA sfumato TO ROLE;"),
         ((MADE, READ[1]), 'GRANT SELECT ON "public"."visits" TO ROLE;'),
+        ((MADE, *READ, "REVOKE USAGE ON SCHEMA public FROM PUBLIC"), "GRANT USAGE ON SCHEMA public TO ROLE;"),
     ],
 )
 def test_a_missing_right_is_refused_with_the_line_that_grants_it(
     tmp_path: Path, grants: tuple[str, ...], missing: str
 ) -> None:
-    with _guest(*grants) as source, pytest.raises(BadSource) as caught:
-        sfumato.open(_policy(tmp_path, source))
-    assert missing in str(caught.value)
-    assert "guest" not in str(caught.value)
+    with _guest(*grants) as source:
+        with pytest.raises(BadSource) as caught:
+            sfumato.open(_policy(tmp_path, source))
+        assert missing in str(caught.value)
+        assert "guest" not in str(caught.value)
+        with psycopg.connect(source.replace("guest@", "sfumato@"), autocommit=True) as connection:
+            connection.execute(missing.replace("ROLE", "guest").encode())
+        with sfumato.open(_policy(tmp_path, source)) as database:  # and that line is all that was missing
+            assert database.ask(COUNT, epsilon=1).rows()
+
+
+def test_a_table_may_lie_in_another_schema_and_have_another_name_there(tmp_path: Path) -> None:
+    """`from` had no effect on a server."""
+    moved = ("CREATE SCHEMA ward", "ALTER TABLE visits SET SCHEMA ward", 'ALTER TABLE ward.visits RENAME TO "All"')
+    granted = ("GRANT USAGE ON SCHEMA ward TO guest", 'GRANT SELECT ON ward."All" TO guest')
+    with _guest(MADE, *moved, *granted, READ[1]) as source:
+        words = _policy(tmp_path, source)
+        words["tables"]["visits"] = {**words["tables"]["visits"], "from": "Ward.all"}
+        with sfumato.open(words) as database:
+            assert abs(database.ask(COUNT, epsilon=100).rows()[0]["n"] - 9) <= 1
+        words["tables"]["visits"]["from"] = "nowhere.all"
+        words["ledger"] = f"sqlite:{tmp_path}/other.ledger"
+        with pytest.raises(BadSource, match=r"lies in a schema that is not there"):
+            sfumato.open(words)
 
 
 def test_a_missing_driver_is_refused_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,20 @@ def test_a_key_resumes_a_stored_release_and_says_when_it_was_lost(policy: Policy
     assert _ask(ledger, policy, "lost", key="k3")[0]
     assert ledger.budget().spent.epsilon == Fraction(3, 100)
     ledger.close()
+
+
+def test_a_settled_charge_is_found_by_its_receipt_and_by_nobody_elses(policy: Policy) -> None:
+    with closing(open_ledger(policy)) as ledger:
+        for number in range(3):
+            _ask(ledger, policy, f"q{number}", receipt=f"receipt{number}")
+        with pytest.raises(ValueError, match="stop"), ledger.charge(request_for(policy, "q4", receipt="receipt4")):
+            raise ValueError("stop")
+        found = ledger.settled("receipt1")
+        assert found is not None
+        assert [found] == [entry for entry in ledger.history() if entry.receipt == "receipt1"]
+        assert found.release is not None
+        assert ledger.settled("receipt1", "research") is None
+        assert [ledger.settled(other) for other in ("receipt4", "receipt", "", "a\0b", "\ud800", "%s")] == [None] * 6
 
 
 def test_a_charge_pays_for_one_release(policy: Policy) -> None:

@@ -53,6 +53,8 @@ def test_two_servers_answer_exactly_as_many_questions_as_fit(url: str, policy: P
     answered = first.history()[0]
     with second.charge(request_for(policy, answered.sql.removeprefix("SELECT "))) as charge:
         assert charge.kept == answered.release
+    assert first.settled(answered.receipt) == answered
+    assert first.settled("receipt") is first.settled(answered.receipt, "somebody") is None
     assert [entry.state for entry in first.history()] == ["settled"] * FITS
     first.close()
     second.close()

@@ -20,7 +20,7 @@ from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.flow import KeptRows
-from sfumato.engines.sql.names import RANK, once_name, quoted
+from sfumato.engines.sql.names import RANK, cell_name, once_name, quoted
 from sfumato.errors import UnsupportedSql
 from sfumato.language.flow import Flow, Item
 from sfumato.language.scalar import Scalar
@@ -40,6 +40,10 @@ FAR = (
 """Values lie far beyond what was declared, and keys are none of the declared ones."""
 AGAIN = (f"UPDATE visits SET score = 5, {quoted(once_name('score'))} = {quoted(RANK)}",)
 """A column that is unique within a person holds one value in all rows."""
+MANY_CELLS = (
+    f"UPDATE visits SET dept = ['er', 'icu', 'surgery'][{quoted(RANK)}], {quoted(cell_name('dept'))} = {quoted(RANK)}",
+)
+"""Everybody is in as many cells as they have rows, where the policy lets one of them count."""
 
 JOINS = (
     "SELECT COUNT(*), SUM(v.cost) FROM visits v JOIN staff s ON v.dept = s.dept",
@@ -115,6 +119,14 @@ def test_a_column_that_is_not_unique_multiplies_nothing(tmp_path: Path) -> None:
     sql = "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.score = b.score"
     assert first.plan(sql).private.groups[0].contribution.rows == 3
     assert _check(first, others, sql) <= 3
+
+
+def test_a_person_in_many_cells_counts_in_as_many_as_were_priced(tmp_path: Path) -> None:
+    first, others = _tampered(tmp_path, MANY_CELLS, visits={"groups_per_unit": 1})
+    for rows in ("visits", "visits WHERE cost >= 0"):
+        sql = f"SELECT dept, COUNT(DISTINCT patient_id) FROM {rows} GROUP BY dept"
+        assert first.plan(sql).private.groups[0].contribution.groups == 1
+        assert _check(first, others, sql) == 1
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 
 import sfumato
 from sfumato.errors import PolicyChanged, UnknownName
+from sfumato.ledger.sqlite_store import SqliteStore
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.reading import read_policy
 
@@ -44,6 +45,15 @@ def test_it_is_shown_again_after_a_refresh_and_under_another_budget(tmp_path: Pa
         assert database.reopen(answer.receipt.id).rows() == answer.rows()
         with pytest.raises(UnknownName, match="no answer with this receipt"):
             database.as_analyst("press").reopen(answer.receipt.id)
+
+
+def test_it_is_found_by_its_receipt_and_the_rest_of_the_history_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sfumato.open(policy(tmp_path, bounds=[0, 100], step=1)) as database:
+        answer = database.ask(COST, epsilon=1)
+        monkeypatch.setattr(SqliteStore, "rows", None)
+        assert database.reopen(answer.receipt.id).rows() == answer.rows()
 
 
 def test_integers_are_not_read_on_another_grid(tmp_path: Path) -> None:

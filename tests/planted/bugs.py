@@ -113,8 +113,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/group.py",
-            "if group.contribution.bound_groups and group.keys:",
-            "if group.contribution.bound_groups and not group.keys:",
+            "used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)",
+            "used, bound_groups = _used(group, plan.everything), False",
         ),
     ),
     planned(
@@ -122,8 +122,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/copy.py",
-            'return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
-            'return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
+            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
+            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
         ),
         (
             "engines/sql/flow.py",
@@ -136,8 +136,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/copy.py",
-            'first = _hash(build, "row", _content(build, table, columns))',
-            'first = _hash(build, "row", "CAST(r.rowid AS VARCHAR)")',
+            "{first_draw('c.own', values, dialect)} AS first",
+            "{dialect.hash128('CAST(r.rowid AS VARCHAR)')} AS first",
         ),
     ),
     planned(
@@ -346,14 +346,14 @@ BUGS: tuple[Bug, ...] = (
         "fuzzing",
         (
             "database.py",
-            "        plan = make_plan(private, wish)  # price and error known; data untouched\n",
-            "        plan = make_plan(private, wish)\n"
+            "        plans = make_plans(private, wish)  # price and error known; data untouched\n",
+            "        plans = make_plans(private, wish)\n"
             "        ((rows,),) = self._engine._reader.rows(\n"
             "            f'SELECT count(*) FROM {self._engine._tables[\"visits\"]}'\n"
             "        )\n"
-            "        if plan.event is not None:\n"
+            "        if plans[0].event is not None:\n"
             "            wish = __import__('dataclasses').replace(wish, epsilon=(wish.epsilon or 1) / (1 + rows))\n"
-            "            plan = make_plan(private, wish)\n",
+            "            plans = make_plans(private, wish)\n",
         ),
     ),
     planned(

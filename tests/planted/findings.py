@@ -93,7 +93,7 @@ FINDINGS: tuple[Bug, ...] = (
         "cells of a person are ranked by a badly mixed hash",
         _EVEN,
         (
-            "engines/sql/group.py",
+            "engines/sql/drawing.py",
             'return [dialect.draw(" || ".join(parts)), ',
             "return [dialect.draw(parts[-1]), ",
         ),
@@ -192,7 +192,7 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "database.py",
-            "words = words_about(self.policy, tables_of(query.relation))",
+            "words = self._words_about(tables_of(query.relation))",
             "words = self._policy_hash",
         ),
     ),

@@ -96,13 +96,14 @@ def test_it_asks_explains_and_reopens_for_each_account_alone(house: House) -> No
     assert "SELECT" not in json.dumps(house.log())
 
 
-def test_answers_by_margins_are_reopened_too(house: House) -> None:
+def test_answers_by_margins_and_shares_are_reopened_too(house: House) -> None:
     research = house.caller("research")
 
     async def course() -> None:
-        release = await house.gate.ask(research, COUNT, within={"n": "30"})
-        again = await house.gate.release(research, release.receipt.id)
-        assert again.intervals() == release.intervals()
+        for price in ({"within": {"n": "30"}}, {"share": "2%"}):
+            release = await house.gate.ask(research, COUNT, **price)
+            again = await house.gate.release(research, release.receipt.id)
+            assert again.intervals() == release.intervals()
 
     asyncio.run(course())
 

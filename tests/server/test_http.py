@@ -71,6 +71,7 @@ BAD_PRICES = (
         '"epsilon": 1, "price": 1',
     ),
     *('"epsilon": 1, "within": {"n": 1}', '"epsilon": ' + "9" * 5000, '"share": null', '"share": "x"'),
+    *('"share": 2', '"share": true', '"share": "0%"', '"share": ["1%"]', '"share": "1%", "epsilon": 1'),
 )
 
 

@@ -127,7 +127,7 @@ def most_queries(budget: Filter, event: Event) -> int:
         times = floor((budget.epsilon - budget.pure) / Fraction(epsilon)) if epsilon else _ENDLESS
     if budget.capacity is not None and loss < inf:
         times = max(times, (budget.capacity - budget.renyi) // int(loss) if loss else _ENDLESS)
-    by_delta = floor((budget.delta / 2 - budget.approximate) / delta) if delta else _ENDLESS
+    by_delta = floor((budget.for_approximate - budget.approximate) / delta) if delta else _ENDLESS
     return max(0, min(times, by_delta))
 
 

@@ -73,9 +73,15 @@ class Filter:
         return PrivacyLoss(self.epsilon, self.delta)
 
     @property
+    def used(self) -> Fraction:
+        """The share of the budget that is used: of epsilon by pure losses or of `capacity`, whichever is smaller."""
+        share = _used(self, self.pure, self.renyi)
+        return Fraction(1) if share is None else share
+
+    @property
     def spent(self) -> PrivacyLoss:
         """The share of the budget that is used, in the budget's own unit: for people, not a guarantee by itself."""
-        share = self._share()
+        share = self.used
         beyond = self.pure is None or self.pure > self.epsilon
         return PrivacyLoss(self.epsilon * share, self.approximate + (self.delta / 2 if beyond else 0))
 
@@ -109,6 +115,20 @@ class Filter:
         bought = Fraction(round_down(low, 3))
         return bought if bought > 0 and self.accepts(Pure(bought, relation)) else Fraction(0)
 
+    @property
+    def for_approximate(self) -> Fraction:
+        """How much of delta the deltas of approximate events may use in all."""
+        return self.delta / 2
+
+    @property
+    def untouched(self) -> "Filter":
+        """The same budget, of the same order, before any charge."""
+        return Filter(self.epsilon, self.delta, self.order)
+
+    def used_after(self, event: Event) -> Fraction | None:
+        """Return the share that would be used after this event, which may be above 1; None if nothing bounds it."""
+        return self._after(event).share
+
     def accepts(self, event: Event) -> bool:
         """Tell whether the event fits. The answer depends on events and the budget only, never on data."""
         return self._after(event)._holds()
@@ -136,12 +156,6 @@ class Filter:
         after = inf if renyi == inf else self.renyi + renyi
         return _Sums(self, pure, after if self.order else 0, added(self.approximate, delta))
 
-    def _share(self) -> Fraction:
-        shares = [] if self.pure is None else [self.pure / self.epsilon]
-        if (capacity := self.capacity) is not None and capacity > 0:
-            shares.append(Fraction(self.renyi, capacity))
-        return min(shares, default=Fraction(1))
-
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
@@ -155,17 +169,22 @@ class _Sums:
     @property
     def share(self) -> Fraction | None:
         """The share of the budget that would be used; None where nothing bounds it."""
-        shares = [] if self.pure is None else [self.pure / self.budget.epsilon]
-        if (capacity := self.budget.capacity) is not None and capacity > 0 and self.renyi != inf:
-            shares.append(Fraction(int(self.renyi), capacity))
-        return min(shares, default=None)
+        return _used(self.budget, self.pure, self.renyi)
 
     def _holds(self) -> bool:
         capacity = self.budget.capacity
-        return self.approximate <= self.budget.delta / 2 and (
+        return self.approximate <= self.budget.for_approximate and (
             (self.pure is not None and self.pure <= self.budget.epsilon)
             or (capacity is not None and self.renyi <= capacity)
         )
+
+
+def _used(budget: Filter, pure: Fraction | None, renyi: int | float) -> Fraction | None:
+    """Return the share of a budget that these sums use; None where neither of them counts."""
+    shares = [] if pure is None else [pure / budget.epsilon]
+    if (capacity := budget.capacity) is not None and capacity > 0 and renyi != inf:
+        shares.append(Fraction(int(renyi), capacity))
+    return min(shares, default=None)
 
 
 def added(total: Fraction, more: Fraction) -> Fraction:
@@ -268,11 +287,11 @@ def _ville(delta: Fraction, order: int) -> Fraction:
 def _exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
     left = budget.remaining
     what = f"The budget of {budget.total} has ε = {round_down(left.epsilon)} left, and this release does not fit."
-    if after.approximate > budget.delta / 2:
+    if after.approximate > budget.for_approximate:
         return BudgetExhausted(
             what,
-            f"Groups that are chosen privately may use δ = {round_up(budget.delta / 2)} in all, and with this release "
-            f"they would use {round_up(after.approximate)}.",
+            f"Groups that are chosen privately may use δ = {round_up(budget.for_approximate)} in all, and with this "
+            f"release they would use {round_up(after.approximate)}.",
             "Ask with a smaller delta, or without groups that must be chosen privately, or ask the owner to raise the "
             "budget.",
         )

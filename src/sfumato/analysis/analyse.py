@@ -194,7 +194,9 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     most = table.rows_per_unit if table.identity else None
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
     sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
-    return Analysed(Read(scan.table, scan.label, columns, most, once, sole), scope, owned, cells)
+    numbered = tuple(field.stored for field in table.fields if field.numbered)
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered)
+    return Analysed(flow, scope, owned, cells)
 
 
 def _owner_name(table: Table) -> str:

@@ -33,6 +33,8 @@ class Field:
     """Within one person each value occurs once."""
     cells: tuple[Cell, ...] | None = None
     """Its public values, where the policy declares them."""
+    numbered: bool = False
+    """Within one person its values are numbered in the copy, in the order in which cells are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from sfumato.language.lowering import Scope, lower, narrowed
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Expression
-from sfumato.query.functions import Aggregation
+from sfumato.query.functions import LEVELLED, Aggregation
 from sfumato.query.relation import GroupBy, Measure
-from sfumato.query.types import Type
+from sfumato.query.types import NUMBERS, Type
 
 _NOISY = STORED // 2
 """A noisy count or sum that goes further is cut there; no answer of practical size does."""
@@ -102,6 +102,9 @@ def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
     """Return what is known of an aggregate after noise: nothing bounds it, and counts and sums are never NULL."""
     argument = aggregate.argument
     step = None
+    extreme = aggregate.function in {Aggregation.MIN, Aggregation.MAX, Aggregation.MODE}
+    if argument is not None and argument.facts.kind is Kind.INTEGER and (extreme or picks_a_value(aggregate, type)):
+        return replace(argument.facts, type=type, nullable=False)
     if aggregate.function is Aggregation.COUNT:
         step = Fraction(1)
     elif aggregate.function is Aggregation.SUM and argument is not None and argument.facts.kind is Kind.INTEGER:
@@ -109,6 +112,13 @@ def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
     if step is None:
         return Facts(type, Kind.REAL, True)
     return Facts(type, Kind.INTEGER, False, step, -_NOISY, _NOISY, declared_low=False, declared_high=False)
+
+
+def picks_a_value(aggregate: Aggregate[Scalar], type: Type) -> bool:
+    """Whether a quantile is one of the values of its argument, on their grid; between two numbers a median is not."""
+    argument, between = aggregate.argument, aggregate.function is Aggregation.QUANTILE_CONT and type in NUMBERS
+    on_grid = argument is not None and argument.facts.kind is Kind.INTEGER
+    return aggregate.function in LEVELLED and on_grid and not between
 
 
 def _contribution(owned: Owned, limits: Tightening) -> Contribution:
@@ -169,13 +179,13 @@ def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Fac
             "Use COUNT.",
         )
     known = argument.facts
-    if function in {Aggregation.MIN, Aggregation.MAX}:
+    if function in {Aggregation.MIN, Aggregation.MAX} or picks_a_value(aggregate, measure.type):
         return replace(known, nullable=True, type=measure.type)
     if function not in {Aggregation.SUM, Aggregation.AVG} or known.kind is not Kind.INTEGER:
         raise UnsupportedSql(
             f"{at(measure.at)}{function} of one person's rows is not supported here.",
             "Inside one person, values are added exactly, on the grid of a column with a step.",
-            "Use COUNT, SUM, AVG, MIN or MAX of a column that has a step.",
+            "Use COUNT, SUM, AVG, MIN, MAX or QUANTILE_DISC of a column that has a step.",
         )
     low, high = min(known.low, known.low * rows), max(known.high, known.high * rows)
     finer = _FINER if function is Aggregation.AVG else 1

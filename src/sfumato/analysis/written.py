@@ -3,14 +3,15 @@
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.analysis.groups import lowered
+from sfumato.analysis.groups import lowered, picks_a_value
+from sfumato.errors import UnsupportedSql, at
 from sfumato.language.facts import FARTHEST, Facts, Kind
 from sfumato.language.flow import Folded
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import is_null, on_one_grid, real, value_of
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.aggregate import Aggregate
-from sfumato.query.functions import Aggregation
+from sfumato.query.functions import LEVELLED, Aggregation
 from sfumato.query.relation import Measure, Values
 from sfumato.query.types import NUMBERS, Type
 
@@ -78,8 +79,14 @@ def _facts(measure: Measure, aggregate: Aggregate[Scalar]) -> Facts:
     if function is Aggregation.COUNT or argument is None:
         return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 0, _ROWS, declared_high=False)
     known = argument.facts
-    if function in {Aggregation.MIN, Aggregation.MAX}:
+    if function in {Aggregation.MIN, Aggregation.MAX} or picks_a_value(aggregate, measure.type):
         return replace(known, nullable=True, type=measure.type)
+    if function is Aggregation.MODE:
+        raise UnsupportedSql(
+            f"{at(measure.at)}{function} of public or noisy rows is not supported.",
+            "Where several values are equally common, engines choose differently.",
+            "Group by the value, and order by the count.",
+        )
     if function is Aggregation.SUM and known.kind is Kind.INTEGER:
         reach = _summed(known)
         if reach is not None:
@@ -98,4 +105,6 @@ def is_exact(folded: Folded) -> bool:
     function, argument = folded.aggregate.function, folded.aggregate.argument
     if argument is None or function in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
         return True
+    if function in LEVELLED:
+        return folded.facts.kind is Kind.INTEGER
     return function in {Aggregation.SUM, Aggregation.AVG} and argument.facts.kind is Kind.INTEGER

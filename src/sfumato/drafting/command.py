@@ -31,6 +31,7 @@ def draft_policy(
     data: Path, said: Wishes, smartnoise: Path | None, look: bool, output: Path | None, terminal: Terminal
 ) -> None:
     """Draft a policy of the data and write it; everything that was proposed, left out or assumed is said."""
+    data = file.without_scheme(data)
     place = output or file.default_output(data)
     wishes = said if smartnoise is None else together(said, read_smartnoise(smartnoise))
     seen = see(data, said.csv)
@@ -48,6 +49,8 @@ def draft_policy(
     terminal.say(f"Wrote {place}.")
     if seen.ignored:
         terminal.say(f'  Not read: {", ".join(seen.ignored)}. Save each sheet of a workbook as "CSV UTF-8".')
+    if seen.unreadable:
+        terminal.say(f"  Not in the policy, because they cannot be read: {', '.join(seen.unreadable)}.")
     for line in notices(draft):
         terminal.say(f"  {line}")
     if bought := purchase_words(draft):

@@ -6,6 +6,13 @@ from pathlib import Path
 from sfumato.drafting.draft import Draft
 from sfumato.drafting.writing import check_draft, policy_text
 from sfumato.errors import BadParameter, shown
+from sfumato.policy.locations import FILES
+
+
+def without_scheme(data: Path) -> Path:
+    """Return the path of data that was named as a policy names its source: sqlite:clinic.db."""
+    scheme, colon, rest = str(data).partition(":")
+    return Path(rest) if colon and rest and scheme in FILES and not data.exists() else data
 
 
 def default_output(data: Path) -> Path:

@@ -16,7 +16,7 @@ from sfumato.drafting.literals import decimal_text, quoted_text
 from sfumato.drafting.schema import connected
 from sfumato.drafting.units import ROWS, Unit
 from sfumato.engines.duckdb.connection import STAGE, Connection, execute
-from sfumato.engines.duckdb.loading import Loading, load_csv
+from sfumato.engines.duckdb.loading import Loading, load_batches, load_csv
 from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.sql.column import Kind, Stored
 from sfumato.engines.sql.names import quoted
@@ -120,7 +120,9 @@ def _rows(seen: _Look) -> int:
 
 
 def _load(connection: Connection, name: str, source: SourceTable, form: CsvForm) -> None:
-    if source.files is not None and source.files.csv:
+    if source.stream is not None:
+        load_batches(connection, source.relation, source.stream, [known for known, _ in source.columns])
+    elif source.files is not None and source.files.csv:
         wanted: dict[str, int | None] = dict.fromkeys((known for known, _ in source.columns), None)
         load_csv(connection, source.relation, Loading(name, source.files, wanted, form))
 

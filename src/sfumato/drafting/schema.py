@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,15 +10,17 @@ from pathlib import Path
 from sfumato.drafting.csv_form import found_form
 from sfumato.drafting.naming import Names
 from sfumato.engines.duckdb.connection import Connection, closed_connection, execute
+from sfumato.engines.duckdb.duckdb_file import SOURCE, can_be_read, database_tables
 from sfumato.engines.duckdb.source import (
     ENDINGS,
-    SOURCE,
+    LOGS,
     SourceTable,
-    attach_source,
-    database_tables,
+    attached,
     read_schema,
     source_files,
 )
+from sfumato.engines.duckdb.sqlite_file import SqliteFile, SqliteTable, begins_as_sqlite
+from sfumato.engines.duckdb.streamed import StreamedSource
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.errors import BadParameter, BadPolicy, BadSource, shown
@@ -30,7 +32,7 @@ _TYPES = {**TYPES, Kind.RAW: ColumnType.TEXT}
 _SCALE = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 _PART = re.compile(r"(part|data|chunk|file)?[-_.]?\d.*|part-.*|[^=]+=.*", re.IGNORECASE)
 """Files and folders that are pieces of one table: part-0001.parquet, year=2024."""
-_DATABASES = (".duckdb", ".db", ".ddb")
+_DATABASES = (".duckdb", ".db", ".ddb", ".sqlite", ".sqlite3", ".db3")
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
 _KINDS = ("parquet", "csv")
 
@@ -78,6 +80,8 @@ class Seen:
     """How its CSV files are written."""
     ignored: tuple[str, ...] = ()
     """Workbooks that lie among the files, and are not read."""
+    unreadable: tuple[str, ...] = ()
+    """Views of a database that name what is not there."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,7 +90,7 @@ class Seen:
 
 
 def see(path: Path, csv: Mapping[str, object] | None = None) -> Seen:
-    """Read names and types of a file, a folder or a DuckDB database. No row is read.
+    """Read names and types of a file, a folder, a DuckDB or a SQLite database. No row is read.
 
     `csv` is what the owner says about the form of CSV files; the rest of it is found.
     """
@@ -102,10 +106,8 @@ def connected(
     place = path.absolute()
     scheme = _scheme(place, path)
     location = Location(scheme, str(place), place)
-    connection = closed_connection([place], Limits())
-    try:
-        attach_source(connection, location)
-        names = _database_tables(connection) if scheme == "duckdb" else _file_tables(place, ENDINGS[scheme])
+    with closing(closed_connection([place], Limits())) as connection, attached(connection, location) as streams:
+        names = _names(connection, scheme, place, streams)
         if not names:
             raise _nothing(path)
         policy = read_policy(  # every table as a public one: then its columns are whatever the source has
@@ -117,20 +119,24 @@ def connected(
             }
         )
         policy = replace(policy, csv=_csv_form(location, csv or {}))
-        found = read_schema(connection, policy)
+        found = read_schema(connection, policy, streams)
         keys = _primary_keys(connection) if scheme == "duckdb" else {}
         tables = tuple(
-            SeenTable(name, tuple(map(_column, table.columns)), keys.get(names[name] or f"main.{name}"), names[name])
+            SeenTable(
+                name,
+                tuple(map(_column, table.columns)),
+                table.stream.key if isinstance(table.stream, SqliteTable) else keys.get(names[name] or f"main.{name}"),
+                names[name],
+            )
             for name, table in found.items()
         )
-        yield Seen(scheme, place, tables, policy.csv, _workbooks(place)), connection, found
-    finally:
-        connection.close()
+        unreadable = _unreadable(connection, scheme, streams)
+        yield Seen(scheme, place, tables, policy.csv, _workbooks(place), unreadable), connection, found
 
 
 def _csv_form(location: Location, said: Mapping[str, object]) -> CsvForm:
     """Return how the CSV files of a source are written; where there are none, nothing can be said of them."""
-    files = [] if location.scheme == "duckdb" else source_files(location)
+    files = [] if location.scheme in LOGS else source_files(location)
     written = [path for path in files if path.name.lower().endswith(ENDINGS["csv"])]
     if said and not written:
         raise BadParameter(
@@ -161,6 +167,8 @@ def _can_be_declared(name: str) -> bool:
 def _scheme(place: Path, typed: Path) -> str:
     if place.is_file():
         lowered = place.name.lower()
+        if begins_as_sqlite(place):
+            return "sqlite"
         if lowered.endswith(_DATABASES):
             return "duckdb"
         found = [scheme for scheme in _KINDS if lowered.endswith(ENDINGS[scheme])]
@@ -173,6 +181,21 @@ def _scheme(place: Path, typed: Path) -> str:
     if not found:
         raise _excel(typed) if place.suffix.lower() in _WORKBOOKS else _nothing(typed)
     return "files" if len(found) > 1 else found[0]
+
+
+def _names(connection: Connection, scheme: str, place: Path, streams: StreamedSource | None) -> dict[str, str | None]:
+    """Return the tables of the source, each with what the source calls it where that is another name."""
+    if isinstance(streams, SqliteFile):
+        return dict.fromkeys(name for name in streams.names() if name not in _unreadable(connection, scheme, streams))
+    return _database_tables(connection) if scheme == "duckdb" else _file_tables(place, ENDINGS[scheme])
+
+
+def _unreadable(connection: Connection, scheme: str, streams: StreamedSource | None) -> tuple[str, ...]:
+    """Return the views of a database that name what is not there."""
+    if isinstance(streams, SqliteFile):
+        return tuple(name for name in streams.names() if not streams.can_be_read(name))
+    found = database_tables(connection) if scheme == "duckdb" else []
+    return tuple(name for schema, name in found if not can_be_read(connection, schema, name))
 
 
 def _file_tables(place: Path, endings: tuple[str, ...]) -> dict[str, str | None]:
@@ -202,7 +225,7 @@ def _stem(path: Path, endings: tuple[str, ...]) -> str:
 
 def _database_tables(connection: Connection) -> dict[str, str | None]:
     """Return the tables of all schemas; where two have one name, each is called after its schema, too."""
-    found = database_tables(connection)
+    found = [one for one in database_tables(connection) if can_be_read(connection, *one)]
     names = [fold(name) for _, name in found]
     return {
         name if names.count(fold(name)) == 1 or schema == "main" else f"{schema}_{name}": None
@@ -226,8 +249,9 @@ def _primary_keys(connection: Connection) -> dict[str, str]:
 def _nothing(typed: Path) -> BadSource:
     return BadSource(
         f"There is no table in {shown(str(typed))}.",
-        "A table is a Parquet or CSV file, a folder of such files, or a table of a DuckDB file.",
-        "Name a file that ends in .parquet, .csv, .tsv (also .gz or .zst) or .duckdb, or a folder that holds some.",
+        "A table is a Parquet or CSV file, a folder of such files, or a table of a DuckDB or SQLite file.",
+        "Name a file that ends in .parquet, .csv, .tsv (also .gz or .zst) or .duckdb, a SQLite file, or a folder that "
+        "holds some.",
     )
 
 

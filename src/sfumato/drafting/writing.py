@@ -214,7 +214,7 @@ def _remark(column: DraftColumn, names_people: bool) -> str:
     if column.looked:
         remarks.append(_RISK)
     if column.untyped:
-        remarks.append(f"CSV says no type: one of {', '.join(ColumnType)}")
+        remarks.append(f"the source says no type: one of {', '.join(ColumnType)}")
     if column.default_step:
         remarks.append(f"nobody said a step, so it is {column.step}: the precision that matters")
     if column.bounds is None and not column.keyed and not column.unique and column.type in _EXAMPLES:

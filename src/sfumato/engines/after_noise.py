@@ -19,6 +19,7 @@ from sfumato.engines.clock import Clock
 from sfumato.engines.duckdb.connection import closed_connection
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.engine import Limits
+from sfumato.engines.plain_outcomes import plain_outcome
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE, quoted
 from sfumato.errors import EngineFailed
@@ -52,6 +53,12 @@ def evaluate(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> list[list
     range of its column's facts, however long, is cut to that range: operators are total there and nowhere else.
     A float that is not finite is NULL.
     """
+    plain = plain_outcome(flow, given)
+    return evaluate_by_engine(flow, given) if plain is None else [list(column) for column in plain]
+
+
+def evaluate_by_engine(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
+    """Return what `evaluate` does, of any flow: an outcome that is plain takes a tenth of the time without it."""
     return [_listed(column) for column in evaluate_table(flow, given).columns]
 
 

@@ -1,10 +1,29 @@
 """Aggregates: exact and secret. They leave an engine only to get their noise; `repr` shows only the shape."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from sfumato.analysis.private_query import Cell
 from sfumato.mechanisms.answers import Answers
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class HeldBuckets:
+    """What the buckets of all cells hold: entry by entry the cell's place, the bucket and the weight, in that order."""
+
+    cells: Answers
+    buckets: Answers
+    weights: Answers
+
+    def __repr__(self) -> str:
+        return "HeldBuckets()"
+
+    def of(self, place: int) -> tuple[Answers, Answers]:
+        """Return the buckets of one cell that hold something, rising, and what they hold."""
+        start, end = np.searchsorted(self.cells, (place, place + 1))
+        return self.buckets[start:end], self.weights[start:end]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -20,6 +39,8 @@ class GroupAggregates:
     keys: tuple[tuple[Cell, ...], ...]
     columns: Mapping[str, Answers]
     units: Answers | None
+    held: Mapping[str, HeldBuckets] = field(default_factory=dict)
+    """Of what is chosen, by its name."""
 
     def __repr__(self) -> str:
         return f"GroupAggregates({len(self.columns)} columns)"

@@ -37,6 +37,8 @@ _FURTHEST: dict[ColumnType, tuple[Value, Value]] = {
     ColumnType.TIMESTAMP: (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)),
 }
 """What a column without bounds can hold; every other integer fills the storage."""
+MOST_NUMBERED = 8
+"""So many declared keys of a table are numbered: each costs a hash for every kept row."""
 
 
 class Copies(Protocol):
@@ -78,6 +80,21 @@ def most_rows(table: DeclaredTable) -> int:
 def most_removed(table: DeclaredTable) -> int:
     """Return the most removed rows that count for one person: ten times what they keep."""
     return 10 * most_rows(table)
+
+
+def numbered_keys(table: DeclaredTable) -> list[Column]:
+    """Return the columns whose values the copy numbers within each person: declared keys that groups_per_unit cuts."""
+    most = table.groups_per_unit
+    if most is None or most >= most_rows(table) or isinstance(table.unit, EachRow):
+        return []
+    own = table.unit.column if isinstance(table.unit, UnitColumn) else None
+    keys = [
+        column
+        for column in table.columns
+        if column.values is not None and column.type is not ColumnType.BOOLEAN and column.name != own
+    ]
+    cut = [column for column in keys if isinstance(column.values, Reference) or len(column.values or ()) > most]
+    return sorted(cut, key=lambda column: fold(column.name))[:MOST_NUMBERED]
 
 
 def facts_of(column: Column) -> Facts:
@@ -129,13 +146,15 @@ def _cell(column: Column, value: Value) -> Cell:
 def _private_table(table: DeclaredTable, copies: Copies) -> Table:
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     fields = []
+    numbered = numbered_keys(table)
     for column in table.columns:
         if column is own:
             facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
             fields.append(Field(fold(own.name), _stored_unit(table, copies), facts, own.unique))
         else:
             cells = _referenced(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
-            fields.append(Field(fold(column.name), column.name, facts_of(column), column.unique, cells))
+            field = Field(fold(column.name), column.name, facts_of(column), column.unique, cells, column in numbered)
+            fields.append(field)
     return Table(
         fold(table.name),
         tuple(fields),

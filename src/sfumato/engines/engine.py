@@ -99,6 +99,20 @@ class TakeSnapshot(Protocol):
         """
 
 
+class Watch(Protocol):
+    """Notices that another process has taken a snapshot."""
+
+    def moved(self) -> bool:
+        """Tell whether there may be another snapshot: one look at the status of one file."""
+
+    def newer(self, version: str, ledger: Callable[[], str]) -> Engine | None:
+        """Return the engine of the current snapshot if it is another one than `version` and `ledger` pays for it.
+
+        Where nothing moved, it does nothing else. It never takes a snapshot, and never fails: what cannot be opened now
+        is looked for again at the next question.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """How the sources of some schemes are opened."""
@@ -108,5 +122,7 @@ class Backend:
     """Whether the source has changed since its snapshot was taken; nothing is read."""
     was_paid_for: Callable[[Policy], bool]
     """Whether there is a snapshot that a ledger belongs to."""
+    watch: Callable[[Policy], Watch]
+    """Looks for snapshots that other processes take."""
     inspect: Callable[[Policy], Inspected] | None = None
     """Counts what the source loses on its way into the copy, for its owner; None where the engine cannot."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
 
-from sfumato.engines.engine import Backend, Limits, Progress, Taken
+from sfumato.engines.engine import Backend, Limits, Progress, Taken, Watch
 from sfumato.engines.inspection import Inspected
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Policy
@@ -14,6 +14,8 @@ BACKENDS = {
     "csv": "sfumato.engines.duckdb.opening",
     "files": "sfumato.engines.duckdb.opening",
     "duckdb": "sfumato.engines.duckdb.opening",
+    "sqlite": "sfumato.engines.duckdb.opening",
+    "frames": "sfumato.engines.duckdb.opening",
     "postgresql": "sfumato.engines.postgres.opening",
 }
 """The file whose BACKEND opens sources of a scheme."""
@@ -32,6 +34,11 @@ def open_engine(
     In between, the ledger is opened: what is refused there has changed nothing.
     """
     return backend_of(policy).take(policy, progress, limits or Limits(), again=again, first=first)
+
+
+def watch_engine(policy: Policy) -> Watch:
+    """Return what notices that another process has taken a snapshot of the policy's source."""
+    return backend_of(policy).watch(policy)
 
 
 def has_changed(policy: Policy) -> bool:
@@ -57,7 +64,7 @@ def backend_of(policy: Policy) -> Backend:
         raise BadSource(
             f"source starts with {scheme}:.",
             "No engine reads that.",
-            "Write parquet:, csv:, files: or duckdb: with a path, or a postgresql URL.",
+            "Write parquet:, csv:, files:, duckdb: or sqlite: with a path, or a postgresql URL.",
         )
     backend = import_module(BACKENDS[scheme]).BACKEND
     if not isinstance(backend, Backend):

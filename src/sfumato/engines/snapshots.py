@@ -193,7 +193,7 @@ def places_of(policy: Policy) -> Places:
         path = policy.source.path.with_name(f"{policy.source.path.name}.sfumato")
     if path is None:
         raise BadSource(
-            "source and ledger are both on servers.",
+            "ledger is on a server, and source is no file.",
             "The bounded copy and its salt are files, and lie beside one of the two.",
             'Write ledger = "sqlite:PATH".',
         )
@@ -349,6 +349,47 @@ class _Taken:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+class _Watching:
+    """`engine.Watch`: a manifest appears whole, so that a look at its file tells whether to read it."""
+
+    def __init__(self, policy: Policy, copying: Copying, opened: Callable[[Registered], Engine]) -> None:
+        self._policy, self._copying, self._opened = policy, copying, opened
+        self._places = places_of(policy)
+        self._seen: tuple[int, ...] | None = None
+
+    def moved(self) -> bool:
+        return _mark(self._places.manifest) not in (None, self._seen)
+
+    def newer(self, version: str, ledger: Callable[[], str]) -> Engine | None:
+        mark = _mark(self._places.manifest)
+        if mark is None or mark == self._seen:
+            return None
+        try:
+            engine = self._other(version, ledger)
+        except (Refusal, OSError):
+            return None
+        self._seen = mark
+        return engine
+
+    def _other(self, version: str, ledger: Callable[[], str]) -> Engine | None:
+        known = read_manifest(self._places.manifest)
+        if known is None or known.version == version or known.ledger != ledger():
+            return None
+        found = _found(self._policy, self._copying, self._places)
+        if found is None or found.ledger != known.ledger:  # of other tables than this policy declares
+            return None
+        return self._opened(found.keep(found.ledger))
+
+
+def _mark(path: Path) -> tuple[int, ...] | None:
+    """Return what changes when a file is replaced."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 @dataclass(frozen=True, slots=True)
 class _Opening:
     """`engine.Taken`: a snapshot, and the engine over it."""
@@ -378,4 +419,11 @@ def backend(
         with snapshot(policy, copying(policy, limits), progress, again=again, first=first) as taken:
             yield _Opening(taken, lambda registered: engine(policy, registered, limits))
 
-    return Backend(take, lambda policy: source_changed(policy, copying(policy, Limits())), has_ledger, inspect)
+    def watch(policy: Policy) -> _Watching:
+        limits = Limits()
+        return _Watching(policy, copying(policy, limits), lambda registered: engine(policy, registered, limits))
+
+    def changed(policy: Policy) -> bool:
+        return source_changed(policy, copying(policy, Limits()))
+
+    return Backend(take, changed, has_ledger, watch, inspect)

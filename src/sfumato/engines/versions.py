@@ -14,7 +14,7 @@ from pathlib import Path
 from sfumato.policy.policy import Location
 from sfumato.private_files import write_whole
 
-FORMAT = 4
+FORMAT = 5
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
 
 

@@ -25,7 +25,8 @@ class Read:
 
     Of a private table, `most` is how many rows of one person were accounted for and `once` names the columns (in the
     copy) whose values were taken to occur once within a person. The statement keeps to both, whatever the copy holds.
-    `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one.
+    `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one. `numbered`
+    names the columns (in the copy) whose values the copy numbers within each person, in the order they are kept.
     """
 
     table: str
@@ -34,6 +35,7 @@ class Read:
     most: int | None = None
     once: tuple[str, ...] = ()
     sole: bool = False
+    numbered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,17 @@
 """What the rest of a budget would buy of a question that it does not pay for as it was asked."""
 
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
+from math import floor
 
 from sfumato.accounting.loss import round_down
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BudgetExhausted, Setting
 from sfumato.ledger.ledger import Ledger
-from sfumato.planning.planner import Wish, make_plan
+from sfumato.planning.planner import Wish, make_plan, make_plans
 from sfumato.planning.quote import make_quote
+from sfumato.planning.spending import chosen
 
 _SHARES = (Fraction(1), Fraction(4, 5), Fraction(1, 2), Fraction(1, 5), Fraction(1, 20))
 """At which shares of what a pure release may still cost a question is tried, whose noise may be of another kind."""
@@ -18,6 +21,8 @@ def afforded(
     ledger: Ledger, account: str, private: PrivateQuery, wish: Wish, refusal: BudgetExhausted
 ) -> BudgetExhausted:
     """Say at which price the same question would still be answered, and how exactly; from plan and ledger alone."""
+    if wish.share is not None:
+        return _affordable_share(ledger, account, private, wish, refusal)
     for share in _SHARES:
         price = round_down(ledger.affords(account) * share, 2)
         if price == "0":
@@ -26,5 +31,23 @@ def afforded(
         if plan.event is not None and ledger.fits(plan.event, account):
             bought = make_quote(plan).bought()
             said = ("What is left buys this question at ", Setting("epsilon", price), f"{bought}.")
+            return BudgetExhausted(refusal.what, refusal.why, (f"{refusal.remedy} ", *said))
+    return refusal
+
+
+def _affordable_share(
+    ledger: Ledger, account: str, private: PrivateQuery, wish: Wish, refusal: BudgetExhausted
+) -> BudgetExhausted:
+    """Say which share would still be answered."""
+    now = ledger.account(account)
+    for part in _SHARES:
+        left = floor((1 - now.used) * part * 1000)
+        if wish.share is None or left <= 0:
+            break
+        smaller = replace(wish, share=replace(wish.share, part=Fraction(left, 1000)))
+        plan = chosen(make_plans(private, smaller), now, Fraction(left, 1000))
+        if plan.event is not None and ledger.fits(plan.event, account):
+            share = Setting("share", f"{Decimal(left) / 10:f}%")
+            said = ("What is left buys this question at ", share, f"{make_quote(plan).bought()}.")
             return BudgetExhausted(refusal.what, refusal.why, (f"{refusal.remedy} ", *said))
     return refusal

@@ -5,7 +5,7 @@ All tasks that wait are done in their order in one transaction, with one synchro
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss, round_down
 from sfumato.errors import BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
 from sfumato.ledger.book import Book, KeptAnswer, Reserved, Wait, caught_up
-from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, linked
+from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, linked, same_question
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.history import Entry, entries_of
 from sfumato.ledger.recorded_policy import DATASET
@@ -192,6 +192,26 @@ class Ledger:
         return min(most_queries(cap, event) for cap in self._filters(account))
 
     @_failing_closed()
+    def account(self, account: str = DATASET) -> Filter:
+        """Return an account's own filter as it is now; the dataset's under the empty name."""
+        with self._writing:
+            self._state = caught_up(self._opened(), self._state)
+        return _existing(self._state.accounts, account)
+
+    @_failing_closed()
+    def knows(self, account: str, questions: Sequence[str], version: str, key: str | None = None) -> int | None:
+        """Return which of several questions the account has an answer to, or has charged under this key; else None."""
+        names = [same_question(account, question, version) for question in questions]
+        with self._writing:
+            store = self._opened()
+            self._state = caught_up(store, self._state)
+            charge = store.keyed(account, key) if key else None
+            if charge is not None and charge.same in names:
+                return names.index(charge.same)
+            known = (same in self._state.unanswered or store.answer(same) is not None for same in names)
+            return next((place for place, found in enumerate(known) if found), None)
+
+    @_failing_closed()
     def affords(self, account: str = DATASET) -> Fraction:
         """Return the most that one more pure release may cost, under both caps, rounded down; 0 if nothing fits."""
         return min(cap.affords for cap in self._filters(account))
@@ -201,6 +221,12 @@ class Ledger:
         """Return what was charged by this account, or by all, oldest first."""
         with self._reading().rows() as rows:
             return entries_of(rows, account)
+
+    @_failing_closed()
+    def settled(self, receipt: str, account: str | None = None) -> Entry | None:
+        """Return the entry with this receipt and its release, by this account or by any; no other is read."""
+        found = self._reading().settled(receipt) if receipt.isprintable() else None
+        return None if found is None else next(iter(entries_of(found, account)), None)
 
     @_failing_closed()
     def verify(self) -> Verified:
@@ -377,12 +403,7 @@ class Ledger:
     def _filters(self, account: str) -> tuple[Filter, ...]:
         with self._writing:
             self._state = caught_up(self._opened(), self._state)
-        accounts = self._state.accounts
-        if account not in accounts:
-            raise BadParameter(
-                "This account does not exist.", "The policy names no such analyst.", "Use one that it names."
-            )
-        return tuple(accounts[name] for name in {DATASET, account})
+        return tuple(_existing(self._state.accounts, name) for name in {DATASET, account})
 
     def _after_fork(self) -> None:
         """Be a ledger of this process: the parent's connection, locks and charges are the parent's."""
@@ -406,6 +427,12 @@ def opened_state(store: Store) -> State:
     for row in store.after(place):
         state = folded(state, row)
     return state
+
+
+def _existing(accounts: Mapping[str, Filter], name: str) -> Filter:
+    if name in accounts:
+        return accounts[name]
+    raise BadParameter("This account does not exist.", "The policy names no such analyst.", "Use one that it names.")
 
 
 def _result(book: Book, task: Task) -> object:

@@ -17,6 +17,7 @@ from sfumato.errors import Refusal
 from sfumato.ledger.chain import Row, framed
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import name_of
+from sfumato.ledger.store import settled_rows
 from sfumato.ledger.verifying import Verified, verify_rows
 
 _NAME = "sfumato_entries"
@@ -134,6 +135,13 @@ class PostgresStore:
     def rows(self) -> Iterator[Iterator[Row]]:
         with _failing_closed(), _connected(self._url) as connection:
             yield map(Row._make, connection.execute(f"{self._table.select} ORDER BY sequence"))
+
+    def settled(self, receipt: str) -> tuple[Row, Row] | None:
+        select = self._table.select
+        with _failing_closed(), _connected(self._url) as connection:
+            return settled_rows(
+                lambda where, *values: connection.execute(f"{select} WHERE {where}", values), "%s", receipt
+            )
 
     def verify(self) -> Verified:
         with (

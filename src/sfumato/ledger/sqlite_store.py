@@ -14,6 +14,7 @@ from sfumato.errors import Refusal
 from sfumato.ledger.anchor import Anchor, digest_of, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
+from sfumato.ledger.store import settled_rows
 from sfumato.ledger.verifying import Verified, verify_file
 from sfumato.private_files import FileLock
 
@@ -152,6 +153,12 @@ class SqliteStore:
             closing(connection.execute(f"{_SELECT} ORDER BY sequence")) as found,
         ):
             yield map(Row._make, found)
+
+    def settled(self, receipt: str) -> tuple[Row, Row] | None:
+        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
+            return settled_rows(
+                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values), "?", receipt
+            )
 
     def verify(self) -> Verified:
         return verify_file(self._path)

@@ -1,17 +1,18 @@
 """Where rows are kept: what a ledger needs of a file or a server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
-from sfumato.ledger.chain import Row
+from sfumato.ledger.chain import Row, RowKind
 from sfumato.ledger.verifying import Verified
 
 
 class Store(Protocol):
     """An append-only table of rows with one writer at a time, whoever else has it open.
 
-    All methods but `rows` and `verify` are called by one thread at a time. Whatever goes wrong leaves as a Refusal.
+    All methods but `rows`, `settled` and `verify` are called by one thread at a time. Whatever goes wrong leaves as a
+    Refusal.
     """
 
     def writing(self) -> AbstractContextManager[None]:
@@ -53,6 +54,9 @@ class Store(Protocol):
     def rows(self) -> AbstractContextManager[Iterator[Row]]:
         """Give all rows as of one moment, without waiting for the writer."""
 
+    def settled(self, receipt: str) -> tuple[Row, Row] | None:
+        """Return the charge of a receipt with its release, if it has one; without waiting for the writer."""
+
     def verify(self) -> Verified:
         """Have the second reader check everything."""
 
@@ -61,3 +65,12 @@ class Store(Protocol):
 
     def abandon(self) -> None:
         """Let go after a fork, without touching what the parent still uses."""
+
+
+def settled_rows(select: Callable[..., Iterable[Any]], value: str, receipt: str) -> tuple[Row, Row] | None:
+    """Return the charge of a receipt with its release; `select` takes a condition, in which `value` stands for one."""
+    for charge in map(Row._make, select(f"kind = '{RowKind.CHARGED}' AND receipt = {value}", receipt)):
+        for row in map(Row._make, select(f"kind = '{RowKind.SETTLED}' AND same = {value}", charge.same)):
+            if row.about == charge.sequence:
+                return charge, row
+    return None

@@ -4,26 +4,33 @@ Proof: proofs/planning.md, §6
 """
 
 from collections.abc import Sequence
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import log, log1p
 
-from sfumato.accounting.event import Composed, Event, Repeated
+from sfumato.accounting.event import Composed, Event, Neighbours, Repeated
+from sfumato.accounting.gaussian_curve import shrunk
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
-from sfumato.planning.measurements import Needs, measurements
-from sfumato.planning.plan import GroupPlan, Measured
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.planning.plan import Chosen, GroupPlan, Measured
 from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, laplace_weights, shares
+from sfumato.query.functions import CHOSEN, Aggregation
+from sfumato.sensitivity.norms import Sensitivity
 
 _SHORT = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
 _LEAST_DELTA = Fraction(1, 10**300)
 
+Mechanism = Laplace | Gaussian | Quantiles | PermuteAndFlip
 Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
 """The groups with their mechanisms, and what they cost together."""
 
@@ -45,11 +52,13 @@ def laplace_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delt
     """
     keys, noise = _parted(needs, epsilons)
     mechanisms = [
-        Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, one.sensitivity.neighbours)
+        choice_of(one, epsilon)
+        if one.quantity.function in CHOSEN
+        else Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, one.sensitivity.neighbours)
         for one, epsilon in zip(measurements(needs), noise, strict=True)
     ]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if keys else Fraction(0))
-    return _assembled(needs, keys, delta, mechanisms), loss
+    return assembled(needs, keys, delta, mechanisms), loss
 
 
 def expected_error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...]) -> Fraction:
@@ -58,7 +67,7 @@ def expected_error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...]) -> F
         (
             one.importance * _variance(measured.mechanism) / one.sensitivity.linf**2
             for need, group in zip(needs, groups, strict=True)
-            for one, measured in zip(need.measurements, group.measured, strict=True)
+            for one, measured in zip(_noised(need.measurements), group.measured, strict=True)
         ),
         Fraction(0),
     )
@@ -70,7 +79,8 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
     for group in groups:
         if group.selection is not None:
             events.append(group.selection.event)
-        events += [_event(one) for one in group.measured]
+        events += [noise_event(one.mechanism, one.sensitivity) for one in group.measured]
+        events += [one.mechanism.event for one in group.chosen]
     return Composed(tuple(events)) if events else None
 
 
@@ -98,7 +108,10 @@ def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], de
 
     None where there is nothing to measure, or no delta.
     """
-    keys, noise = _parted(needs, epsilons)
+    keys, parts = _parted(needs, epsilons)
+    every = measurements(needs)
+    choices = {one: part for one, part in zip(every, parts, strict=True) if one.quantity.function in CHOSEN}
+    noise = [part for one, part in zip(every, parts, strict=True) if one not in choices]
     budget = sum(noise, Fraction(0))
     for_noise = delta / 2 if keys else delta
     if not noise or for_noise < _LEAST_DELTA or not _LEAST_EPSILON <= budget <= _MOST_EPSILON:
@@ -106,12 +119,17 @@ def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], de
     rho = concentrated_loss(budget, for_noise)
     if rho is None:
         return None
+    noised = [one for one in every if one not in choices]
+    parts_of = zip(noised, shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True)
+    vectors = [(one.sensitivity.l2_squared, one.sensitivity.l2_squared / (2 * share * rho)) for one, share in parts_of]
+    factor = shrunk(vectors, budget, for_noise)
+    variances = iter(vectors)
     mechanisms = [
-        Gaussian(one.sensitivity.l2_squared, one.sensitivity.l2_squared / (2 * share * rho), one.sensitivity.neighbours)
-        for one, share in zip(measurements(needs), shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True)
+        choice_of(one, choices[one]) if one in choices else _shrunk_gaussian(one, next(variances), factor)
+        for one in every
     ]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
-    return _assembled(needs, keys, delta - for_noise, mechanisms), loss
+    return assembled(needs, keys, delta - for_noise, mechanisms), loss
 
 
 def _parted(
@@ -122,8 +140,8 @@ def _parted(
     return epsilons[:selecting], epsilons[selecting:]
 
 
-def _assembled(
-    needs: tuple[Needs, ...], keys: tuple[Fraction, ...], delta: Fraction, mechanisms: Sequence[Laplace | Gaussian]
+def assembled(
+    needs: tuple[Needs, ...], keys: tuple[Fraction, ...], delta: Fraction, mechanisms: Sequence[Mechanism]
 ) -> tuple[GroupPlan, ...]:
     """Put the noise of all parts into their groups; the selections share delta."""
     epsilons, noise = iter(keys), iter(mechanisms)
@@ -133,17 +151,52 @@ def _assembled(
         if need.keys is not None:
             touched = min(need.group.contribution.rows, need.group.contribution.groups)
             selection = OptimalSelection(next(epsilons), delta / len(keys), touched, need.keys.neighbours)
-        measured = tuple(Measured(one.name, one.quantity, one.sensitivity, next(noise)) for one in need.measurements)
-        groups.append(GroupPlan(need.group, selection, measured, need.derived))
+        measured: list[Measured] = []
+        chosen: list[Chosen] = []
+        for one in need.measurements:
+            mechanism = next(noise)
+            if isinstance(mechanism, Laplace | Gaussian):
+                measured.append(Measured(one.name, one.quantity, one.sensitivity, mechanism))
+            else:
+                chosen.append(Chosen(one.name, one.quantity, one.sensitivity.l1, mechanism))
+        groups.append(GroupPlan(need.group, selection, tuple(measured), need.derived, tuple(chosen)))
     return tuple(groups)
 
 
-def _event(measured: Measured) -> Event:
+def short(value: Fraction) -> Fraction:
+    """Round up to 12 digits."""
+    return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip:
+    """Return the choice that costs so much, over all cells together. Proof: proofs/quantiles.md."""
+    (bucket,), neighbours = one.quantity.arguments, one.sensitivity.neighbours
+    if one.quantity.function is Aggregation.MODE:
+        return PermuteAndFlip(one.sensitivity.l1, epsilon, neighbours, monotone=neighbours is Neighbours.ADD_REMOVE)
+    ends = one.quantity.function is Aggregation.QUANTILES
+    return Quantiles(one.quantity.parameters, bucket.facts.span, one.sensitivity.l1, epsilon, neighbours, ends)
+
+
+def is_chosen(one: Measurement) -> bool:
+    """Whether a measurement is a choice, and no noise is added."""
+    return one.quantity.function in CHOSEN
+
+
+def _noised(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Return what gets noise; the rest is chosen."""
+    return [one for one in measurements if one.quantity.function not in CHOSEN]
+
+
+def _shrunk_gaussian(one: Measurement, vector: tuple[int, Fraction], factor: Fraction) -> Gaussian:
+    moved, variance = vector
+    return Gaussian(moved, short(factor * variance), one.sensitivity.neighbours)
+
+
+def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity) -> Event:
     """Return what a measurement costs: where no cell moves by more than 1, it is so many releases of one count.
 
     That has the same pure loss and a smaller Rényi loss. Proof: proofs/laplace.md, Vectors
     """
-    mechanism, moved = measured.mechanism, measured.sensitivity
     if isinstance(mechanism, Laplace) and moved.linf == 1 and moved.l1 > 1:
         return Repeated(Laplace(1, mechanism.scale, mechanism.neighbours).event, moved.l1)
     return mechanism.event

@@ -8,6 +8,8 @@ from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.query.functions import Aggregation
@@ -34,6 +36,17 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is chosen in every cell among public buckets; `weight` is what one person's rows weigh together, at most."""
+
+    name: str
+    """Unique within its group, also among `measured`."""
+    quantity: Quantity
+    weight: int
+    mechanism: Quantiles | PermuteAndFlip
+
+
+@dataclass(frozen=True, slots=True)
 class GroupPlan:
     """What is measured in one group. `selection` releases the keys where they are not public, else it is None."""
 
@@ -41,6 +54,12 @@ class GroupPlan:
     selection: OptimalSelection | None
     measured: tuple[Measured, ...]
     derived: tuple[Derived, ...]
+    chosen: tuple[Chosen, ...] = ()
+
+    @property
+    def everything(self) -> tuple[Measured | Chosen, ...]:
+        """What is released of every cell, in that order."""
+        return (*self.measured, *self.chosen)
 
 
 @dataclass(frozen=True, slots=True)

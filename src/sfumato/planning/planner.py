@@ -4,16 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_down, round_up
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, shown
-from sfumato.exact import positive, typed_rational
+from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.scalar import address
 from sfumato.planning.measurements import Needs, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of, laplace_noise
 from sfumato.planning.origins import origins, shown_unchanged
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.spending import Share, noise_for
 from sfumato.planning.within import epsilons_within
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
@@ -23,60 +25,85 @@ NO_PRICE = "The query has no price."
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Either `epsilon`, the most that the whole query may cost, or `within`, which may cost `cap` at most.
+    """One of three: `epsilon`, the most that the whole query may cost; `within`, which may cost `cap` at most; `share`.
 
-    Neither is a wish for what is free: public tables, or declared keys alone.
+    None of them is a wish for what is free: public tables, or declared keys alone.
     """
 
     epsilon: Fraction | None
     delta: Fraction
     within: tuple[tuple[str, Fraction], ...]
     cap: PrivacyLoss
+    share: Share | None = None
 
 
 def read_wish(
-    epsilon: object, within: object, delta: object, options: Options, budget: Budget, cap: PrivacyLoss
+    epsilon: object,
+    within: object,
+    delta: object,
+    options: Options,
+    budget: Budget,
+    cap: PrivacyLoss,
+    *,
+    share: object = None,
+    account: Filter | None = None,
 ) -> Wish:
-    """Read what `ask` was given and what the text's OPTIONS say; both may only tighten the policy."""
+    """Read what `ask` was given and what the text's OPTIONS say; both may only tighten the policy.
+
+    A share is one of `account`.
+    """
     asked = [
         positive(typed_rational(one, "epsilon"), "epsilon") for one in (epsilon, options.epsilon) if one is not None
     ]
     price = min(asked, default=None)
     targets = _targets(within) if within is not None else ()
-    if price is not None and within is not None:
+    given = {"epsilon": price, "within": within, "share": share}
+    if len(named := [name for name, value in given.items() if value is not None]) > 1:
+        first, second, *_ = named
         raise BadParameter(
-            "Both epsilon and within are given.",
+            f"Both {first} and {second} are given.",
             "Each of them decides the price.",
-            ("Give one of the two: leave ", Setting("epsilon"), " or ", Setting("within"), " out."),
+            ("Give one of the two: leave ", Setting(first), " or ", Setting(second), " out."),
         )
-    return Wish(price, _delta(delta, options, budget), targets, cap)
+    of_account = None
+    if share is not None:
+        whole = account or Filter(cap.epsilon, cap.delta)
+        of_account = Share(typed_share(share, "share"), whole.untouched)
+    return Wish(price, _delta(delta, options, budget), targets, cap, of_account)
 
 
 def make_plan(private: PrivateQuery, wish: Wish) -> Plan:
-    """Return the plan of a query, or refuse: a function of text, policy and wish alone.
+    """Return the plan of a query for an account that has spent nothing, or refuse."""
+    return make_plans(private, wish)[0]
 
-    Theorem: releasing what the plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
+
+def make_plans(private: PrivateQuery, wish: Wish) -> tuple[Plan, ...]:
+    """Return the plans that fulfil a wish, the preferred first, or refuse: a function of text, policy and wish alone.
+
+    Which of several is charged depends on what the account has spent (`spending.chosen`).
+    Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
     needs = tuple(needs_of(group, private.neighbours) for group in private.groups)
     for need in needs:
         if need.keys is not None and not wish.delta:
             raise _keys_need_delta(need.group, private)
-    groups, loss = _noise(private, needs, wish)
-    return Plan(private, groups, loss, event_of(groups))
+    return tuple(Plan(private, groups, loss, event_of(groups)) for groups, loss in _noise(private, needs, wish))
 
 
-def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> Noise:
+def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple[Noise, ...]:
     if not any(need.keys is not None or need.measurements for need in needs):
-        return tuple(GroupPlan(need.group, None, (), need.derived) for need in needs), PrivacyLoss(Fraction(0))
+        return ((tuple(GroupPlan(need.group, None, (), need.derived) for need in needs), PrivacyLoss(Fraction(0))),)
+    if wish.share is not None:
+        return noise_for(needs, wish.share, wish.delta)
     if wish.within:
-        return laplace_noise(needs, epsilons_within(private, needs, wish.within, wish.cap), wish.delta)
+        return (laplace_noise(needs, epsilons_within(private, needs, wish.within, wish.cap), wish.delta),)
     if wish.epsilon is None:
         raise BadParameter(
             NO_PRICE,
             "It reads people's rows, so its price must be stated.",
             ("Say what it may cost, for example ", Setting("epsilon", "0.1"), *_or_margin(private, needs), "."),
         )
-    return best_noise(needs, wish.epsilon, wish.delta)
+    return (best_noise(needs, wish.epsilon, wish.delta),)
 
 
 def _or_margin(private: PrivateQuery, needs: tuple[Needs, ...]) -> tuple[str | Setting, ...]:

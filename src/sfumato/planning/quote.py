@@ -9,9 +9,12 @@ from math import inf
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
-from sfumato.planning.plan import Measured, Plan
+from sfumato.planning.plan import Chosen, Measured, Plan
+from sfumato.planning.ranking_notes import ranking_notes
 from sfumato.planning.truncation import bounding_notes
 from sfumato.planning.within import CONFIDENCE
 from sfumato.query.types import Type
@@ -72,7 +75,7 @@ def _harmless(text: str) -> str:
 def make_quote(plan: Plan) -> Quote:
     """Return the quote of a plan; it reads no data."""
     derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
-    measured = {(group.group.label, one.name): one for group in plan.groups for one in group.measured}
+    measured = {(group.group.label, one.name): one for group in plan.groups for one in group.everything}
     margins: dict[str, Margin] = {}
     mechanisms: dict[str, str] = {}
     for name, item, origin in zip(plan.private.names, plan.private.outcome.items, origins(plan.private), strict=True):
@@ -86,8 +89,8 @@ def make_quote(plan: Plan) -> Quote:
 
 
 def _used(
-    origin: Origin, derived: Mapping[GroupColumn, Derived], measured: Mapping[GroupColumn, Measured]
-) -> list[Measured]:
+    origin: Origin, derived: Mapping[GroupColumn, Derived], measured: Mapping[GroupColumn, Measured | Chosen]
+) -> list[Measured | Chosen]:
     """Return the measurements that a column depends on, each once."""
     names: dict[GroupColumn, None] = {}
     for label, name in sorted(origin.sources):
@@ -99,13 +102,14 @@ def _used(
 def _margin(
     source: GroupColumn | None,
     derived: Mapping[GroupColumn, Derived],
-    measured: Mapping[GroupColumn, Measured],
+    measured: Mapping[GroupColumn, Measured | Chosen],
     type: Type,
 ) -> Margin:
     one = None if source is None else derived[source]
-    if source is None or one is None or one.plain is None:
+    plain = None if source is None or one is None or one.plain is None else measured[source[0], one.plain]
+    if one is None or not isinstance(plain, Measured):
         return None
-    reach = measured[source[0], one.plain].mechanism.margin(CONFIDENCE) * one.step
+    reach = plain.mechanism.margin(CONFIDENCE) * one.step
     return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
 
 
@@ -134,7 +138,7 @@ def shown_margin(margin: int | float) -> str:
     return f"{margin:,.0f}" if 100 <= margin < _LONG else f"{margin:.3g}"
 
 
-def _words(used: list[Measured]) -> str:
+def _words(used: list[Measured | Chosen]) -> str:
     """Name the law, its parameters in steps of each measurement's grid, and how many measurements there are."""
     laws: dict[str, list[str]] = {}
     for one in used:
@@ -144,7 +148,10 @@ def _words(used: list[Measured]) -> str:
     return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")
 
 
-def _law(mechanism: Laplace | Gaussian) -> tuple[str, str]:
+def _law(mechanism: Laplace | Gaussian | Quantiles | PermuteAndFlip) -> tuple[str, str]:
+    if isinstance(mechanism, Quantiles | PermuteAndFlip):
+        among = f"{mechanism.buckets:,} buckets" if isinstance(mechanism, Quantiles) else "all values"
+        return "exact choice", f"among {among}, ε = {round_up(mechanism.epsilon)}"
     if isinstance(mechanism, Laplace):
         return "discrete Laplace, scale", round_up(mechanism.scale)
     return "discrete Gaussian, variance", round_up(mechanism.sigma_squared)
@@ -161,6 +168,7 @@ def _key_words(origin: Origin, plan: Plan) -> str:
 def _notes(plan: Plan) -> Iterator[str]:
     yield from plan.private.notes
     yield from bounding_notes(plan)
+    yield from ranking_notes(plan)
     for group in plan.groups:
         if group.selection is not None:
             needed = group.selection.units_for(CONFIDENCE)

@@ -10,9 +10,12 @@ from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.mechanisms.keys import touched_keys
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.query.functions import Aggregation
+from sfumato.query.functions import CHOSEN, Aggregation
 from sfumato.sensitivity import norms
 from sfumato.sensitivity.norms import Sensitivity
+
+SHARED_WEIGHT = 720_720
+"""It is divisible by all numbers up to 16; beyond, a row weighs a little less than its share."""
 
 
 def of_quantity(
@@ -22,6 +25,8 @@ def of_quantity(
     argument = quantity.argument
     if argument is None:
         return of_rows(contribution, cells, neighbours)
+    if quantity.function in CHOSEN:
+        return norms.total(0, weight_of(contribution), 1, 1, neighbours)
     if quantity.function is Aggregation.HISTOGRAM:
         return of_histogram(quantity, contribution, neighbours)
     if quantity.function is Aggregation.SUM:
@@ -39,6 +44,15 @@ def of_histogram(quantity: Quantity, contribution: Contribution, neighbours: Nei
         return norms.histogram(contribution.rows, contribution.rows, neighbours)
     facts = quantity.arguments[1].facts
     return of_sum(contribution, None, facts.low, facts.high, neighbours)
+
+
+def weight_of(contribution: Contribution) -> int:
+    """What the rows of one person weigh together where something is chosen: equal parts of it are whole numbers.
+
+    >>> weight_of(Contribution(1, 1, False, False)), weight_of(Contribution(20, 3, False, True)) % 15
+    (1, 0)
+    """
+    return 1 if contribution.rows == 1 else SHARED_WEIGHT
 
 
 def of_people(contribution: Contribution, cells: int | None, neighbours: Neighbours) -> Sensitivity:

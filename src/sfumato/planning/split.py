@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from sfumato.planning.measurements import Needs, measurements
+from sfumato.query.functions import CHOSEN
 from sfumato.sensitivity.norms import Sensitivity
 
 LAPLACE_ROOT = 3
@@ -35,10 +36,17 @@ def laplace_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
 
 
 def gaussian_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
-    """Return the weight of every measurement in order; keys are selected without Gaussian noise."""
+    """Return the weight of all that gets noise, in order; keys, quantiles and modes are chosen without it."""
     return tuple(
-        one.importance * Fraction(one.sensitivity.l2_squared, one.sensitivity.linf**2) for one in measurements(needs)
+        one.importance * Fraction(one.sensitivity.l2_squared, one.sensitivity.linf**2)
+        for one in measurements(needs)
+        if one.quantity.function not in CHOSEN
     )
+
+
+def keys_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
+    """Return the weight of every selection of keys beside Gaussian noise: each is an output of its own."""
+    return tuple(Fraction(need.keys.l2_squared, need.keys.linf**2) for need in needs if need.keys is not None)
 
 
 def _laplace_weight(sensitivity: Sensitivity, importance: Fraction) -> Fraction:

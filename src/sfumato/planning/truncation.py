@@ -25,7 +25,7 @@ _SIMPLE = re.compile("[a-z_][a-z0-9_]*")
 
 def bounding_notes(plan: Plan) -> tuple[str, ...]:
     """Tell once what bounding may have left out, which no margin covers; and which values are moved to bounds."""
-    groups = [group for group in plan.groups if group.measured or group.selection is not None]
+    groups = [group for group in plan.groups if group.measured or group.chosen or group.selection is not None]
     notes = [_left_out([group.group for group in groups]), *(note for group in groups for note in _clipped(group))]
     return tuple(dict.fromkeys(filter(None, notes)))
 
@@ -33,7 +33,7 @@ def bounding_notes(plan: Plan) -> tuple[str, ...]:
 def _clipped(plan: GroupPlan) -> Iterator[str]:
     summed = [
         argument
-        for one in plan.measured
+        for one in plan.everything
         for argument in one.quantity.arguments
         if one.quantity.function is not Aggregation.COUNT
     ]

@@ -3,17 +3,21 @@
 from pathlib import Path
 
 from sfumato.errors import suggestion
-from sfumato.policy.entry import Entry, refuse, text
+from sfumato.policy.entry import Entry, named, refuse, shown, text
 from sfumato.policy.policy import Location
 
-FILES = ("parquet", "csv", "files", "duckdb")
+FILES = ("parquet", "csv", "files", "duckdb", "sqlite")
+"""Sources that are a path."""
 SOURCES = (*FILES, "postgresql")
 """What some engine reads."""
 LEDGERS = ("sqlite", "postgresql")
 _LONGEST = 4096
+_FRAMES = ("__arrow_c_stream__", "__dataframe__")
+"""What frames of any library can be asked for."""
 _SYNONYMS = {"postgres": "postgresql", "sqlite3": "sqlite", "pq": "parquet", "tsv": "csv"}
 _EXAMPLES = {"sqlite": "clinic.ledger", "file": "../keys/clinic.key"}
-_SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".duckdb": "duckdb", ".ledger": "sqlite", ".sqlite": "sqlite"}
+_LEDGER_SUFFIXES = {".ledger": "sqlite"}
+_SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".duckdb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
 
 
 def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Location:
@@ -32,9 +36,26 @@ def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Locat
             entry,
             f"names no path after {scheme}:.",
             "A file or folder is written as a plain path, relative to the policy file or absolute.",
-            f"Write for example {scheme}:{_EXAMPLES.get(scheme, 'data')}.",
+            f"Write for example {_example(scheme, schemes)}.",
         )
     return Location(scheme, rest, (folder / rest).absolute())
+
+
+def read_frames(entry: Entry, most: int) -> Location:
+    """Read a source of frames, by table; the mapping itself is kept, so that it may hold others later."""
+    frames = named(entry, "table", most)
+    for below in frames.values():
+        kind = type(below.value)
+        if not any(hasattr(kind, form) for form in _FRAMES):
+            raise refuse(
+                below,
+                f"is {shown(below.value)}.",
+                "Where source is a table, it holds frames: Arrow tables, or DataFrames of pandas or polars.",
+                'Hand over frames from Python, or write text: source = "parquet:data".',
+            )
+    if not isinstance(entry.value, dict):
+        raise AssertionError("names are read from a dict")
+    return Location("frames", "", None, entry.value)
 
 
 def ledger_beside(source: Location, name: str) -> Location | None:
@@ -63,7 +84,7 @@ def _after_slashes(entry: Entry, rest: str) -> str:
 def _unknown(entry: Entry, words: str, scheme: str, schemes: tuple[str, ...]) -> Exception:
     meant = _SYNONYMS.get(scheme)
     advice = f"Did you mean {meant}? " if meant in schemes else suggestion(scheme, schemes)
-    suffix = _SUFFIXES.get(Path(words).suffix.lower())
+    suffix = {**_SUFFIXES, **({} if schemes == SOURCES else _LEDGER_SUFFIXES)}.get(Path(words).suffix.lower())
     if suffix in schemes and not scheme:
         advice = f"Did you mean {suffix}:? "
     return refuse(
@@ -72,5 +93,10 @@ def _unknown(entry: Entry, words: str, scheme: str, schemes: tuple[str, ...]) ->
         if scheme.isalnum() and len(scheme) <= 20
         else "does not start with a scheme.",
         f"A location starts with its kind: {', '.join(f'{known}:' for known in schemes)}.",
-        f"{advice}Write for example {schemes[0]}:{_EXAMPLES.get(schemes[0], 'data')}.",
+        f"{advice}Write for example {_example(schemes[0], schemes)}.",
     )
+
+
+def _example(scheme: str, schemes: tuple[str, ...]) -> str:
+    path = "clinic.db" if scheme == "sqlite" and schemes == SOURCES else _EXAMPLES.get(scheme, "data")
+    return f"{scheme}:{path}"

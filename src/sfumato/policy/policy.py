@@ -4,6 +4,7 @@
 checks again. Names match whatever their case, as unquoted names do in PostgreSQL: see `fold`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -209,6 +210,8 @@ class Location:
     """What the owner wrote after the scheme, or the whole URL."""
     path: Path | None = field(repr=False)
     """The absolute path of a file or folder; None where the target is not one."""
+    frames: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
+    """The frames that were handed over as the source, by table: what they hold when a snapshot is taken counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from sfumato.policy.columns import COLUMN_KEYS
 from sfumato.policy.entry import Entry, check_name, choice, missing, named, number, refuse, section, shown, text
 from sfumato.policy.forms import CSV_KEYS, check_csv_source, read_csv_form
 from sfumato.policy.lines import key_lines
-from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_location
+from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_frames, read_location
 from sfumato.policy.policy import Analyst, Budget, CsvForm, Location, Policy, Refresh, Sealing, Sharing
 from sfumato.policy.sealing import SEALED_KEYS, read_sealing
-from sfumato.policy.tables import TABLE_KEYS, read_tables
+from sfumato.policy.tables import MOST_TABLES, TABLE_KEYS, read_tables
 
 LARGEST_FILE = 2**20
 MOST_ANALYSTS = 10_000
@@ -173,7 +173,7 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     budget = _budget(keys["budget"])
     tables = read_tables(keys["tables"], sealed)
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
-    refresh = Refresh(choice(keys["refresh"], Refresh, _REFRESHING)) if "refresh" in keys else Refresh.MANUAL
+    refresh = _refresh(keys["refresh"], source) if "refresh" in keys else Refresh.MANUAL
     padding = _padding(keys["padding"]) if "padding" in keys else None
     answers = Sharing(choice(keys["answers"], Sharing, _SHARING)) if "answers" in keys else Sharing.SEPARATE
     form = CsvForm()
@@ -210,6 +210,8 @@ def _source(root: Entry, keys: dict[str, Entry], sealed: Sealing | None, folder:
             raise missing(
                 root, "source", "The policy must say where the data is.", 'Add source = "parquet:FOLDER", or [sealed].'
             )
+        if isinstance(keys["source"].value, dict):
+            return read_frames(keys["source"], MOST_TABLES)
         return read_location(keys["source"], SOURCES, folder)
     for key in ("source", "refresh"):
         if key in keys:
@@ -244,6 +246,18 @@ def _check_ledger(root: Entry, ledger: Location, source: Location, file: Path | 
             "The ledger must be a separate file.",
             f'Write for example ledger = "sqlite:{NAMELESS}.ledger".',
         )
+
+
+def _refresh(entry: Entry, source: Location) -> Refresh:
+    refresh = Refresh(choice(entry, Refresh, _REFRESHING))
+    if refresh is Refresh.ON_CHANGE and source.scheme == "frames":
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)} for a source of frames.",
+            "A frame does not tell when it was changed, and its contents are never compared.",
+            "Leave it out, and call refresh() when the frames have changed.",
+        )
+    return refresh
 
 
 def _padding(entry: Entry) -> Fraction:

@@ -224,6 +224,10 @@ class Aggregation(StrEnum):
     STDDEV_POP = "stddev_pop"
     MIN = "min"
     MAX = "max"
+    QUANTILE_CONT = "quantile_cont"
+    QUANTILE_DISC = "quantile_disc"
+    APPROX_QUANTILE = "approx_quantile"
+    MODE = "mode"
     COVAR_POP = "covar_pop"
     COVAR_SAMP = "covar_samp"
     CORR = "corr"
@@ -233,11 +237,17 @@ class Aggregation(StrEnum):
     REGR_SXX = "regr_sxx"
     REGR_SXY = "regr_sxy"
     HISTOGRAM = "histogram"  # is measured, and has no name in SQL
+    QUANTILES = "quantiles"  # so are these two: with ends, and without
+    QUANTILES_ALONE = "quantiles_alone"
 
 
 SPREADS = frozenset({Aggregation.VAR_SAMP, Aggregation.VAR_POP, Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
 DEVIATIONS = frozenset({Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
 SAMPLES = frozenset({Aggregation.VAR_SAMP, Aggregation.STDDEV_SAMP})
+LEVELLED = frozenset({Aggregation.QUANTILE_CONT, Aggregation.QUANTILE_DISC, Aggregation.APPROX_QUANTILE})
+"""Their parameter is the share of values below."""
+CHOSEN = frozenset({Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE, Aggregation.MODE})
+"""What is chosen among public buckets, by exact choices instead of added noise."""
 PAIRS = frozenset(
     {Aggregation.COVAR_POP, Aggregation.COVAR_SAMP, Aggregation.CORR, Aggregation.REGR_SLOPE}
     | {Aggregation.REGR_INTERCEPT, Aggregation.REGR_R2, Aggregation.REGR_SXX, Aggregation.REGR_SXY}
@@ -270,6 +280,10 @@ AGGREGATES: tuple[AggregateForm, ...] = (
     AggregateForm(Aggregation.STDDEV_POP, Takes.NUMBER, Type.DECIMAL, ("stddev_pop",)),
     AggregateForm(Aggregation.MIN, Takes.ALIKE, None, ("min",), distinct=False),
     AggregateForm(Aggregation.MAX, Takes.ALIKE, None, ("max",), distinct=False),
+    AggregateForm(Aggregation.QUANTILE_CONT, Takes.SPAN, None, ("percentile_cont",), ("quantile_cont", "median")),
+    AggregateForm(Aggregation.QUANTILE_DISC, Takes.SPAN, None, ("percentile_disc",), ("quantile_disc", "quantile")),
+    AggregateForm(Aggregation.APPROX_QUANTILE, Takes.SPAN, None, (), ("approx_quantile",)),
+    AggregateForm(Aggregation.MODE, Takes.ALIKE, None, ("mode",)),
     *(
         AggregateForm(function, Takes.NUMBER, Type.DECIMAL, (str(function),))
         for function in Aggregation

@@ -7,8 +7,9 @@ from sqlglot import exp
 
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Column, Expression, Literal
-from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, Aggregation, Takes
+from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, LEVELLED, Aggregation, Takes
 from sfumato.query.parse_pairs import PAIRED, ReadExpression, pairs
+from sfumato.query.parse_quantile import quantile, within_group
 from sfumato.query.parse_reading import Reading
 from sfumato.query.parse_rewriting import counted, keyed
 from sfumato.query.position import Place
@@ -17,9 +18,7 @@ from sfumato.query.resolve import fit, number
 from sfumato.query.types import Type
 
 _CONDITIONAL = frozenset({"count_if", "countif"})
-_LATER = frozenset({"median", "mode", "quantile", "quantile_cont", "quantile_disc", "percentile_cont"}) | frozenset(
-    {"percentile_disc", "approx_quantile", "top_k", "approx_top_k"}
-)
+_LATER = frozenset({"top_k", "approx_top_k"})
 _TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": False, "logical_or": False}
 """Whether it is the false rows that are counted instead."""
 _SINGLE = frozenset({"any_value", "arbitrary", "first", "last"})
@@ -61,6 +60,8 @@ def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: 
         reading.only(node, "this", "expression")
         condition = where(node.expression.this)
         node = node.this
+    if isinstance(node, exp.WithinGroup):
+        node = within_group(node, reading)
     place = reading.place(node)
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
     if name in _TRUTHS or name in _SINGLE:
@@ -72,11 +73,14 @@ def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: 
         return _conditional(node, condition, where, place)
     if name in PAIRED:
         return pairs(node, name, condition, argument, place)
+    form = AGGREGATE_NAMES[name]
+    if form.aggregation in LEVELLED:
+        return quantile(form, node, name, condition, argument, place)
     distinct, operand = _operand(node, name, place)
     if isinstance(operand, exp.Star):
         reading.only(operand)
         return _rows(name, distinct, condition, place)
-    form, value = AGGREGATE_NAMES[name], argument(operand)
+    value = argument(operand)
     constant = isinstance(value, Literal) and value.value is not None
     if form.aggregation is Aggregation.COUNT and constant and not distinct:
         return _rows(name, distinct, condition, place)  # COUNT(1) counts rows

@@ -451,6 +451,7 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Trim: _trim,
     exp.Anonymous: _function,
     exp.Filter: _aggregate,
+    exp.WithinGroup: _aggregate,
     exp.Subquery: _subquery,
     exp.Select: _subquery,
     exp.Exists: _subquery,

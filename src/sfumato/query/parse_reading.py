@@ -162,11 +162,6 @@ _LATERAL = ("LATERAL is not supported.", "It runs a query for each row.", "Use a
 _REASONS: Mapping[str, tuple[str, str, str]] = {
     "Window": _WINDOW,
     "windows": _WINDOW,
-    "WithinGroup": (
-        "quantiles are not answered yet.",
-        "Their noise is of another kind.",
-        "Count the rows in ranges of the value: GROUP BY width_bucket(…).",
-    ),
     "Union": (
         "UNION is not supported.",
         "A person's rows on both sides would be counted twice.",

@@ -274,6 +274,13 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
             raise place(text, token.start, len(text)).unsupported(
                 "a second statement follows.", "One call asks one question.", "Ask them one after the other."
             )
+        if token.token_type is TokenType.L_BRACKET:
+            raise place(text, token.start, token.end + 1).unsupported(
+                "an array stands here.",
+                "A column holds single values, not lists.",
+                "Write each value by itself: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.75), "
+                "which are measured together; several values as x IN ('a', 'b').",
+            )
         if token.token_type in _FOREIGN and not (parameters and token.token_type in _PARAMETERS):
             raise place(text, token.start, token.end + 1).unsupported(
                 f"{_FOREIGN[token.token_type]} stands here.",

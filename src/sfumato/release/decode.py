@@ -1,6 +1,6 @@
 """From how an engine keeps a value to what a person reads: the last step of every answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
@@ -25,6 +25,12 @@ def decode(value: EngineValue, facts: Facts) -> Value:
     datetime.date(2022, 1, 8)
     """
     return None if value is None else _DECODED[facts.type](value, facts)
+
+
+def decode_column(values: Sequence[EngineValue], facts: Facts) -> tuple[Value, ...]:
+    """Return the values of one column, each in its own unit."""
+    decoded = _DECODED[facts.type]
+    return tuple([None if value is None else decoded(value, facts) for value in values])
 
 
 def _integer(value: EngineValue, facts: Facts) -> Value:

@@ -235,6 +235,11 @@ def _average(_: Folded, rows: FoldedRows, box: _Box) -> Ends:
     return _filled(np.where(settled, means[0], low), np.where(settled, means[1], high))
 
 
+def _between(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
+    """Return the ends of a quantile: between the least and the greatest of all."""
+    return _minimum(measure, rows, box)[0], _maximum(measure, rows, box)[1]
+
+
 def _spread(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
     """Return the ends of a variance or deviation.
 
@@ -273,4 +278,7 @@ _ENDS: dict[Aggregation, Callable[[Folded, FoldedRows, _Box], Ends]] = {
     Aggregation.VAR_SAMP: _spread,
     Aggregation.STDDEV_POP: _spread,
     Aggregation.STDDEV_SAMP: _spread,
+    Aggregation.QUANTILE_CONT: _between,
+    Aggregation.QUANTILE_DISC: _between,
+    Aggregation.APPROX_QUANTILE: _between,
 }

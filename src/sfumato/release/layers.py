@@ -108,7 +108,7 @@ class Layers:
         place = next(at for at, group in enumerate(self.plan.groups) if group.group.label == label)
         group, found = self.plan.groups[place], self.noisy.groups[place]
         exact = {key.name: [cells[at] for cells in found.keys] for at, key in enumerate(group.group.keys)}
-        return FormTable(len(found.keys), exact, leaf_forms(group, self.cells, len(found.keys)))
+        return FormTable(len(found.keys), exact, leaf_forms(group, self.cells, found))
 
     def _fold(self, fold: Fold) -> FormTable:
         givens, folds = tables_below(fold)

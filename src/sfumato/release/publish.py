@@ -1,13 +1,14 @@
 """Exact aggregates get their noise here, and nothing exact goes further."""
 
-from math import ceil
+from math import ceil, log2
 
 import numpy as np
 
-from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.planning.plan import Chosen, GroupPlan, Plan
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
@@ -34,13 +35,27 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
         values: Answers = np.asarray(exact.columns[measured.name])[places]
         noisy = measured.mechanism.release(values, source)
         columns.append((measured.name, _values(noisy)))
+    columns += [(one.name, _chosen(one, exact.held[one.name], places, source)) for one in plan.chosen]
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
+
+
+def _chosen(one: Chosen, held: HeldBuckets, places: list[int], source: Source) -> NoisyValues:
+    """Return what was chosen in every cell: three buckets per level, or the commonest one."""
+    return tuple(_choose(one, *held.of(place), source) for place in places)
+
+
+def _choose(one: Chosen, buckets: Answers, weights: Answers, source: Source) -> tuple[int, ...]:
+    if isinstance(one.mechanism, Quantiles):
+        return tuple(int(place) for place in one.mechanism.release(buckets, weights, source).ravel())
+    scores = np.zeros(one.quantity.arguments[0].facts.span, dtype=np.int64)
+    scores[buckets] = weights
+    return (one.mechanism.release(scores, source),)
 
 
 def _values(noisy: Answers) -> NoisyValues:
     """Return what was released as integers: one per cell, or a histogram per cell."""
     if noisy.ndim == 1:
-        return tuple(int(value) for value in noisy)
+        return tuple(noisy.tolist())
     return tuple(tuple(int(value) for value in row) for row in noisy)
 
 
@@ -63,6 +78,10 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
     for group, noisy in zip(plan.groups, groups, strict=True):
         for measured in group.measured:
             measured.mechanism.release(np.zeros(len(noisy.numbers(measured.name)), dtype=np.int64), metered)
+        nothing = np.zeros(0, dtype=np.int64)
+        for one in group.chosen:
+            for _ in noisy.keys:
+                _choose(one, nothing, nothing, metered)
     return metered.bits
 
 
@@ -74,4 +93,7 @@ def needed_bits(plan: Plan, noisy: Noisy) -> int:
             noise = measured.mechanism
             law = DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
             needed += len(released.numbers(measured.name)) * entropy_bits(law)
+        needed += sum(
+            log2(one.quantity.arguments[0].facts.span) * len(released.numbers(one.name)) for one in group.chosen
+        )  # a choice has no more than that
     return ceil(needed)

@@ -21,7 +21,7 @@ from sfumato.planning.plan import Plan
 from sfumato.planning.truncation import bounding_notes
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.chart import Panel, chart
-from sfumato.release.decode import EngineValue, Value, decode
+from sfumato.release.decode import EngineValue, Value, decode, decode_column
 from sfumato.release.export import arrow_column, arrow_ends, optional
 from sfumato.release.harmless import for_html, visible
 from sfumato.release.intervals import Answered, Bar, answer, bars
@@ -222,7 +222,7 @@ def as_shown(
 
 def _decoded_columns(columns: Sequence[Sequence[EngineValue]], facts: Sequence[Facts]) -> tuple[tuple[Value, ...], ...]:
     pairs = zip(columns, facts, strict=True)
-    return tuple(tuple(decode(value, known) for value in column) for column, known in pairs)
+    return tuple(decode_column(column, known) for column, known in pairs)
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:

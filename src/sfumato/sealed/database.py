@@ -40,15 +40,24 @@ class SealedDatabase:
         self._vault = vault
 
     def ask(
-        self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None, key: str | None = None
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        share: object = None,
+        delta: object = None,
+        key: str | None = None,
     ) -> Release:
         """Return a private answer and charge it, or refuse; a store that was changed is refused, and stays so."""
-        release = self._database.ask(sql, epsilon=epsilon, within=within, delta=delta, key=key)
+        release = self._database.ask(sql, epsilon=epsilon, within=within, share=share, delta=delta, key=key)
         return replace(release, notes=(*release.notes, *self._leaks()))
 
-    def explain(self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None) -> Quote:
+    def explain(
+        self, sql: str, *, epsilon: object = None, within: object = None, share: object = None, delta: object = None
+    ) -> Quote:
         """Return price, margins and mechanisms. The store is not asked, and it is free."""
-        quote = self._database.explain(sql, epsilon=epsilon, within=within, delta=delta)
+        quote = self._database.explain(sql, epsilon=epsilon, within=within, share=share, delta=delta)
         return replace(quote, notes=(*quote.notes, *self._leaks()))
 
     def _leaks(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from sfumato.errors import BadParameter, LedgerUnavailable, Speaker, shown
-from sfumato.exact import typed_rational
+from sfumato.exact import typed_rational, typed_share
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import Quote
 from sfumato.randomness.identity import fresh_id
@@ -57,21 +57,30 @@ class RemoteDatabase:
         self._closed = False
 
     def ask(
-        self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None, key: str | None = None
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        share: object = None,
+        delta: object = None,
+        key: str | None = None,
     ) -> Release:
         """Return a private answer and charge it, or refuse: as `Database.ask` does.
 
         What is lost on the way is asked for again under the same key, so that it is charged once.
         """
-        question = _question(sql, epsilon, within, delta)
+        question = _question(sql, epsilon, within, share, delta)
         headers = {"Idempotency-Key": fresh_id(system_source()) if key is None else key}
         document = self._fetch("POST", "/ask", question, headers)
         receipt = str(document["receipt"]["id"])
         return answer_of(document, lambda level: self._at_level(receipt, level))
 
-    def explain(self, sql: str, *, epsilon: object = None, within: object = None, delta: object = None) -> Quote:
+    def explain(
+        self, sql: str, *, epsilon: object = None, within: object = None, share: object = None, delta: object = None
+    ) -> Quote:
         """Return price, margins and mechanisms; free."""
-        return quote_of(self._fetch("POST", "/explain", _question(sql, epsilon, within, delta)))
+        return quote_of(self._fetch("POST", "/explain", _question(sql, epsilon, within, share, delta)))
 
     def reopen(self, receipt: str) -> Release:
         """Return an answer that this account was given before, by the id of its receipt; free."""
@@ -163,7 +172,7 @@ class RemoteDatabase:
             self._connections.one = None
 
 
-def _question(sql: object, epsilon: object, within: object, delta: object) -> dict[str, object]:
+def _question(sql: object, epsilon: object, within: object, share: object, delta: object) -> dict[str, object]:
     """Return a question as it is sent; numbers travel as exact text."""
     if not isinstance(sql, str):
         raise BadParameter("The question is no text.", "It is SQL.", "Give a text.")
@@ -171,6 +180,8 @@ def _question(sql: object, epsilon: object, within: object, delta: object) -> di
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         if value is not None:
             question[name] = str(typed_rational(value, name))
+    if share is not None:
+        question["share"] = str(typed_share(share, "share"))
     if within is not None:
         if not isinstance(within, Mapping):
             raise BadParameter(

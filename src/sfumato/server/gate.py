@@ -138,11 +138,15 @@ class Gate:
         """
         database = self.database(caller)
         said = repr((sql, sorted(price.items()))).encode("utf-8", "surrogatepass")
-        question = (caller.account, database.version, sha256(said).digest())
-        known = self._answers.get(question) if self._names_only(caller.account, key, question) else None
+        asked = sha256(said).digest()
+        version = database.known_version()  # where another snapshot was taken, it is opened in a thread
+        question = (caller.account, version or "", asked)
+        remembered = version is not None and self._names_only(caller.account, key, question)
+        known = self._answers.get(question) if remembered else None
         ask = partial(database.ask, sql, key=key, progress=None, **price)
         release = await self._served(caller, "ask", lambda: _bounded(ask()), True, known)
         if known is None and release.event is not None and len(release) <= _KEPT_ROWS:
+            question = (caller.account, release.receipt.version, asked)
             self._answers[question] = release  # the ledger has it: the same question is the same release, at no cost
             _shorten(self._answers, _KEPT_ANSWERS)
         return release

@@ -41,6 +41,13 @@ _SCHEMAS: dict[str, Schema] = {
                 "additionalProperties": _NUMBER,
                 "description": "95 % margins, by column.",
             },
+            share={
+                "description": "A part of the account's budget: a percentage such as 2%, or a number of at most 1.",
+                "oneOf": [
+                    {"type": "string", "pattern": r"^(([1-9][0-9]?|100|0\.[0-9]{0,6}[1-9])%|0\.[0-9]{0,9}[1-9])$"},
+                    {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+                ],
+            },
             delta={
                 "description": "A number from 0 to the policy's query_delta.",
                 "oneOf": [{"type": "string"}, {"type": "number"}],

@@ -8,9 +8,13 @@ from sfumato.errors import BadRequest, shown, suggestion
 
 LARGEST = 1 << 20
 """The most bytes of a request."""
-PRICES = ("epsilon", "within", "delta")
+PRICES = ("epsilon", "within", "share", "delta")
 """What a question may be given besides its text: as `Database.ask` takes it."""
 KEYS = ("sql", *PRICES)
+_SHAPES = {
+    "within": ("It is an object of columns and their margins.", '{"within": {"n": 25}}'),
+    "share": ("It is a percentage as text, or a number.", '{"share": "2%"}'),
+}
 
 
 class _Number(str):
@@ -72,11 +76,8 @@ def _price(key: str, value: object) -> object:
             return {name: str(margin) for name, margin in value.items()}
     elif isinstance(value, str):
         return str(value)
-    raise BadRequest(
-        f"{key} is {_kind(value)}.",
-        "It is an object of columns and their margins." if key == "within" else "It is a number, or a number as text.",
-        'Send for example {"within": {"n": 25}}.' if key == "within" else f'Send for example {{"{key}": "0.1"}}.',
-    )
+    says, example = _SHAPES.get(key, ("It is a number, or a number as text.", f'{{"{key}": "0.1"}}'))
+    raise BadRequest(f"{key} is {_kind(value)}.", says, f"Send for example {example}.")
 
 
 def _kind(value: object) -> str:

@@ -23,7 +23,7 @@ from sfumato.accounting.loss import delta_or_zero, round_down
 from sfumato.database import Database
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal, UnknownName, shown, suggestion
-from sfumato.exact import positive, typed_rational
+from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.planning.within import read_margins
 from sfumato.policy.describing import column_words, table_words
 from sfumato.policy.policy import Table, fold
@@ -38,6 +38,7 @@ HELP = r"""SELECT …;           ask; a question ends with ; or an empty line
 EXPLAIN SELECT …;   its price and its margins; free, and no data is read
 \epsilon 0.5        what each question from now on may cost
 \within n=25        ask for margins instead, by column; \within alone ends it
+\share 2%           ask for a part of the budget instead; \share alone ends it
 \delta 1e-9         the delta of questions that need one; \delta alone ends it
 \d  \d TABLE        the tables; columns of one, with bounds, keys and caps
 \budget  \history   what is left, and what was asked
@@ -64,7 +65,7 @@ class Session:
     refuse: Callable[[Refusal], None]
     """Shows a refusal."""
     asked: dict[str, object] = field(default_factory=dict)
-    """What each question is asked with: epsilon, or within."""
+    """What each question is asked with: epsilon, within or share."""
     refused: bool = False
 
     def run(self, read: Read) -> None:
@@ -110,16 +111,18 @@ class Session:
             self.errors.print(Text("Interrupted. A question that had begun stays charged."))
 
     def _answer(self, question: str) -> None:
-        epsilon, within, delta = (self.asked.get(name) for name in ("epsilon", "within", "delta"))
+        epsilon, within, share, delta = (self.asked.get(name) for name in ("epsilon", "within", "share", "delta"))
         first, *rest = question.split(maxsplit=1)
         if first.upper() == "EXPLAIN":
-            quote = self.database.explain("".join(rest), epsilon=epsilon, within=within, delta=delta)
+            quote = self.database.explain("".join(rest), epsilon=epsilon, within=within, share=share, delta=delta)
             for line in str(quote).splitlines():
                 say(self.console, line)
             return
         before = self.database.budget()
         with phases(self.errors, PATIENCE) as progress:
-            release = self.database.ask(question, epsilon=epsilon, within=within, delta=delta, progress=progress)
+            release = self.database.ask(
+                question, epsilon=epsilon, within=within, share=share, delta=delta, progress=progress
+            )
         print_release(self.console, release, before, self.database.budget())
 
     def _command(self, typed: str) -> None:
@@ -131,6 +134,7 @@ class Session:
             r"\history": lambda _: self.console.print(Text(history_text(self.database.history()))),
             r"\epsilon": self._epsilon,
             r"\within": self._within,
+            r"\share": self._share,
             r"\delta": self._delta,
         }
         if name not in commands:
@@ -149,10 +153,15 @@ class Session:
         margins = {"within": read_margins(typed.split())} if typed else {}
         self.asked = {**self._kept("delta"), **margins}
 
+    def _share(self, typed: str) -> None:
+        if typed:
+            typed_share(typed, "share")
+        self.asked = {**self._kept("delta"), **({"share": typed} if typed else {})}
+
     def _delta(self, typed: str) -> None:
         if typed:
             delta_or_zero(typed_rational(typed, "delta"))
-        self.asked = {**self._kept("epsilon", "within"), **({"delta": typed} if typed else {})}
+        self.asked = {**self._kept("epsilon", "within", "share"), **({"delta": typed} if typed else {})}
 
     def _kept(self, *names: str) -> dict[str, object]:
         return {name: value for name, value in self.asked.items() if name in names}

@@ -18,6 +18,7 @@ WIDEST = 96
 """Text is not set wider than this: nobody reads longer lines."""
 _PHASES = {
     "make": "making up {}",
+    "load": "loading {}",
     "read": "reading {}",
     "bound": "choosing each person's rows in {}",
     "sort": "writing the bounded copy of {}",

@@ -30,6 +30,7 @@ def ask(
     sql: str,
     epsilon: str | None,
     within: tuple[str, ...],
+    share: str | None,
     delta: str | None,
     analyst: str | None,
     form: str | None,
@@ -58,7 +59,12 @@ def ask(
         before = database.budget()
         with phases(screen(stderr=True), PATIENCE) as progress:
             release = database.ask(
-                _question(sql), epsilon=epsilon, within=read_margins(within), delta=delta, progress=progress
+                _question(sql),
+                epsilon=epsilon,
+                within=read_margins(within),
+                share=share,
+                delta=delta,
+                progress=progress,
             )
         try:
             if output is not None:
@@ -105,6 +111,7 @@ def explain(
     sql: str,
     epsilon: str | None,
     within: tuple[str, ...],
+    share: str | None,
     delta: str | None,
     analyst: str | None,
     form: str,
@@ -118,7 +125,7 @@ def explain(
     from sfumato.release.harmless import to_json
 
     with opened(policy, analyst) as database:
-        quote = database.explain(_question(sql), epsilon=epsilon, within=read_margins(within), delta=delta)
+        quote = database.explain(_question(sql), epsilon=epsilon, within=read_margins(within), share=share, delta=delta)
         click.echo(to_json(quote_document(quote)) if form == "json" else str(quote))
 
 

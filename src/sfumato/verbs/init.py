@@ -45,7 +45,7 @@ def init(
 ) -> None:
     """Draft a policy from names and types alone.
 
-    DATA is a Parquet, CSV or DuckDB file, or a folder of files.
+    DATA is a Parquet, CSV, DuckDB or SQLite file, or a folder of files.
 
     A column is named COLUMN or TABLE.COLUMN; options may be repeated: --unit patients.id --unit visits.patient_id.
     Where another table names the person: --unit "lineitem=orders.o_custkey via l_orderkey = o_orderkey". Keys can be

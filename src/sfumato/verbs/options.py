@@ -19,9 +19,10 @@ def policy_file(verb: Verb) -> Verb:
 
 
 def priced(verb: Verb) -> Verb:
-    """Take what a question may cost, or the margins that are needed."""
+    """Take what a question may cost, the margins that are needed, or a share of the budget."""
     for option in (
         click.option("--delta", help="The delta of Gaussian noise and of keys chosen privately; the policy has one."),
+        click.option("--share", help="The part of the budget to spend instead, such as 2%.", metavar="SHARE"),
         click.option("--within", multiple=True, metavar="COLUMN=MARGIN", help="The 95 % margin that you need instead."),
         click.option("--epsilon", help="The most that the whole question may cost."),
     ):

@@ -64,9 +64,12 @@ def test_margins_that_cannot_be_read_are_refused(text: str) -> None:
         read_within(text)
 
 
-def test_a_share_is_refused_until_there_is_one(server: Served) -> None:
+def test_a_share_of_the_budget_is_a_price(server: Served) -> None:
     with server.client() as client:
-        assert client.state("SET sfumato.share = '2%'") == "0A000"
+        assert client.state("SET sfumato.share = '200%'") == client.state("SET sfumato.share = 'x'") == "22023"
+        client.query("SET sfumato.share = '2%'")
+        assert any("2 % of the budget" in str(line) for (line,) in client.rows(f"EXPLAIN {BY_DEPT}"))
+        assert client.rows(BY_DEPT) == client.rows(BY_DEPT)
 
 
 def test_intervals_add_two_columns_to_each_noisy_number(server: Served) -> None:

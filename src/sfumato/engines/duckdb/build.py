@@ -1,12 +1,12 @@
 """One build of a bounded copy in DuckDB: the source, the database `stage` of what is thrown away, and `copy`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
 
-from sfumato.engines.duckdb.column import READING
+from sfumato.engines.duckdb.column import AS_TYPES, READING
 from sfumato.engines.duckdb.connection import COPY, STAGE, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.source import SourceTable
@@ -15,7 +15,7 @@ from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
-from sfumato.policy.policy import Column, ColumnType, Policy, Table, fold
+from sfumato.policy.policy import Column, Policy, Table, fold
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,17 +92,10 @@ def _public(build: Build, table: Table) -> CopiedTable:
     return CopiedTable(table.name, tuple(CopiedColumn(name, kind) for name, kind, *_ in described), None)
 
 
-_PUBLIC_TYPES = {
-    ColumnType.INTEGER: "BIGINT",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP",
-    ColumnType.TEXT: "VARCHAR",
-}
-
-
 def _as_declared(column: Column, stored: Stored) -> str:
     """Return a public value as it is; text of a CSV file is read as what it was declared."""
-    if stored.kind is not Kind.RAW:
+    if stored.kind is Kind.EACH:
+        stored = replace(stored, sql=f"CAST({stored.sql} AS VARCHAR)")
+    elif stored.kind is not Kind.RAW:
         return stored.sql
-    return f"TRY_CAST({stored.sql} AS {_PUBLIC_TYPES.get(column.type, 'DOUBLE')})"
+    return f"TRY_CAST({stored.sql} AS {AS_TYPES[column.type]})"

@@ -5,14 +5,14 @@ the declared type cannot hold is absent, as NULL is: NaN, infinities, CSV text t
 """
 
 import re
-from datetime import date
+from collections.abc import Callable
 
 from sfumato.engines.duckdb.dialect import DUCKDB
-from sfumato.engines.sql.column import Kind, Stored, ValueForms, range_of
-from sfumato.engines.sql.grid import NotExact, Range, floating, whole
+from sfumato.engines.duckdb.each_value import MEMBERS, UNITED
+from sfumato.engines.sql.column import Kind, Stored, ValueForms, within_days
+from sfumato.engines.sql.grid import Range, floating, whole
 from sfumato.engines.sql.names import literal
-from sfumato.errors import BadSource
-from sfumato.policy.policy import Column, ColumnType, position
+from sfumato.policy.policy import Column, ColumnType
 
 _INTEGERS = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), 2**63),
@@ -29,13 +29,44 @@ _WHOLE = "[ \\t]*([+-]?[0-9]{1,38})([.]0*)?[ \\t]*"
 """An integer in text, in which trailing zeros say nothing: many programs write them as soon as one value is missing."""
 
 
-_FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
-"""The days that a policy can write; others are absent unless bounds clip them."""
-
-
 def stored(sql: str, type: str, raw: bool = False) -> Stored:
     """Return a value of the source; `raw`: it is text that nobody has read yet."""
+    if type == "TIMESTAMPTZ_NS":  # few functions of the engine know it; connections are in UTC
+        return Stored(f"TRY_CAST({sql} AS TIMESTAMP_NS)", "TIMESTAMP_NS", Kind.CLOCK)
     return Stored(sql, type, Kind.RAW if raw else _kind(type))
+
+
+AS_TYPES = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.DECIMAL: "DOUBLE",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+    ColumnType.TEXT: "VARCHAR",
+}
+"""As what text is read where nobody's rows are at stake."""
+
+
+def said(sql: str, kind: ColumnType | None) -> Stored:
+    """Return text that the source says to be of a type; where it says none, nobody has read it yet."""
+    if kind is None:
+        return stored(sql, "VARCHAR", raw=True)
+    return stored(sql if kind is ColumnType.TEXT else f"TRY_CAST({sql} AS {AS_TYPES[kind]})", AS_TYPES[kind])
+
+
+def alone(sql: str) -> Stored:
+    """Return a value of a column in which each may be stored in another way: see `each_value`."""
+    return Stored(sql, UNITED, Kind.EACH)
+
+
+def _each(stored: Stored, form: Callable[[Stored], str]) -> str:
+    """Return the form of the one way in which a value is stored."""
+    integer, floating, text = (f"{stored.sql}.{member}" for member in MEMBERS)
+    return (
+        f"CASE WHEN {integer} IS NOT NULL THEN {form(Stored(integer, 'BIGINT', Kind.INTEGER))} "
+        f"WHEN {floating} IS NOT NULL THEN {form(Stored(floating, 'DOUBLE', Kind.FLOATING))} "
+        f"ELSE {form(Stored(text, 'VARCHAR', Kind.RAW))} END"
+    )
 
 
 def _kind(type: str) -> Kind:
@@ -67,47 +98,6 @@ def written_as(column: Column, stored: Stored, comma: bool) -> Stored:
         value = f"CASE WHEN NOT contains({stored.sql}, '.') THEN replace({stored.sql}, ',', '.') END"
         return Stored(value, "VARCHAR", Kind.RAW)
     return stored
-
-
-def check_range(table: str, column: Column, stored: Stored) -> None:
-    """Refuse a step that 128-bit integers cannot apply to the source's type exactly."""
-    try:
-        column_sql(column, stored)
-    except NotExact:
-        raise BadSource(
-            f"tables.{table}.columns.{column.name}.step cannot be applied exactly to the {stored.kind} of the source.",
-            "Rounding is exact, in 128-bit integers; with floating-point numbers the step has at most 15 digits.",
-            "Choose a step with fewer digits, for example 0.01.",
-        ) from None
-
-
-def storage(column: Column) -> str:
-    """Return the engine's type of this column in the copy."""
-    if column.type is ColumnType.TEXT:
-        return "VARCHAR"
-    return "DOUBLE" if column.type is ColumnType.DECIMAL and column.step is None else "BIGINT"
-
-
-def column_sql(column: Column, stored: Stored) -> str:
-    """Return the SQL of the column's value in the copy, of the type `storage`; keys are checked by `keyed`."""
-    if stored.kind is Kind.NOTHING:
-        return f"CAST(NULL AS {storage(column)})"
-    match column.type:
-        case ColumnType.TEXT:
-            text = _text(stored)
-            if column.length is None or isinstance(column.values, tuple):  # a longer text is none of the listed keys
-                return text
-            return f"left({text}, {column.length})"  # counted in characters
-        case ColumnType.BOOLEAN:
-            return _boolean(stored)
-        case ColumnType.DATE:
-            return _clipped_days(column, stored)
-        case ColumnType.TIMESTAMP:
-            return _microseconds(stored, range_of(column))
-        case ColumnType.DECIMAL if column.step is None:
-            return _double(stored)
-        case _:
-            return _number(stored, range_of(column))
 
 
 def _text(stored: Stored) -> str:
@@ -158,12 +148,7 @@ def _boolean(stored: Stored) -> str:
 def _clipped_days(column: Column, stored: Stored) -> str:
     day = f"TRY_CAST({stored.sql} AS DATE)"
     days = f"({day} - DATE '1970-01-01')::BIGINT"
-    low, high = (column.bounds.low, column.bounds.high) if column.bounds else (_FIRST, _LAST)
-    if column.bounds:
-        days = f"least(greatest({days}, {position(low)}::BIGINT), {position(high)}::BIGINT)"
-    else:
-        days = f"CASE WHEN {days} BETWEEN {position(low)} AND {position(high)} THEN {days} END"
-    return f"CASE WHEN isfinite({day}) THEN {days} END"
+    return f"CASE WHEN isfinite({day}) THEN {within_days(days, column)} END"
 
 
 def _microseconds(stored: Stored, target: Range) -> str:
@@ -176,34 +161,6 @@ def _microseconds(stored: Stored, target: Range) -> str:
     if not target.clipped:
         clock = f"CASE WHEN {clock} BETWEEN {target.least} AND {target.greatest} THEN {clock} END"
     return f"CASE WHEN isfinite({stored.sql}) THEN {clock} END"
-
-
-def unit_sql(column: Column, stored: Stored) -> str:
-    """Return the text that names a person: equal for equal people, however each table stores them; NULL for nobody.
-
-    Nothing is rounded, cut or clipped here, because that would make one person of two: what is not exactly of the
-    declared type names nobody. So does a floating-point number from 2^53 on, which may stand for several integers.
-    """
-    if stored.kind is Kind.NOTHING:
-        return "CAST(NULL AS VARCHAR)"
-    match column.type:
-        case ColumnType.INTEGER:
-            return _exact_integer(stored)
-        case ColumnType.TEXT:
-            text = _text(stored)
-            return text if column.length is None else f"CASE WHEN length({text}) <= {column.length} THEN {text} END"
-        case ColumnType.DATE:
-            return _exact(_clipped_days(Column(column.name, column.type), stored), _is_a_day(stored))
-        case ColumnType.TIMESTAMP:
-            plain = Column(column.name, column.type)
-            return _exact(_microseconds(stored, range_of(plain)), _is_of_microseconds(stored))
-        case _:  # a key of a path; no person is named by one
-            return f"CAST({column_sql(Column(column.name, column.type), stored)} AS VARCHAR)"
-
-
-def _exact(value: str, condition: str | None) -> str:
-    text = f"CAST({value} AS VARCHAR)"
-    return text if condition is None else f"CASE WHEN {condition} THEN {text} END"
 
 
 def _exact_integer(stored: Stored) -> str:
@@ -239,4 +196,19 @@ def _is_of_microseconds(stored: Stored) -> str | None:
     return None
 
 
-READING = ValueForms(storage, column_sql, unit_sql)
+READING = ValueForms(
+    "BIGINT",
+    "DOUBLE",
+    "VARCHAR",
+    text=_text,
+    number=_number,
+    double=_double,
+    boolean=_boolean,
+    days=_clipped_days,
+    microseconds=_microseconds,
+    exact_integer=_exact_integer,
+    is_a_day=_is_a_day,
+    is_of_microseconds=_is_of_microseconds,
+    each=_each,
+)
+column_sql, unit_sql, check_range = READING.column, READING.unit, READING.check_range

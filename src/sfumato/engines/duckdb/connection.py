@@ -1,6 +1,7 @@
 """DuckDB connections without extensions, network or other files, whose failures all read the same."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ Connection = duckdb.DuckDBPyConnection
 Parameters = Sequence[object] | Mapping[str, object]
 _PATTERNS = {"*": "[*]", "?": "[?]", "[": "[[]"}
 _PART = 10_000
+_ROWS = "arrow_rows"
 _FAILURES = (duckdb.Error, MemoryError, OSError, OverflowError)
 
 
@@ -50,6 +52,16 @@ def execute_in_parts(connection: duckdb.DuckDBPyConnection, statement: str) -> I
     raise EngineFailed()
 
 
+@contextmanager
+def registered(connection: duckdb.DuckDBPyConnection, rows: object) -> Iterator[str]:
+    """Let statements read Arrow's rows under the name that this gives."""
+    connection.register(_ROWS, rows)
+    try:
+        yield _ROWS
+    finally:
+        connection.unregister(_ROWS)
+
+
 def starless(path: Path) -> str:
     """Return a path in which stars, question marks and brackets mean themselves where the engine looks for patterns."""
     return "".join(_PATTERNS.get(character, character) for character in str(path))
@@ -77,6 +89,7 @@ def closed_connection(
     files = [literal(str(name)) for name in names]
     connection = _connect(settings)
     execute(connection, "SET enable_progress_bar = false")
+    execute(connection, "SET TimeZone = 'UTC'")  # which day a time lies in does not depend on the machine
     execute(connection, f"SET allowed_directories = [{', '.join(folders)}]")
     execute(connection, f"SET allowed_paths = [{', '.join(files)}]")
     execute(connection, "SET enable_external_access = false")

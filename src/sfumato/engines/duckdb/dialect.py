@@ -1,14 +1,13 @@
 """DuckDB's SQL: its entry for everything in which engines differ."""
 
-from collections.abc import Sequence
-
 from sfumato.engines.duckdb import numbers, texts, times
-from sfumato.engines.duckdb.numbers import NARROW, WIDE, double_sql, integer_sql, integer_type, nullif, typed
+from sfumato.engines.duckdb.numbers import NARROW, TYPES, WIDE, nullif
+from sfumato.engines.sql.constant import constant_form, row_number
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator
 from sfumato.query.functions import Aggregation
 
 ID = "UHUGEINT"
@@ -16,32 +15,8 @@ ID = "UHUGEINT"
 _TYPES = {Kind.REAL: "DOUBLE", Kind.TEXT: "VARCHAR", Kind.BOOLEAN: "BOOLEAN", Kind.UNIT: ID}
 
 
-def _constant(scalar: Scalar, arguments: list[str]) -> str:
-    facts = scalar.facts
-    type = integer_type(facts) if facts.kind is Kind.INTEGER else _TYPES[facts.kind]
-    match scalar.constant:
-        case None:
-            return f"NULL::{type}"
-        case bool(truth):
-            return "true" if truth else "false"
-        case int(integer):
-            return integer_sql(integer, type)
-        case float(double):
-            return double_sql(double)
-        case str(text):
-            return f"{literal(text)}::VARCHAR"
-        case _:
-            raise AssertionError("a constant is one value")
-
-
 def _aggregate(aggregation: Aggregation, value: str, facts: Facts, distinct: bool) -> str:
     return f"{aggregation}({'DISTINCT ' * distinct}{value})"  # sums of integers are HUGEINT
-
-
-def _row_number(partition: Sequence[str], order: Sequence[str]) -> str:
-    clauses = [f"PARTITION BY {', '.join(partition)}"] if partition else []
-    clauses += [f"ORDER BY {', '.join(order)}"] if order else []
-    return f"row_number() OVER ({' '.join(clauses)})"
 
 
 def _bits(double: str) -> str:
@@ -59,16 +34,22 @@ def _scalar_text(value: str, kind: Kind) -> str:
     return _value_text(value, _TYPES.get(kind, NARROW))
 
 
-_CHOICES = ChoiceForms(WIDE, integer_type, typed, lambda first, second, leaf: nullif(first, second, leaf=leaf))
+_CHOICES = ChoiceForms(TYPES, lambda first, second, leaf: nullif(first, second, leaf=leaf))
 
 DUCKDB = Dialect(
     name="duckdb",
-    forms={Operator.CONSTANT: _constant, **numbers.FORMS, **_CHOICES.forms(), **times.FORMS, **texts.FORMS},
+    forms={
+        Operator.CONSTANT: constant_form(TYPES, _TYPES, texts.text_sql),
+        **numbers.FORMS,
+        **_CHOICES.forms(),
+        **times.FORMS,
+        **texts.FORMS,
+    },
     quoted=quoted,
     literal=literal,
     double="DOUBLE",
-    integer_type=integer_type,
-    integer=integer_sql,
+    integer_type=TYPES.of,
+    integer=TYPES.integer,
     wide=WIDE,
     quotient=lambda a, b: f"({a} // {b})",
     remainder=lambda a, b: f"({a} % {b})",
@@ -77,7 +58,7 @@ DUCKDB = Dialect(
     finite=lambda double: f"isfinite({double})",
     sortable=lambda sql, kind: sql,
     aggregate=_aggregate,
-    row_number=_row_number,
+    row_number=row_number,
     draw=lambda text: f"left(sha256({text}), 12)",
     scalar_text=_scalar_text,
     octets=lambda text: f"strlen({text})",
@@ -90,5 +71,6 @@ DUCKDB = Dialect(
     place="rowid",
     numbered=None,
     numbers_rows=False,
+    ranked_at_once=2_000_000,
     part=lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)",
 )

@@ -11,7 +11,7 @@ from sfumato.engines.duckdb.column import column_sql, unit_sql
 from sfumato.engines.duckdb.connection import STAGE, closed_connection, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.loading import load_tables
-from sfumato.engines.duckdb.source import SourceTable, attach_source, read_schema
+from sfumato.engines.duckdb.source import SourceTable, attached, read_schema
 from sfumato.engines.engine import Limits
 from sfumato.engines.inspection import Inspected, InspectedColumn, InspectedTable
 from sfumato.engines.snapshots import places_of
@@ -68,9 +68,9 @@ def _opened(policy: Policy) -> Iterator[_Source]:
         sources = [policy.source.path] if policy.source.path is not None else []
         with closing(closed_connection([folder, *sources], Limits(), folder / "spill")) as connection:
             execute(connection, f"ATTACH {literal(str(folder / STAGE))} AS {STAGE}")
-            attach_source(connection, policy.source)
-            found = read_schema(connection, policy)
-            load_tables(connection, policy, found)
+            with attached(connection, policy.source) as streams:
+                found = read_schema(connection, policy, streams)
+                load_tables(connection, policy, found)
             yield _Source(connection, policy, found)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,32 +1,46 @@
-"""What happens to the files of a source before their rows are read: CSV becomes tables of text, and rows are counted.
+"""What happens to a source before its rows are read: CSV and batches become tables, and rows are counted.
 
-The count is taken where nothing is read as a value: by the records of a CSV file, by the footer of a Parquet file.
+The count is taken where nothing is read as a value: by the records of a CSV file, by the footer of a Parquet file, by
+the length of each batch.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
-from sfumato.engines.duckdb.connection import execute, starless
+from sfumato.engines.duckdb.connection import execute, registered, starless
 from sfumato.engines.duckdb.csv_records import Malformed, record_batches
+from sfumato.engines.duckdb.each_value import united
 from sfumato.engines.duckdb.source import Files, SourceTable, not_csv
+from sfumato.engines.duckdb.streamed import StreamedTable, record_batch
+from sfumato.engines.engine import Progress
+from sfumato.engines.sql.column import Kind
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed
 from sfumato.policy.policy import Column, ColumnType, CsvForm, Policy, Reference, Table, fold
 
-_RECORDS = "records"
-
 
 def load_tables(
-    connection: duckdb.DuckDBPyConnection, policy: Policy, sources: Mapping[str, SourceTable]
+    connection: duckdb.DuckDBPyConnection,
+    policy: Policy,
+    sources: Mapping[str, SourceTable],
+    progress: Progress = lambda _phase, _table: None,
 ) -> dict[str, int]:
     """Make every table readable, and return how many rows each has. The database `stage` is attached."""
-    return {table.name: _loaded(connection, policy, table, sources[table.name]) for table in policy.tables}
+    found = {}
+    for table in policy.tables:
+        source = sources[table.name]
+        if source.stream is not None or (source.files is not None and source.files.csv):
+            progress("load", table.name)
+        found[table.name] = _loaded(connection, policy, table, source)
+    return found
 
 
 def _loaded(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, source: SourceTable) -> int:
+    if source.stream is not None:
+        return load_batches(connection, source.relation, source.stream, list(_wanted(policy, table, source)))
     if source.files is None:
         ((found,),) = execute(connection, f"SELECT count(*) FROM {source.relation}")  # noqa: S608
         return int(found)
@@ -66,21 +80,43 @@ class Loading:
             yield pa.record_batch(columns, names=list(self.wanted))
 
 
+def load_batches(
+    connection: duckdb.DuckDBPyConnection, relation: str, stream: StreamedTable, wanted: Sequence[str]
+) -> int:
+    """Write all rows into a table, some at a time, and return how many there are."""
+    columns = [column for column in stream.columns if column.name in wanted and column.read]
+    names = [column.name for column in columns]
+    kept = [
+        f"{united(column.name)} AS {quoted(column.name)}" if column.kind is Kind.EACH else quoted(column.name)
+        for column in columns
+    ]
+    select = f"SELECT {', '.join(kept) or '*'} FROM "  # noqa: S608
+    empty = record_batch([(column.name, pa.array([], column.type)) for column in columns], 0)
+    count = 0
+    execute(connection, "BEGIN")
+    with registered(connection, pa.Table.from_batches([empty])) as rows:
+        execute(connection, f"CREATE TABLE {relation} AS {select}{rows}")
+    for batch in stream.batches(names):
+        with registered(connection, pa.Table.from_batches([batch])) as rows:
+            execute(connection, f"INSERT INTO {relation} {select}{rows}")
+        count += batch.num_rows
+    execute(connection, "COMMIT")
+    return count
+
+
 def load_csv(connection: duckdb.DuckDBPyConnection, relation: str, loading: Loading) -> int:
     """Write all records into a table, and return how many there are.
 
     The refusal of a malformed file is made here: what an engine says of it would hold its content.
     """
     schema = pa.schema([(name, pa.string()) for name in loading.wanted])
-    connection.register(_RECORDS, pa.RecordBatchReader.from_batches(schema, loading.batches()))
     columns = ", ".join(quoted(name) for name in loading.wanted)
-    try:
-        execute(connection, f"CREATE TABLE {relation} AS SELECT {columns} FROM {_RECORDS}")  # noqa: S608
-    except EngineFailed:
-        if loading.refusal is None:
-            raise
-    finally:
-        connection.unregister(_RECORDS)
+    with registered(connection, pa.RecordBatchReader.from_batches(schema, loading.batches())) as records:
+        try:
+            execute(connection, f"CREATE TABLE {relation} AS SELECT {columns} FROM {records}")  # noqa: S608
+        except EngineFailed:
+            if loading.refusal is None:
+                raise
     if loading.refusal is not None:
         raise loading.refusal
     return loading.count
@@ -103,7 +139,9 @@ def _wanted(policy: Policy, table: Table, source: SourceTable) -> dict[str, int 
             wanted[name] = None
         elif fold(name) in declared:
             wanted[name] = _most(declared[fold(name)])
-    return wanted or {source.columns[0][0]: 0}  # a table of which no column is declared still has rows
+    if wanted or source.stream is not None:
+        return wanted
+    return {source.columns[0][0]: 0}  # a table of which no column is declared still has rows
 
 
 def _most(column: Column) -> int | None:

@@ -8,16 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sfumato.engines.duckdb.arrow_values import converted, plain_type
 from sfumato.engines.duckdb.source import Files, files_of
 from sfumato.errors import BadSource, EngineFailed
 from sfumato.policy.policy import Policy, Table, fold
 
 _ROWS = 65_536
-_LAST = 2**63 // 1000 - 1000
-"""Up to this millisecond, and down to its opposite, 64 bits hold a time in microseconds."""
 
 
 def mended(policy: Policy, folder: Path) -> dict[str, Files]:
@@ -59,52 +57,9 @@ def _file(path: Path, target: Path, wanted: Callable[[str], bool]) -> None:
         flat = [field for field in source.schema_arrow if wanted(field.name) and not pa.types.is_nested(field.type)]
         if not flat:
             raise EngineFailed()
-        schema = pa.schema([pa.field(field.name, _kept_type(field.type)) for field in flat])
+        kinds = [plain_type(field.type) or field.type for field in flat]
+        schema = pa.schema([pa.field(field.name, kind) for field, kind in zip(flat, kinds, strict=True)])
         with pq.ParquetWriter(target, schema, compression="none") as writer:
             for batch in source.iter_batches(_ROWS, columns=[field.name for field in flat]):
-                columns = [_mended(batch.column(field.name)) for field in flat]
+                columns = [converted(batch.column(field.name), field.type) for field in schema]
                 writer.write_batch(pa.record_batch(columns, schema=schema))
-
-
-def _kept_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        return _kept_type(kind.value_type)
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"):
-        return pa.timestamp("us", kind.tz)
-    return kind
-
-
-def _mended(values: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    kind = _kept_type(values.type)
-    if kind == pa.string():
-        return _texts(values)
-    if kind != values.type:
-        return _times(values, kind)
-    return values
-
-
-def _texts(values: pa.Array) -> pa.Array:
-    raw = values.cast(pa.large_binary() if pa.types.is_large_string(values.type) else pa.binary())
-    try:
-        return raw.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([_text(value) for value in raw.to_pylist()], pa.string())
-
-
-def _text(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _times(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    steps = 1 if values.type.unit == "ms" else 1000
-    count = values.cast(pa.int64())
-    near = pc.and_(pc.greater_equal(count, -_LAST // steps), pc.less_equal(count, _LAST // steps))
-    held = pc.multiply(pc.if_else(near, count, None), 1000 * steps)
-    return held.cast(kind)

@@ -73,6 +73,8 @@ class Reader:
         if os.getpid() == self._process:
             self._connection.close()
             rmtree(self._spill, ignore_errors=True)
+        else:
+            _INHERITED.append(self._connection)
         self._registered.use.close()
 
     def _open(self) -> None:

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.connection import COPY, STAGE, closed_connection, execute
+from sfumato.engines.duckdb.frames import Frames
 from sfumato.engines.duckdb.loading import load_tables
 from sfumato.engines.duckdb.parquet_mending import mended
 from sfumato.engines.duckdb.shape import read_shape, write_shape
-from sfumato.engines.duckdb.source import Files, attach_source, check_place, read_schema, source_files, source_root
+from sfumato.engines.duckdb.source import Files, attached, check_place, read_schema, source_files, source_root
 from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.snapshots import Registered, Snapshot
 from sfumato.engines.snapshots import snapshot as snapshot_of
 from sfumato.engines.sql.copy import CopiedTable
 from sfumato.engines.sql.names import literal
-from sfumato.engines.versions import stamp_of, watch_of
+from sfumato.engines.versions import keyed, stamp_of, watch_of
 from sfumato.errors import BadSource, EngineFailed
 from sfumato.policy.policy import Policy
 
@@ -39,7 +40,7 @@ def snapshot(
     first: Callable[[], None] | None = None,
 ) -> AbstractContextManager[Snapshot]:
     """Find the current snapshot, or take one aside: see `snapshots.snapshot`."""
-    return snapshot_of(policy, FileCopying(policy, limits or Limits()), progress, again=again, first=first)
+    return snapshot_of(policy, copying_of(policy, limits or Limits()), progress, again=again, first=first)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,7 +57,7 @@ class _BuiltFile:
 
 @dataclass(frozen=True, slots=True)
 class FileCopying:
-    """`snapshots.Copying` of files and DuckDB databases."""
+    """`snapshots.Copying` of files and databases in files."""
 
     policy: Policy = field(repr=False)
     limits: Limits
@@ -74,6 +75,8 @@ class FileCopying:
     def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _BuiltFile:
         """Build the copy of a source that stays as it is meanwhile."""
         source = self.policy.source
+        if source.scheme == "sqlite":  # one transaction: what is written meanwhile is not seen, and counts as a change
+            return _BuiltFile(self.stamp(salt), _build(self.policy, folder, salt, progress, self.limits))
         for _ in range(_ATTEMPTS):
             files = source_files(source)
             watched, stamp = watch_of(files), stamp_of(source_root(source), files, salt)
@@ -93,6 +96,38 @@ class FileCopying:
 
     def sweep(self, salt: bytes, kept: Collection[str]) -> None:
         """Do nothing: the file is everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameCopying:
+    """`snapshots.Copying` of frames: what they hold now is all that can be said of them."""
+
+    policy: Policy = field(repr=False)
+    limits: Limits
+    stamps_tell_all: bool = False
+
+    def check_place(self) -> None:
+        """Accept: frames that were handed over are there."""
+
+    def stamp(self, salt: bytes) -> str:
+        """Return names and lengths, under the salt: values are never compared."""
+        return keyed(salt, "stamp", Frames(self.policy.source).shapes())
+
+    def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _BuiltFile:
+        """Build the copy; every frame is written down once before it is read."""
+        return _BuiltFile(self.stamp(salt), _build(self.policy, folder, salt, progress, self.limits))
+
+    def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
+        """Return what is public about a copy."""
+        return read_shape(file, self.limits)
+
+    def sweep(self, salt: bytes, kept: Collection[str]) -> None:
+        """Do nothing: the file is everything."""
+
+
+def copying_of(policy: Policy, limits: Limits) -> FileCopying | FrameCopying:
+    """Return how the source of a policy is copied."""
+    return FrameCopying(policy, limits) if policy.source.scheme == "frames" else FileCopying(policy, limits)
 
 
 def _build(policy: Policy, folder: Path, salt: bytes, progress: Progress, limits: Limits) -> Path:
@@ -120,9 +155,10 @@ def _built(
     with closing(closed_connection([folder, *sources], limits, folder / "spill")) as connection:
         for name in (COPY, STAGE):
             execute(connection, f"ATTACH {literal(str(folder / name))} AS {name}")
-        attach_source(connection, policy.source)
-        found = read_schema(connection, policy, instead)
-        build = Build(connection, policy, found, salt, load_tables(connection, policy, found))
+        with attached(connection, policy.source) as streams:
+            found = read_schema(connection, policy, streams, instead)
+            read = load_tables(connection, policy, found, progress)
+        build = Build(connection, policy, found, salt, read)
         write_shape(connection, [build_table(build, table, progress) for table in policy.tables])
         execute(connection, f"DETACH {COPY}")  # writes everything into the file
     return copy

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -10,19 +11,23 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.engines.duckdb.column import check_range, written_as
+from sfumato.engines.duckdb.column import alone, check_range, said, written_as
 from sfumato.engines.duckdb.column import stored as as_stored
-from sfumato.engines.duckdb.connection import STAGE, execute, starless
+from sfumato.engines.duckdb.connection import STAGE, execute, registered, starless
 from sfumato.engines.duckdb.csv_records import Malformed, header
-from sfumato.engines.sql.column import Part, Stored, check_type
+from sfumato.engines.duckdb.duckdb_file import SOURCE, attach, can_be_read, database_tables, described, found_table
+from sfumato.engines.duckdb.frames import Frames
+from sfumato.engines.duckdb.sqlite_file import opened
+from sfumato.engines.duckdb.streamed import StreamedColumn, StreamedSource, StreamedTable
+from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed, shown
 from sfumato.policy.policy import Column, Location, Policy, Table, fold
 
 _CSV = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 ENDINGS = {"parquet": (".parquet",), "csv": _CSV, "files": (".parquet", *_CSV)}
-SOURCE = "source"
-"""The name under which a DuckDB source is attached."""
+LOGS = {"duckdb": ".wal", "sqlite": "-wal"}
+"""Sources that are one file, and what is written beside it; an empty log says nothing."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -37,6 +42,8 @@ class SourceTable:
     """The same rows, each with the type it is stored in: for people's, which are read one by one."""
     files: "Files | None" = None
     """None in a DuckDB file. A CSV table can be read when its files have been loaded: see `loading`."""
+    stream: StreamedTable | None = None
+    """Where rows come as batches: it can be read when they have been loaded."""
 
     def column(self, name: str) -> Stored | None:
         """Return the column of this name in any case, or None."""
@@ -87,36 +94,41 @@ def source_root(location: Location) -> Path:
 def source_files(location: Location) -> list[Path]:
     """Return every file of the source, sorted; what another process does meanwhile is seen by their stamps."""
     path = _place(location)
-    if location.scheme == "duckdb" or path.is_file():
-        return [path, *(wal for wal in [path.with_name(f"{path.name}.wal")] if wal.exists())]
+    if location.scheme in LOGS or path.is_file():
+        log = path.with_name(f"{path.name}{LOGS.get(location.scheme, '.wal')}")
+        return [path, *([log] if log.exists() and log.stat().st_size else [])]
     return sorted(_data_files(path, ENDINGS[location.scheme]))
 
 
-def attach_source(connection: duckdb.DuckDBPyConnection, location: Location) -> None:
-    """Attach a DuckDB source for reading; the others are read file by file."""
-    if location.scheme == "duckdb":
-        try:
-            execute(connection, f"ATTACH {literal(str(_place(location)))} AS {SOURCE} (READ_ONLY)")
-            return
-        except EngineFailed:
-            pass
-        raise BadSource(
-            "The source is not a DuckDB database, or another program is writing to it.",
-            "It is empty, damaged, of another format, or of a newer version of DuckDB than the one installed here.",
-            "Check that DuckDB opens the file, and that nobody else has it open for writing.",
-        )
+@contextmanager
+def attached(connection: duckdb.DuckDBPyConnection, location: Location) -> Iterator[StreamedSource | None]:
+    """Attach a DuckDB source for reading, or give one whose rows come as batches; others are read file by file."""
+    if location.scheme == "frames":
+        yield Frames(location)
+    elif location.scheme == "sqlite":
+        with opened(_place(location)) as file:
+            yield file
+    else:
+        if location.scheme == "duckdb":
+            attach(connection, _place(location))
+        yield None
 
 
 def read_schema(
-    connection: duckdb.DuckDBPyConnection, policy: Policy, instead: Mapping[str, Files] | None = None
+    connection: duckdb.DuckDBPyConnection,
+    policy: Policy,
+    streams: StreamedSource | None = None,
+    instead: Mapping[str, Files] | None = None,
 ) -> dict[str, SourceTable]:
     """Find every table of the policy in the source and check its columns, or refuse by the policy's own key.
 
-    `instead` names other files to read than the source's, by table.
+    `streams` is what `attached` gave; `instead` names other files to read than the source's, by table.
     """
     found = {}
     for table in policy.tables:
-        if policy.source.scheme == "duckdb":
+        if streams is not None:
+            source = _streamed(connection, policy, table, streams.table(table))
+        elif policy.source.scheme == "duckdb":
             source = _attached(connection, table)
         else:
             files = (instead or {}).get(table.name) or files_of(policy.source, table)
@@ -166,19 +178,19 @@ def _check(table: Table, column: Column, source: SourceTable) -> None:
 def _no_column(table: Table, column: str) -> BadSource:
     return BadSource(
         f"tables.{table.name}.columns.{column} is not in the source.",
-        "A declared column must exist in every file of its table.",
-        "Correct the name, or remove it from the policy.",
+        "A declared column must exist in every file of its table; the index of a pandas frame is no column.",
+        "Correct the name, or remove it from the policy; reset_index() makes columns of an index.",
     )
 
 
 def _place(location: Location) -> Path:
-    if location.path is None or location.scheme not in (*ENDINGS, "duckdb"):
+    if location.path is None or location.scheme not in (*ENDINGS, *LOGS):
         raise BadSource(
             f"source starts with {location.scheme}:.",
             "This engine reads files.",
-            "Write parquet:, csv:, files: or duckdb: with a path.",
+            "Write parquet:, csv:, files:, duckdb: or sqlite: with a path.",
         )
-    if not location.path.exists() or (location.scheme == "duckdb" and not location.path.is_file()):
+    if not location.path.exists() or (location.scheme in LOGS and not location.path.is_file()):
         raise BadSource("The source path does not exist.", "There is no data to protect.", "Check the path in source.")
     return location.path
 
@@ -249,7 +261,7 @@ def _not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
 def _parquet(connection: duckdb.DuckDBPyConnection, files: Files, keys: tuple[str, ...]) -> Part:
     options = "hive_partitioning = true, hive_types_autocast = false" if keys else "hive_partitioning = false"
     relation = f"read_parquet({_listed(files)}, union_by_name = true, {options})"
-    return Part(relation, _described(connection, relation, {fold(key) for key in keys}))
+    return Part(relation, described(connection, relation, {fold(key) for key in keys}))
 
 
 def _stored_alike(connection: duckdb.DuckDBPyConnection, files: Files) -> list[Files]:
@@ -326,7 +338,7 @@ def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...]) -> S
             "The first line names the columns; names match whatever their case.",
             "Name every column once.",
         )
-    relation = f"{STAGE}.csv{policy.tables.index(table)}"
+    relation = f"{STAGE}.loaded{policy.tables.index(table)}"
     columns = tuple((name, as_stored(quoted(name), "VARCHAR", raw=True)) for name in (*names, *keys))
     return SourceTable(relation, columns, (Part(relation, columns),), files)
 
@@ -351,44 +363,38 @@ def not_csv(table: str, files: Files, path: Path, malformed: Malformed) -> BadSo
     )
 
 
-def database_tables(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
-    """Return schema and name of every table and view of an attached database."""
-    rows = execute(
-        connection,
-        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $1 ORDER BY ALL",
-        [SOURCE],
-    )
-    return [(schema, name) for schema, name in rows]
+def _streamed(
+    connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, stream: StreamedTable
+) -> SourceTable:
+    """Name the table that the batches will be loaded into."""
+    typed = [(column.name, column.type) for column in stream.columns if column.kind is None and column.read]
+    types = {}
+    if typed:
+        with registered(connection, pa.schema(typed).empty_table()) as name:
+            types = dict(described(connection, name, set()))
+    declared = [column for column in stream.columns if column.kind is not Kind.OTHER or table.column(column.name)]
+    columns = tuple((column.name, _stored_as(column, types)) for column in declared)
+    relation = f"{STAGE}.loaded{policy.tables.index(table)}"
+    return SourceTable(relation, columns, (Part(relation, columns),), stream=stream)
+
+
+def _stored_as(column: StreamedColumn, types: Mapping[str, Stored]) -> Stored:
+    if column.kind is Kind.EACH:
+        return alone(quoted(column.name))
+    if not column.read:
+        return Stored("NULL", "NULL", column.kind or Kind.NOTHING)
+    return said(quoted(column.name), column.said) if column.kind is Kind.RAW else types[column.name]
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:
-    schema, name = _found(table, database_tables(connection))
+    schema, name = found_table(table, database_tables(connection))
     relation = f"{SOURCE}.{quoted(schema)}.{quoted(name)}"
-    columns = _described(connection, relation, set())
-    return SourceTable(relation, columns, (Part(relation, columns),))
-
-
-def _found(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
-    """Return the table that a policy means: SCHEMA.TABLE, or the one of that name in main, or in any schema."""
-    wanted = fold(table.stored or table.name)
-    found = [one for one in tables if fold(".".join(one)) == wanted]
-    found = found or [one for one in tables if one[0] == "main" and fold(one[1]) == wanted]
-    found = found or [one for one in tables if fold(one[1]) == wanted]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    if not can_be_read(connection, schema, name):
         raise BadSource(
-            f"tables.{table.name} is in the source more than once, in different schemas.",
-            "A table is one table of the source; names match whatever their case.",
-            f'Write from = "SCHEMA.TABLE" in [tables.{table.name}].',
+            f"tables.{table.name} is a view that cannot be read.",
+            "A view of the source may read nothing but tables of the same file: no other files or databases, no "
+            "extensions.",
+            "Make a table of it in the source, with CREATE TABLE … AS, and name that.",
         )
-    raise BadSource(
-        f"tables.{table.name} is not in the source.",
-        "A table of a DuckDB file is looked for in its schema main, and then in the others.",
-        'Correct the name, write from = "SCHEMA.TABLE", or remove the table from the policy.',
-    )
-
-
-def _described(connection: duckdb.DuckDBPyConnection, relation: str, raw: set[str]) -> tuple[tuple[str, Stored], ...]:
-    rows = execute(connection, f"DESCRIBE SELECT * FROM {relation}")  # noqa: S608
-    return tuple((name, as_stored(quoted(name), kind, fold(name) in raw)) for name, kind, *_ in rows)
+    columns = described(connection, relation, set())
+    return SourceTable(relation, columns, (Part(relation, columns),))

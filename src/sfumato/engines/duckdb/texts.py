@@ -5,68 +5,15 @@ never backtracks; its own LIKE does and is not used. Numbers and dates are cut o
 are cast, so that DuckDB's further spellings (0x10, 1_000, infinity, BC) are not read.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from sfumato.engines.duckdb.times import day_sql, integer
+from sfumato.engines.duckdb.times import day_sql
+from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.names import literal
-from sfumato.language.lower_texts import ANY, like_pieces
+from sfumato.engines.sql.numbers import integer
+from sfumato.engines.sql.texts import AROUND, CLOCK, DATE, DECIMAL, INTEGER, MOMENT, SPACE, TextForms, called, truth_of
+from sfumato.language.lower_texts import ANY
 from sfumato.language.scalar import Operator, Scalar
-
-_SPACE = "\t\n\v\f\r "
-_AROUND = r"[\t\n\v\f\r ]*"
-_YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
-_DATE = f"{_YEAR}-[0-9]{{1,2}}-[0-9]{{1,2}}"
-_CLOCK = r"[ T](?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
-_INTEGER = "[+-]?[0-9]{1,40}"
-_DECIMAL = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})"
-_TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1")
-_FALSE = ("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0")
-
-
-def _called(name: str) -> Callable[[Scalar, list[str]], str]:
-    def form(_: Scalar, arguments: list[str]) -> str:
-        return f"{name}({', '.join(arguments)})"
-
-    return form
-
-
-def _joined(_: Scalar, arguments: list[str]) -> str:
-    return f"({' || '.join(arguments)})"
-
-
-def _trimmed(name: str) -> Callable[[Scalar, list[str]], str]:
-    def form(scalar: Scalar, arguments: list[str]) -> str:
-        return f"{name}({arguments[0]}, {literal(str(scalar.constant))})"
-
-    return form
-
-
-def _replace(scalar: Scalar, arguments: list[str]) -> str:
-    match scalar.constant:
-        case (str(old), str(new)):
-            return f"replace({arguments[0]}, {literal(old)}, {literal(new)})"
-        case _:
-            raise AssertionError("what is replaced comes with what replaces it")
-
-
-def _like(scalar: Scalar, arguments: list[str]) -> str:
-    (text,) = arguments
-    pieces = like_pieces(str(scalar.constant))
-    front, back = bool(pieces) and pieces[0] == "%", len(pieces) > 1 and pieces[-1] == "%"
-    middle = pieces[front : len(pieces) - back]
-    if not ANY.isdisjoint(middle):
-        expression = "".join(_regular(piece) for piece in pieces)
-        return f"regexp_full_match({text}, {literal(expression)}, 's')"
-    plain = literal("".join(piece[1:] for piece in middle))
-    match front, back:
-        case False, False:
-            return f"({text} = {plain})"
-        case False, True:
-            return f"starts_with({text}, {plain})"
-        case True, False:
-            return f"suffix({text}, {plain})"
-        case _:
-            return f"contains({text}, {plain})"
 
 
 def _regular(piece: str) -> str:
@@ -79,33 +26,30 @@ def _regular(piece: str) -> str:
 
 def _cut_out(text: str, expression: str) -> str:
     """Return the part in brackets of the one expression that the whole text is, or the empty text."""
-    pattern = rf"\A{_AROUND}({expression}){_AROUND}\z"
+    pattern = rf"\A{AROUND}({expression}){AROUND}\z"
     return f"regexp_extract({text}, {literal(pattern)}, 1)"
 
 
 def _read_integer(_: Scalar, arguments: list[str]) -> str:
-    return f"TRY_CAST({_cut_out(arguments[0], _INTEGER)} AS BIGINT)"
+    return f"TRY_CAST({_cut_out(arguments[0], INTEGER)} AS BIGINT)"
 
 
 def _read_decimal(_: Scalar, arguments: list[str]) -> str:
-    number = f"TRY_CAST({_cut_out(arguments[0], _DECIMAL)} AS DECIMAL(19,9))"
+    number = f"TRY_CAST({_cut_out(arguments[0], DECIMAL)} AS DECIMAL(19,9))"
     return f"TRY_CAST({number} * CAST(1000000000 AS DECIMAL(10,0)) AS BIGINT)"
 
 
 def _read_boolean(_: Scalar, arguments: list[str]) -> str:
-    words = " ".join(
-        f"WHEN {literal(word)} THEN {truth}" for truth, words in (("true", _TRUE), ("false", _FALSE)) for word in words
-    )
-    return f"(CASE lower(trim({arguments[0]}, {literal(_SPACE)})) {words} END)"
+    return truth_of(f"lower(trim({arguments[0]}, {literal(SPACE)}))", literal)
 
 
 def _read_day(_: Scalar, arguments: list[str]) -> str:
-    pattern = rf"\A{_AROUND}({_DATE})(?:{_CLOCK})?{_AROUND}\z"
+    pattern = rf"\A{AROUND}({DATE})(?:{CLOCK})?{AROUND}\z"
     return day_sql(f"TRY_CAST(regexp_extract({arguments[0]}, {literal(pattern)}, 1) AS DATE)")
 
 
 def _read_moment(_: Scalar, arguments: list[str]) -> str:
-    return f"epoch_us(TRY_CAST({_cut_out(arguments[0], f'{_DATE}(?:{_CLOCK})?')} AS TIMESTAMP))"
+    return f"epoch_us(TRY_CAST({_cut_out(arguments[0], MOMENT)} AS TIMESTAMP))"
 
 
 def _number_text(scalar: Scalar, arguments: list[str]) -> str:
@@ -125,22 +69,36 @@ def _real_text(_: Scalar, arguments: list[str]) -> str:
     return f"CAST(({arguments[0]} + 0::DOUBLE) AS VARCHAR)"  # -0.0 + 0.0 is 0.0
 
 
-FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
-    Operator.LOWER: _called("lower"),
-    Operator.UPPER: _called("upper"),
-    Operator.LENGTH: _called("length"),
-    Operator.LEFT: _called("left"),
-    Operator.RIGHT: _called("right"),
-    Operator.FROM: _called("substring"),
-    Operator.CONCAT: _called("concat"),
-    Operator.JOINED: _joined,
-    Operator.TRIM: _trimmed("trim"),
-    Operator.LTRIM: _trimmed("ltrim"),
-    Operator.RTRIM: _trimmed("rtrim"),
-    Operator.REPLACE: _replace,
-    Operator.STARTS_WITH: _called("starts_with"),
-    Operator.POSITION: _called("strpos"),
-    Operator.LIKE: _like,
+def text_sql(text: str) -> str:
+    """Return a text as a constant."""
+    return f"{literal(text)}::VARCHAR"
+
+
+def _pattern(text: str, pieces: Sequence[str]) -> str:
+    expression = "".join(_regular(piece) for piece in pieces)
+    return f"regexp_full_match({text}, {literal(expression)}, 's')"
+
+
+_SHARED = TextForms(
+    literal,
+    ("trim", "ltrim", "rtrim"),
+    starts=lambda text, other: f"starts_with({text}, {other})",
+    ends=lambda text, other, length: f"suffix({text}, {other})",
+    contains=lambda text, other: f"contains({text}, {other})",
+    like=_pattern,
+)
+
+FORMS: dict[Operator, Form] = {
+    **_SHARED.forms(),
+    Operator.LOWER: called("lower"),
+    Operator.UPPER: called("upper"),
+    Operator.LENGTH: called("length"),
+    Operator.LEFT: called("left"),
+    Operator.RIGHT: called("right"),
+    Operator.FROM: called("substring"),
+    Operator.CONCAT: called("concat"),
+    Operator.STARTS_WITH: called("starts_with"),
+    Operator.POSITION: called("strpos"),
     Operator.READ_INTEGER: _read_integer,
     Operator.READ_DECIMAL: _read_decimal,
     Operator.READ_BOOLEAN: _read_boolean,

@@ -1,11 +1,10 @@
-"""DuckDB's form of the operators on dates and timestamps. Each mentions its argument once, but for WITHIN.
+"""DuckDB's form of the operators on dates and timestamps. Each mentions its argument once.
 
 A day is in the years 1 to 9999 whenever a function of the calendar sees it, so that none of them can raise.
 """
 
-from collections.abc import Callable
-
-from sfumato.engines.duckdb.numbers import integer_type, pair
+from sfumato.engines.sql.dialect import Form
+from sfumato.engines.sql.numbers import integer
 from sfumato.language.scalar import Operator, Scalar
 
 _EPOCH = "DATE '1970-01-01'"
@@ -30,12 +29,6 @@ def day_sql(date: str) -> str:
     return f"({date} - {_EPOCH})"
 
 
-def _within(scalar: Scalar, arguments: list[str]) -> str:
-    (value,), (low, high) = arguments, pair(scalar)
-    kept = f"CASE WHEN {value} BETWEEN ({low}) AND ({high}) THEN {value} END"
-    return f"CAST({kept} AS {integer_type(scalar.facts)})"
-
-
 def _period_start(scalar: Scalar, arguments: list[str]) -> str:
     unit = _PERIODS[_PERIODS.index(str(scalar.constant))]
     return day_sql(f"CAST(date_trunc('{unit}', {date_sql(*arguments)}) AS DATE)")
@@ -57,15 +50,6 @@ def _months(scalar: Scalar) -> str:
     return f"to_months({integer(scalar)})"
 
 
-def integer(scalar: Scalar) -> int:
-    """Return the integer that is spelled out with the operator."""
-    match scalar.constant:
-        case int(value):
-            return value
-        case _:
-            raise AssertionError(f"{scalar.operator} comes with an integer")
-
-
 def _day_text(_: Scalar, arguments: list[str]) -> str:
     return f"CAST({date_sql(*arguments)} AS VARCHAR)"
 
@@ -74,8 +58,7 @@ def _moment_text(_: Scalar, arguments: list[str]) -> str:
     return f"CAST(make_timestamp({arguments[0]}) AS VARCHAR)"
 
 
-FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
-    Operator.WITHIN: _within,
+FORMS: dict[Operator, Form] = {
     Operator.PERIOD_START: _period_start,
     Operator.DAY_PART: _day_part,
     Operator.DAY_LATER: _day_later,

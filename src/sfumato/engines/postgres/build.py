@@ -32,6 +32,8 @@ _PUBLIC = {
 """What the columns of public tables become beside the ledger; those of another kind do not exist for a query."""
 
 
+_READ_WHOLE = ("rows", "chosen", "lost")
+"""Intermediate tables of which the planner need not know more than their size."""
 _PRECISE = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _DIGITS = 38
 
@@ -88,7 +90,8 @@ class ServerBuild:
     def make(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new table; the planner is told what is in it."""
         execute(self.connection, f"CREATE UNLOGGED TABLE {relation} AS {query}")
-        execute(self.connection, f"ANALYZE {relation}")
+        if relation not in map(self.stage, _READ_WHOLE):
+            execute(self.connection, f"ANALYZE {relation}")
 
     def append(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query into a table that there is."""

@@ -4,14 +4,11 @@ Each expression looks at one value, never raises, and depends on the policy and 
 the declared type cannot hold is absent, as NULL is: NaN, infinities (numbers, dates and timestamps have them here).
 """
 
-from datetime import date
-
 from sfumato.engines.postgres.dialect import POSTGRES
-from sfumato.engines.postgres.numbers import DOUBLE, NARROW, WIDE, double_sql, let
-from sfumato.engines.sql.column import Kind, Stored, ValueForms, range_of
-from sfumato.engines.sql.grid import NotExact, Range, floating, whole
-from sfumato.errors import BadSource
-from sfumato.policy.policy import Column, ColumnType, position
+from sfumato.engines.postgres.numbers import DOUBLE, NARROW, TYPES, WIDE, let
+from sfumato.engines.sql.column import Kind, Stored, ValueForms, within_days
+from sfumato.engines.sql.grid import Range, floating, whole
+from sfumato.policy.policy import Column
 
 _KINDS = {
     **dict.fromkeys(("smallint", "integer", "bigint"), Kind.INTEGER),
@@ -23,8 +20,6 @@ _KINDS = {
     **dict.fromkeys(("text", "character varying", "character", '"char"', "name", "uuid", "citext"), Kind.TEXT),
 }
 _EPOCH = "DATE '1970-01-01'"
-_FIRST, _LAST = date(1, 1, 1), date(9999, 12, 31)
-"""The days that a policy can write; others are absent unless bounds clip them."""
 
 
 def stored(sql: str, type: str, is_enum: bool = False) -> Stored:
@@ -32,72 +27,45 @@ def stored(sql: str, type: str, is_enum: bool = False) -> Stored:
     return Stored(sql, type, Kind.TEXT if is_enum else _KINDS.get(type.partition("(")[0], Kind.OTHER))
 
 
-def check_range(table: str, column: Column, stored: Stored) -> None:
-    """Refuse a step that cannot be applied to the source's type exactly."""
-    try:
-        column_sql(column, stored)
-    except NotExact:
-        raise BadSource(
-            f"tables.{table}.columns.{column.name}.step cannot be applied exactly to the {stored.kind} of the source.",
-            "Rounding is exact, in 128-bit integers; with floating-point numbers the step has at most 15 digits.",
-            "Choose a step with fewer digits, for example 0.01.",
-        ) from None
-
-
-def storage(column: Column) -> str:
-    """Return the engine's type of this column in the copy."""
-    if column.type is ColumnType.TEXT:
-        return "text"
-    return DOUBLE if column.type is ColumnType.DECIMAL and column.step is None else NARROW
-
-
-def column_sql(column: Column, stored: Stored) -> str:
-    """Return the SQL of the column's value in the copy, of the type `storage`; keys are checked by `keyed`."""
-    if stored.kind is Kind.NOTHING:
-        return f"CAST(NULL AS {storage(column)})"
-    match column.type:
-        case ColumnType.TEXT:
-            text = _text(stored)
-            if column.length is None or isinstance(column.values, tuple):  # a longer text is none of the listed keys
-                return text
-            return f"left({text}, {column.length})"  # counted in characters
-        case ColumnType.BOOLEAN:
-            return _boolean(stored)
-        case ColumnType.DATE:
-            return _clipped_days(column, stored)
-        case ColumnType.TIMESTAMP:
-            return _microseconds(stored, range_of(column))
-        case ColumnType.DECIMAL if column.step is None:
-            return _double(stored)
-        case _:
-            return _number(stored, range_of(column))
-
-
 def _text(stored: Stored) -> str:
     return f'(CAST({stored.sql} AS text) COLLATE "C")'
 
 
 def _number(stored: Stored, target: Range) -> str:
-    if stored.kind is Kind.FLOATING:  # dividing what is nearly nothing would raise, and its grid integer is 0
-        value = f"CAST({stored.sql} AS {DOUBLE})"
-        return let(_floating(target), v=f"CASE WHEN abs({value}) < 1e-200 THEN 0 ELSE {value} END")
+    if stored.kind is Kind.FLOATING:
+        return _floating(f"CAST({stored.sql} AS {DOUBLE})", target)
     if stored.kind is Kind.INTEGER:
+        if target.step == 1 and -(1 << 63) <= target.least <= target.greatest < 1 << 63:
+            return _clipped(f"CAST({stored.sql} AS {NARROW})", target)
         return let(whole(f"CAST(v AS {WIDE})", 0, 2**63, target, POSTGRES), v=stored.sql)
     return _numeric(stored.sql, target)
 
 
-def _floating(target: Range) -> str:
-    """Return the grid integer of a double `v`: by 64-bit integers where that is clear, as `grid.floating` says when."""
-    times, over = (double_sql(float(part)) for part in (target.step.denominator, target.step.numerator))
-    rest = "abs(q - trunc(q))"
-    clear = f"abs(q) < {2.0**49!r} AND abs({rest} - 0.5) > abs(q) * {2.0**-50!r} + 1e-300"
-    up = f"CASE WHEN {rest} > 0.5 THEN CASE WHEN q < 0 THEN -1 ELSE 1 END ELSE 0 END"
-    near = f"CAST(trunc(q) AS {NARROW}) + {up}"
+def _clipped(value: str, target: Range) -> str:
+    """Return an integer of 64 bits that is on its grid already, within its bounds."""
+    if not target.clipped:
+        return value
+    least, greatest = (POSTGRES.integer(end, NARROW) for end in (target.least, target.greatest))
+    return f"CASE WHEN {value} IS NOT NULL THEN least(greatest({value}, {least}), {greatest}) END"
+
+
+def _floating(value: str, target: Range) -> str:
+    """Return the grid integer of a double: by 64-bit integers where that is clear, as `grid.floating` says when.
+
+    The value is a column, which costs nothing to mention; a nested SELECT costs a microsecond in each row.
+    """
+    times, over = (TYPES.double_sql(float(part)) for part in (target.step.denominator, target.step.numerator))
+    quotient = f"({value} * {times})" if target.step.numerator == 1 else f"({value} * {times} / {over})"
+    rest = f"abs({quotient} - trunc({quotient}))"
+    clear = f"abs({quotient}) < {2.0**49!r} AND abs({rest} - 0.5) > abs({quotient}) * {2.0**-50!r} + 1e-300"
+    up = f"CASE WHEN {rest} > 0.5 THEN CASE WHEN {quotient} < 0 THEN -1 ELSE 1 END ELSE 0 END"
+    near = f"CAST(trunc({quotient}) AS {NARROW}) + {up}"
     if target.clipped:
         near = f"least(greatest({near}, {target.least}), {target.greatest})"
-    exact = floating("v", target, POSTGRES)
-    quotient = f"CASE WHEN abs(v) < 1e100 THEN v * {times} / {over} END"
-    return f"(SELECT CASE WHEN {clear} THEN {near} ELSE {exact} END FROM (SELECT {quotient} AS q OFFSET 0) AS quick)"  # noqa: S608
+    # dividing what is nearly nothing would raise, and its grid integer is 0
+    exact = let(floating("v", target, POSTGRES), v=f"CASE WHEN abs({value}) < 1e-200 THEN 0 ELSE {value} END")
+    safe = f"CASE WHEN {value} = 0 OR abs({value}) BETWEEN 1e-200 AND 1e100 THEN {clear} ELSE false END"
+    return f"CASE WHEN {value} IS NULL THEN NULL WHEN {safe} THEN {near} ELSE {exact} END"
 
 
 def _is_number(name: str) -> str:
@@ -147,12 +115,7 @@ def _instant(stored: Stored) -> str:
 def _clipped_days(column: Column, stored: Stored) -> str:
     value = stored.sql if stored.kind is Kind.DATE else f"CAST({_instant(stored)} AS date)"
     days = f"CAST(v - {_EPOCH} AS {NARROW})"
-    low, high = (column.bounds.low, column.bounds.high) if column.bounds else (_FIRST, _LAST)
-    if column.bounds:
-        days = f"least(greatest({days}, {position(low)}), {position(high)})"
-    else:
-        days = f"CASE WHEN {days} BETWEEN {position(low)} AND {position(high)} THEN {days} END"
-    return let(f"CASE WHEN isfinite(v) THEN {days} END", v=value)
+    return let(f"CASE WHEN isfinite(v) THEN {within_days(days, column)} END", v=value)
 
 
 def _microseconds(stored: Stored, target: Range) -> str:
@@ -164,32 +127,6 @@ def _microseconds(stored: Stored, target: Range) -> str:
     if not target.clipped:
         inner = let(f"CASE WHEN w BETWEEN {target.least} AND {target.greatest} THEN w END", w=inner)
     return let(f"CASE WHEN isfinite(v) THEN {inner} END", v=value)
-
-
-def unit_sql(column: Column, stored: Stored) -> str:
-    """Return the text that names a person: equal for equal people, however each table stores them; NULL for nobody.
-
-    Nothing is rounded, cut or clipped here, because that would make one person of two: what is not exactly of the
-    declared type names nobody. So does a floating-point number from 2^53 on, which may stand for several integers.
-    """
-    if stored.kind is Kind.NOTHING:
-        return "CAST(NULL AS text)"
-    match column.type:
-        case ColumnType.INTEGER:
-            return _exact_integer(stored)
-        case ColumnType.TEXT:
-            text = _text(stored)
-            return text if column.length is None else f"CASE WHEN length({text}) <= {column.length} THEN {text} END"
-        case ColumnType.DATE:
-            days = f"CAST({_clipped_days(Column(column.name, column.type), stored)} AS text)"
-            if stored.kind is Kind.DATE:
-                return days
-            instant = _instant(stored)
-            return f"CASE WHEN date_trunc('day', {instant}) = {instant} THEN {days} END"
-        case ColumnType.TIMESTAMP:
-            return f"CAST({_microseconds(stored, range_of(Column(column.name, column.type)))} AS text)"
-        case _:  # a key of a path; no person is named by one
-            return f"CAST({column_sql(Column(column.name, column.type), stored)} AS text)"
 
 
 def _exact_integer(stored: Stored) -> str:
@@ -208,4 +145,25 @@ def _exact_integer(stored: Stored) -> str:
             return f"CAST({stored.sql} AS text)"
 
 
-READING = ValueForms(storage, column_sql, unit_sql)
+def _is_a_day(stored: Stored) -> str | None:
+    if stored.kind is Kind.DATE:
+        return None
+    instant = _instant(stored)
+    return f"date_trunc('day', {instant}) = {instant}"
+
+
+READING = ValueForms(
+    NARROW,
+    DOUBLE,
+    "text",
+    text=_text,
+    number=_number,
+    double=_double,
+    boolean=_boolean,
+    days=_clipped_days,
+    microseconds=_microseconds,
+    exact_integer=_exact_integer,
+    is_a_day=_is_a_day,
+    is_of_microseconds=lambda stored: None,
+)
+column_sql, unit_sql, check_range = READING.column, READING.unit, READING.check_range

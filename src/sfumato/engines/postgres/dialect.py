@@ -1,37 +1,18 @@
 """PostgreSQL's SQL: its entry for everything in which engines differ."""
 
-from collections.abc import Sequence
-
 from sfumato.engines.postgres import numbers, texts, times
-from sfumato.engines.postgres.numbers import DOUBLE, NARROW, WIDE, double_sql, integer_sql, integer_type, typed
+from sfumato.engines.postgres.numbers import DOUBLE, NARROW, TYPES, WIDE
+from sfumato.engines.sql.constant import constant_form, row_number
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import quoted
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator
 from sfumato.query.functions import Aggregation
 
 ID = "uuid"
 """128 bits, compared as unsigned bytes."""
 _TYPES = {Kind.REAL: DOUBLE, Kind.TEXT: "text", Kind.BOOLEAN: "boolean", Kind.UNIT: ID}
-
-
-def _constant(scalar: Scalar, arguments: list[str]) -> str:
-    facts = scalar.facts
-    type = integer_type(facts) if facts.kind is Kind.INTEGER else _TYPES[facts.kind]
-    match scalar.constant:
-        case None:
-            return f"CAST(NULL AS {type})"
-        case bool(truth):
-            return "true" if truth else "false"
-        case int(integer):
-            return integer_sql(integer, type)
-        case float(double):
-            return double_sql(double)
-        case str(text):
-            return texts.text_sql(text)
-        case _:
-            raise AssertionError("a constant is one value")
 
 
 def _sortable(sql: str, kind: Kind) -> str:
@@ -40,12 +21,6 @@ def _sortable(sql: str, kind: Kind) -> str:
 
 def _aggregate(aggregation: Aggregation, value: str, facts: Facts, distinct: bool) -> str:
     return f"{aggregation}({'DISTINCT ' * distinct}{_sortable(value, facts.kind)})"  # sums of integers are numeric
-
-
-def _row_number(partition: Sequence[str], order: Sequence[str]) -> str:
-    clauses = [f"PARTITION BY {', '.join(partition)}"] if partition else []
-    clauses += [f"ORDER BY {', '.join(order)}"] if order else []
-    return f"row_number() OVER ({' '.join(clauses)})"
 
 
 def _sha256(text: str) -> str:
@@ -64,17 +39,23 @@ def _scalar_text(value: str, kind: Kind) -> str:
     return _id_text(value) if kind is Kind.UNIT else _value_text(value, _TYPES.get(kind, NARROW))
 
 
-_CHOICES = ChoiceForms(WIDE, integer_type, typed, lambda first, second, leaf: f"nullif({first}, {second})")
+_CHOICES = ChoiceForms(TYPES, lambda first, second, leaf: f"nullif({first}, {second})")
 """Its nullif evaluates each argument once, however it is nested."""
 
 POSTGRES = Dialect(
     name="postgres",
-    forms={Operator.CONSTANT: _constant, **numbers.FORMS, **_CHOICES.forms(), **times.FORMS, **texts.FORMS},
+    forms={
+        Operator.CONSTANT: constant_form(TYPES, _TYPES, texts.text_sql),
+        **numbers.FORMS,
+        **_CHOICES.forms(),
+        **times.FORMS,
+        **texts.FORMS,
+    },
     quoted=quoted,
     literal=texts.text_sql,
     double=DOUBLE,
-    integer_type=integer_type,
-    integer=integer_sql,
+    integer_type=TYPES.of,
+    integer=TYPES.integer,
     wide=WIDE,
     quotient=lambda a, b: f"div({a}, {b})",
     remainder=lambda a, b: f"mod({a}, {b})",
@@ -83,7 +64,7 @@ POSTGRES = Dialect(
     finite=numbers.is_finite,
     sortable=_sortable,
     aggregate=_aggregate,
-    row_number=_row_number,
+    row_number=row_number,
     draw=lambda text: f"substring({_sha256(text)} FROM 1 FOR 6)",
     scalar_text=_scalar_text,
     octets=lambda text: f"octet_length({text})",
@@ -96,6 +77,7 @@ POSTGRES = Dialect(
     place="ctid",
     numbered=None,
     numbers_rows=True,
+    ranked_at_once=1 << 62,
     part=lambda id, parts: (
         f"CAST(CAST(CAST('x' || left(CAST({id} AS text), 8) AS bit(32)) AS bigint) % {parts} AS integer)"
     ),

@@ -15,7 +15,7 @@ from sfumato.engines.engine import Job, Limits
 from sfumato.engines.postgres.build import copied_name, relation
 from sfumato.engines.postgres.connection import copy_in, execute
 from sfumato.engines.postgres.dialect import POSTGRES
-from sfumato.engines.postgres.numbers import DOUBLE, integer_type
+from sfumato.engines.postgres.numbers import DOUBLE, TYPES
 from sfumato.engines.postgres.reader import ServerReader
 from sfumato.engines.snapshots import Registered, identity_of
 from sfumato.engines.sql.job import Statements, aggregated, prepared
@@ -120,7 +120,7 @@ class PostgreSQL:
 
     def _written(self, rows: KeptTable, columns: list[Facts]) -> str:
         name = relation(self._identity, f"p{fresh_id(system_source())[:12]}")
-        listed = [f"c{at} {_TYPES.get(facts.kind) or integer_type(facts)}" for at, facts in enumerate(columns)]
+        listed = [f"c{at} {_TYPES.get(facts.kind) or TYPES.of(facts)}" for at, facts in enumerate(columns)]
         with self._reader.writing() as connection:
             while self._unused:
                 execute(connection, f"DROP TABLE IF EXISTS {self._unused.popleft()}")

@@ -71,6 +71,8 @@ class ServerCopying:
             sources = read_schema(connection, schema, self.policy)
             execute(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ")
             execute(connection, "SET LOCAL lock_timeout = '10s'")
+            execute(connection, "SET LOCAL work_mem = '64MB'")
+            execute(connection, "SET LOCAL jit = off")  # compiling our long expressions takes longer than running them
             stamp = _stamp(connection, sources, salt)
             folder.mkdir(mode=0o700)
             copied = self._tables(connection, identity, sources, salt, progress)

@@ -16,6 +16,7 @@ _TABLES = (
     "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
     "WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
 )
+_SCHEMA = "SELECT has_schema_privilege(oid, 'USAGE') FROM pg_catalog.pg_namespace WHERE nspname = %s"
 _COLUMNS = (
     "SELECT a.attname, pg_catalog.format_type(a.atttypid, CASE WHEN t.typname = 'numeric' THEN a.atttypmod END), "
     "t.typtype = 'e' FROM pg_catalog.pg_attribute AS a "
@@ -39,10 +40,9 @@ class ServerTable:
 
 def read_schema(connection: Any, schema: str | None, policy: Policy) -> dict[str, ServerTable]:
     """Find every table of the policy and check its columns, or refuse by the policy's own key."""
-    known = execute(connection, _TABLES, [schema]) if schema else []
     found = {}
     for table in policy.tables:
-        source = found[table.name] = _table(connection, schema or "public", table, known)
+        source = found[table.name] = _table(connection, schema, table)
         for column in table.columns:
             stored = source.column(column.name)
             if stored is None:
@@ -56,14 +56,17 @@ def read_schema(connection: Any, schema: str | None, policy: Policy) -> dict[str
     return found
 
 
-def _table(connection: Any, schema: str, table: Table, known: list[tuple[Any, ...]]) -> ServerTable:
-    named = [one for one in known if fold(one[1]) == fold(table.name)]
-    exact = [one for one in named if one[1] == table.name]
+def _table(connection: Any, path: str | None, table: Table) -> ServerTable:
+    said, _, wanted = (table.stored or table.name).rpartition(".")
+    schema = _usable(connection, said or path, table)
+    named = [one for one in execute(connection, _TABLES, [schema]) if fold(one[1]) == fold(wanted)]
+    exact = [one for one in named if one[1] == wanted]
     if len(named) != 1 and len(exact) != 1:
         raise BadSource(
             f"tables.{table.name} is {'more than once' if named else 'not'} in the source.",
-            f"A table of this name is looked for in the schema {schema}: the first of the search path.",
-            "Correct the name, or name another schema in source: postgresql://…?options=-csearch_path%3DSCHEMA",
+            f"It is looked for in the schema {schema}: what `from` says, or the first of the search path.",
+            'Correct the name, write from = "SCHEMA.TABLE", or name another schema for all in source: '
+            "postgresql://…?options=-csearch_path%3DSCHEMA",
         )
     oid, name, readable = (exact or named)[0]
     if not readable:
@@ -77,6 +80,26 @@ def _table(connection: Any, schema: str, table: Table, known: list[tuple[Any, ..
         for column, type, is_enum in execute(connection, _COLUMNS, [oid])
     )
     return ServerTable(oid, Part(f"{quoted(schema)}.{quoted(name)} AS t", columns))
+
+
+def _usable(connection: Any, schema: str | None, table: Table) -> str:
+    """Return the schema of a table as the server spells it, or refuse where the role may not enter it."""
+    for name in dict.fromkeys((schema, fold(schema)) if schema else ()):
+        for (usable,) in execute(connection, _SCHEMA, [name]):
+            if usable:
+                return name
+            raise BadSource(
+                f"tables.{table.name} lies in a schema that may not be used.",
+                "The role that source names has no right to.",
+                f"Its owner runs: GRANT USAGE ON SCHEMA {quoted(name)} TO ROLE; with the name of that role.",
+            )
+    raise BadSource(
+        f"tables.{table.name} lies in a schema that is not there, or that may not be used.",
+        "It is looked for in the schema that `from` says, or in the first of the search path: public, unless source "
+        "says otherwise.",
+        "Correct `from` or source; or the owner of the schema runs: GRANT USAGE ON SCHEMA public TO ROLE; with its "
+        "name and that of the role.",
+    )
 
 
 def check_own_schema(connection: Any) -> None:

@@ -5,27 +5,18 @@ case of ASCII letters alone, so that other letters are translated one by one, by
 dates are cut out by a regular expression that admits only what a cast or a function of the calendar cannot refuse.
 """
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Sequence
 
-import duckdb
-
+from sfumato.engines.duckdb.letters import letters
 from sfumato.engines.postgres.numbers import NARROW, let
-from sfumato.engines.postgres.times import integer
+from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.names import literal
+from sfumato.engines.sql.numbers import integer
+from sfumato.engines.sql.texts import AROUND, CLOCK, DATE, DECIMAL, INTEGER, MOMENT, SPACE, TextForms, called, truth_of
 from sfumato.language.facts import STORED
-from sfumato.language.lower_texts import ANY, like_pieces
+from sfumato.language.lower_texts import ANY
 from sfumato.language.scalar import Operator, Scalar
 
-_SPACE = "\t\n\v\f\r "
-_AROUND = r"[\t\n\v\f\r ]*"
-_YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
-_DATE = f"{_YEAR}-[0-9]{{1,2}}-[0-9]{{1,2}}"
-_CLOCK = r"[ T](?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
-_INTEGER = "[+-]?[0-9]{1,40}"
-_DECIMAL = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})"
-_TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1")
-_FALSE = ("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0")
 _MOST = 2**31 - 1
 _NOWHERE = "\uffff"
 """Stands for the character 0, which no text of PostgreSQL holds: no text has a character that Unicode says is none."""
@@ -36,29 +27,10 @@ def text_sql(text: str) -> str:
     return f'(CAST({literal(text.replace(chr(0), _NOWHERE))} AS text) COLLATE "C")'
 
 
-def _called(name: str, type: str = "") -> Callable[[Scalar, list[str]], str]:
-    def form(_: Scalar, arguments: list[str]) -> str:
-        call = f"{name}({', '.join(arguments)})"
-        return f"CAST({call} AS {type})" if type else call
-
-    return form
-
-
-@cache
-def _letters(name: str) -> tuple[str, str]:
-    """Return every letter beyond ASCII whose other case is another one, and those: as DuckDB knows them."""
-    codes = "(FROM range(128, 55296) UNION ALL FROM range(57344, 1114112))"
-    every = f"SELECT chr(CAST(range AS INTEGER)) AS c FROM {codes}"  # noqa: S608
-    query = f"SELECT c, {name}(c) FROM ({every}) WHERE c <> {name}(c)"  # noqa: S608
-    with duckdb.connect() as connection:
-        found = connection.execute(query).fetchall()
-    return "".join(one for one, _ in found), "".join(other for _, other in found)
-
-
-def _cased(name: str) -> Callable[[Scalar, list[str]], str]:
+def _cased(name: str) -> Form:
     def form(_: Scalar, arguments: list[str]) -> str:
         plain = f'{name}(v COLLATE "C")'
-        others = ", ".join(literal(letters) for letters in _letters(name))
+        others = ", ".join(literal(each) for each in letters(name))
         return let(
             f"CASE WHEN octet_length(v) = length(v) THEN {plain} ELSE translate({plain}, {others}) END", v=arguments[0]
         )
@@ -66,7 +38,7 @@ def _cased(name: str) -> Callable[[Scalar, list[str]], str]:
     return form
 
 
-def _cut(name: str) -> Callable[[Scalar, list[str]], str]:
+def _cut(name: str) -> Form:
     """Of a count that no text is as long as, nothing more than its sign matters."""
 
     def form(_: Scalar, arguments: list[str]) -> str:
@@ -76,48 +48,9 @@ def _cut(name: str) -> Callable[[Scalar, list[str]], str]:
     return form
 
 
-def _joined(_: Scalar, arguments: list[str]) -> str:
-    return f"({' || '.join(arguments)})"
-
-
-def _trimmed(name: str) -> Callable[[Scalar, list[str]], str]:
-    def form(scalar: Scalar, arguments: list[str]) -> str:
-        return f"{name}({arguments[0]}, {text_sql(str(scalar.constant))})"
-
-    return form
-
-
-def _replace(scalar: Scalar, arguments: list[str]) -> str:
-    match scalar.constant:
-        case (str(old), str(new)):
-            return f"replace({arguments[0]}, {text_sql(old)}, {text_sql(new)})"
-        case _:
-            raise AssertionError("what is replaced comes with what replaces it")
-
-
-def _like(scalar: Scalar, arguments: list[str]) -> str:
-    (text,) = arguments
-    pieces = like_pieces(str(scalar.constant))
-    front, back = bool(pieces) and pieces[0] == "%", len(pieces) > 1 and pieces[-1] == "%"
-    middle = pieces[front : len(pieces) - back]
-    if not ANY.isdisjoint(middle):
-        pattern = "".join(piece if piece in ANY else f"\\{piece[1:]}" for piece in pieces)
-        return f"({text} LIKE {text_sql(pattern)})"
-    plain = "".join(piece[1:] for piece in middle)
-    match front, back:
-        case False, False:
-            return f"({text} = {text_sql(plain)})"
-        case False, True:
-            return f"starts_with({text}, {text_sql(plain)})"
-        case True, False:
-            return f"(right({text}, {len(plain)}) = {text_sql(plain)})"
-        case _:
-            return f"(strpos({text}, {text_sql(plain)}) > 0)"
-
-
 def _cut_out(text: str, expression: str) -> str:
     """Return the part in brackets of the one expression that the whole text is, or NULL."""
-    return f"substring({text} FROM {text_sql(f'^{_AROUND}({expression}){_AROUND}$')})"
+    return f"substring({text} FROM {text_sql(f'^{AROUND}({expression}){AROUND}$')})"
 
 
 def narrowed(sql: str) -> str:
@@ -126,18 +59,15 @@ def narrowed(sql: str) -> str:
 
 
 def _read_integer(_: Scalar, arguments: list[str]) -> str:
-    return narrowed(f"CAST({_cut_out(arguments[0], _INTEGER)} AS numeric)")
+    return narrowed(f"CAST({_cut_out(arguments[0], INTEGER)} AS numeric)")
 
 
 def _read_decimal(_: Scalar, arguments: list[str]) -> str:
-    return narrowed(f"round(CAST({_cut_out(arguments[0], _DECIMAL)} AS numeric) * 1000000000)")
+    return narrowed(f"round(CAST({_cut_out(arguments[0], DECIMAL)} AS numeric) * 1000000000)")
 
 
 def _read_boolean(_: Scalar, arguments: list[str]) -> str:
-    words = " ".join(
-        f"WHEN {text_sql(word)} THEN {truth}" for truth, words in (("true", _TRUE), ("false", _FALSE)) for word in words
-    )
-    return f'(CASE lower(btrim({arguments[0]}, {text_sql(_SPACE)}) COLLATE "C") {words} END)'
+    return truth_of(f'lower(btrim({arguments[0]}, {text_sql(SPACE)}) COLLATE "C")', text_sql)
 
 
 def _days(date: str) -> str:
@@ -150,7 +80,7 @@ def _days(date: str) -> str:
 
 
 def _read_day(_: Scalar, arguments: list[str]) -> str:
-    return _days(f"substring({arguments[0]} FROM {text_sql(f'^{_AROUND}({_DATE})(?:{_CLOCK})?{_AROUND}$')})")
+    return _days(f"substring({arguments[0]} FROM {text_sql(f'^{AROUND}({DATE})(?:{CLOCK})?{AROUND}$')})")
 
 
 def _read_moment(_: Scalar, arguments: list[str]) -> str:
@@ -164,7 +94,7 @@ def _read_moment(_: Scalar, arguments: list[str]) -> str:
     parts = {"d": _days("substring(w FROM '^[0-9-]+')"), "c": "substring(w FROM '[ T](.*)$')"}
     listed = ", ".join(f"{sql} AS {name}" for name, sql in parts.items())
     body = f"(SELECT d * 86400000000 + {time} FROM (SELECT {listed} OFFSET 0) AS m)"  # noqa: S608
-    return let(body, w=_cut_out(arguments[0], f"{_DATE}(?:{_CLOCK})?"))
+    return let(body, w=_cut_out(arguments[0], MOMENT))
 
 
 def _number_text(scalar: Scalar, arguments: list[str]) -> str:
@@ -186,22 +116,31 @@ def _real_text(_: Scalar, arguments: list[str]) -> str:
     return let(f"CASE WHEN v = 0 THEN '0.0' ELSE {written} END", v=arguments[0])
 
 
-FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
+def _pattern(text: str, pieces: Sequence[str]) -> str:
+    pattern = "".join(piece if piece in ANY else f"\\{piece[1:]}" for piece in pieces)
+    return f"({text} LIKE {text_sql(pattern)})"
+
+
+_SHARED = TextForms(
+    text_sql,
+    ("btrim", "ltrim", "rtrim"),
+    starts=lambda text, other: f"starts_with({text}, {other})",
+    ends=lambda text, other, length: f"(right({text}, {length}) = {other})",
+    contains=lambda text, other: f"(strpos({text}, {other}) > 0)",
+    like=_pattern,
+)
+
+FORMS: dict[Operator, Form] = {
+    **_SHARED.forms(),
     Operator.LOWER: _cased("lower"),
     Operator.UPPER: _cased("upper"),
-    Operator.LENGTH: _called("length", NARROW),
+    Operator.LENGTH: called("length", NARROW),
     Operator.LEFT: _cut("left"),
     Operator.RIGHT: _cut("right"),
     Operator.FROM: _cut("substr"),
-    Operator.CONCAT: _called("concat"),
-    Operator.JOINED: _joined,
-    Operator.TRIM: _trimmed("btrim"),
-    Operator.LTRIM: _trimmed("ltrim"),
-    Operator.RTRIM: _trimmed("rtrim"),
-    Operator.REPLACE: _replace,
-    Operator.STARTS_WITH: _called("starts_with"),
-    Operator.POSITION: _called("strpos", NARROW),
-    Operator.LIKE: _like,
+    Operator.CONCAT: called("concat"),
+    Operator.STARTS_WITH: called("starts_with"),
+    Operator.POSITION: called("strpos", NARROW),
     Operator.READ_INTEGER: _read_integer,
     Operator.READ_DECIMAL: _read_decimal,
     Operator.READ_BOOLEAN: _read_boolean,

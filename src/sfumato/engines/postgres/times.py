@@ -4,9 +4,9 @@ A day is in the years 1 to 9999 whenever a function of the calendar sees it, so 
 split into its day and the rest: interval arithmetic by microseconds errs near the year 9999.
 """
 
-from collections.abc import Callable
-
-from sfumato.engines.postgres.numbers import NARROW, integer_type, let, pair
+from sfumato.engines.postgres.numbers import NARROW, let
+from sfumato.engines.sql.dialect import Form
+from sfumato.engines.sql.numbers import integer
 from sfumato.language.scalar import Operator, Scalar
 
 _EPOCH = "DATE '1970-01-01'"
@@ -25,12 +25,6 @@ def date_sql(day: str) -> str:
 def day_sql(date: str) -> str:
     """Return a date as a day."""
     return f"CAST({date} - {_EPOCH} AS {NARROW})"
-
-
-def _within(scalar: Scalar, arguments: list[str]) -> str:
-    (value,), (low, high) = arguments, pair(scalar)
-    kept = let(f"CASE WHEN v BETWEEN ({low}) AND ({high}) THEN v END", v=value)
-    return f"CAST({kept} AS {integer_type(scalar.facts)})"
 
 
 def _period_start(scalar: Scalar, arguments: list[str]) -> str:
@@ -56,15 +50,6 @@ def _moment_later(scalar: Scalar, arguments: list[str]) -> str:
     return let(f"{_later(day, scalar)} * {_DAY} + {_REST}", v=arguments[0])
 
 
-def integer(scalar: Scalar) -> int:
-    """Return the integer that is spelled out with the operator."""
-    match scalar.constant:
-        case int(value):
-            return value
-        case _:
-            raise AssertionError(f"{scalar.operator} comes with an integer")
-
-
 def _day_text(_: Scalar, arguments: list[str]) -> str:
     return f"to_char({date_sql(*arguments)}, 'YYYY-MM-DD')"
 
@@ -75,8 +60,7 @@ def _moment_text(_: Scalar, arguments: list[str]) -> str:
     return let(f"{day} || ' ' || {clock}", v=arguments[0])
 
 
-FORMS: dict[Operator, Callable[[Scalar, list[str]], str]] = {
-    Operator.WITHIN: _within,
+FORMS: dict[Operator, Form] = {
     Operator.PERIOD_START: _period_start,
     Operator.DAY_PART: _day_part,
     Operator.DAY_LATER: _day_later,

@@ -6,12 +6,12 @@ source's type alone. A value that the declared type cannot hold is absent, as NU
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from fractions import Fraction
 
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.grid import Range, unbounded
+from sfumato.engines.sql.grid import NotExact, Range, unbounded
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, ColumnType, Value, fold, position
 
@@ -27,6 +27,7 @@ class Kind(StrEnum):
     CLOCK = "timestamps"
     TEXT = "text"
     RAW = "unread text"  # CSV and partition names: the declared type says how to read it
+    EACH = "numbers and text in one"  # objects, SQLite: the declared type is a number, and each value is read alone
     NOTHING = "nothing but NULL"  # a file in which nobody has a value, or without this column
     OTHER = "values of another kind"
 
@@ -81,17 +82,103 @@ class Part:
 class ValueForms:
     """How an engine reads values of its source: SQL that looks at one value and never raises."""
 
-    storage: Callable[[Column], str]
-    """The type of a column in the copy."""
-    column: Callable[[Column, Stored], str]
-    """A value on the grid of its column, of the type `storage`; whether it is a listed key is asked later."""
-    unit: Callable[[Column, Stored], str]
-    """The text that names a person: equal for equal people, however each table stores them; NULL for nobody."""
+    narrow: str
+    double_type: str
+    text_type: str
+    text: Callable[[Stored], str]
+    """A value as a text."""
+    number: Callable[[Stored, Range], str]
+    """A number on its grid."""
+    double: Callable[[Stored], str]
+    """A finite double, with one zero."""
+    boolean: Callable[[Stored], str]
+    """0 or 1."""
+    days: Callable[[Column, Stored], str]
+    """Days since 1970, clipped to the bounds; without bounds, absent beyond the years 1 to 9999."""
+    microseconds: Callable[[Stored, Range], str]
+    """Microseconds since 1970, in UTC."""
+    exact_integer: Callable[[Stored], str]
+    """The text of an integer; NULL for what is none."""
+    is_a_day: Callable[[Stored], str | None]
+    """Whether a value is a day exactly; None where it always is."""
+    is_of_microseconds: Callable[[Stored], str | None]
+    """Whether microseconds tell a value exactly; None where they always do."""
+    each: Callable[[Stored, Callable[[Stored], str]], str] = lambda stored, form: form(stored)
+    """The form of the one way in which a value is stored, where a column holds several."""
+
+    def storage(self, column: Column) -> str:
+        """Return the type of a column in the copy."""
+        if column.type is ColumnType.TEXT:
+            return self.text_type
+        return self.double_type if column.type is ColumnType.DECIMAL and column.step is None else self.narrow
+
+    def column(self, column: Column, stored: Stored) -> str:
+        """Return a value on the grid of its column, of the type `storage`; keys are checked by `keyed`."""
+        if stored.kind is Kind.NOTHING:
+            return f"CAST(NULL AS {self.storage(column)})"
+        if stored.kind is Kind.EACH:
+            return self.each(stored, lambda one: self.column(column, one))
+        match column.type:
+            case ColumnType.TEXT:
+                text = self.text(stored)
+                if column.length is None or isinstance(column.values, tuple):  # a longer text is none of the keys
+                    return text
+                return f"left({text}, {column.length})"  # counted in characters
+            case ColumnType.BOOLEAN:
+                return self.boolean(stored)
+            case ColumnType.DATE:
+                return self.days(column, stored)
+            case ColumnType.TIMESTAMP:
+                return self.microseconds(stored, range_of(column))
+            case ColumnType.DECIMAL if column.step is None:
+                return self.double(stored)
+            case _:
+                return self.number(stored, range_of(column))
+
+    def unit(self, column: Column, stored: Stored) -> str:
+        """Return the text that names a person: equal for equal people, however each table stores them; or NULL.
+
+        Nothing is rounded, cut or clipped here, because that would make one person of two: what is not exactly of the
+        declared type names nobody. So does a floating-point number from 2^53 on, which may stand for several integers.
+        """
+        if stored.kind is Kind.NOTHING:
+            return f"CAST(NULL AS {self.text_type})"
+        if stored.kind is Kind.EACH:
+            return self.each(stored, lambda one: self.unit(column, one))
+        plain = Column(column.name, column.type)
+        match column.type:
+            case ColumnType.INTEGER:
+                return self.exact_integer(stored)
+            case ColumnType.TEXT:
+                text = self.text(stored)
+                return text if column.length is None else f"CASE WHEN length({text}) <= {column.length} THEN {text} END"
+            case ColumnType.DATE:
+                return self._exact(self.days(plain, stored), self.is_a_day(stored))
+            case ColumnType.TIMESTAMP:
+                return self._exact(self.microseconds(stored, range_of(plain)), self.is_of_microseconds(stored))
+            case _:  # a key of a path; no person is named by one
+                return self._exact(self.column(plain, stored), None)
+
+    def _exact(self, value: str, condition: str | None) -> str:
+        text = f"CAST({value} AS {self.text_type})"
+        return text if condition is None else f"CASE WHEN {condition} THEN {text} END"
+
+    def check_range(self, table: str, column: Column, stored: Stored) -> None:
+        """Refuse a step that cannot be applied to the source's type exactly."""
+        try:
+            self.column(column, stored)
+        except NotExact:
+            raise BadSource(
+                f"tables.{table}.columns.{column.name}.step cannot be applied exactly to the {stored.kind} of the "
+                "source.",
+                "Rounding is exact, in 128-bit integers; with floating-point numbers the step has at most 15 digits.",
+                "Choose a step with fewer digits, for example 0.01.",
+            ) from None
 
 
 def check_type(table: str, column: Column, stored: Stored) -> None:
     """Refuse a column whose type in the source cannot hold the declared one."""
-    if stored.kind not in _HOLDS[column.type] | {Kind.RAW, Kind.NOTHING}:
+    if stored.kind not in _HOLDS[column.type] | {Kind.RAW, Kind.EACH, Kind.NOTHING}:
         raise BadSource(
             f"tables.{table}.columns.{column.name}.type is {column.type}, and the source stores {stored.kind} there.",
             f"A column of type {column.type} is read from {_listed(column.type)}.",
@@ -121,6 +208,18 @@ def _key(column: Column, value: Value, dialect: Dialect) -> str:
     if isinstance(value, str):
         return dialect.literal(value)
     return str(int(Fraction(position(value)) / (column.step or 1)))
+
+
+FIRST, LAST = date(1, 1, 1), date(9999, 12, 31)
+"""The days that a policy can write; others are absent unless bounds clip them."""
+
+
+def within_days(days: str, column: Column) -> str:
+    """Return days within the bounds of a column, or NULL beyond the days that there are; they are mentioned often."""
+    if column.bounds is None:
+        return f"CASE WHEN {days} BETWEEN {position(FIRST)} AND {position(LAST)} THEN {days} END"
+    low, high = (f"CAST({position(side)} AS BIGINT)" for side in (column.bounds.low, column.bounds.high))
+    return f"least(greatest({days}, {low}), {high})"
 
 
 def range_of(column: Column) -> Range:

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.catalog_of import facts_of, most_removed, most_rows
+from sfumato.engines.catalog_of import facts_of, most_removed, most_rows, numbered_keys
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.column import Part, ValueForms, check_type, keyed
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, once_name
+from sfumato.engines.sql.drawing import draw_again, drawn, first_draw
+from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, cell_name, once_name
 from sfumato.errors import BadSource
 from sfumato.language.facts import Kind
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS
-
-_PART = 1_000_000
-"""Rows are ranked for so many at a time, each person in one part, so that a part fits into little memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> CopiedTa
     if unit is not None:
         _write_removed(build, table, unit)
     _account_for_every_row(build, table)
-    staged = ("rows", "found", "units", "pairs", "owners", "crowded", "draws", "chosen", "lost")
+    staged = ("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost")
     build.drop([*staged, *(f"keys{at}" for at in range(len(columns)))])
     named = [CopiedColumn(column.name, build.reading.storage(column)) for column in columns]
     if unit is not None:
@@ -243,16 +241,19 @@ def _choose(build: Building, table: Table, columns: list[Column]) -> None:
         f"SELECT id FROM {rows} WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
         for key in unique
     ]
-    build.make(build.stage("crowded"), " UNION ".join(crowds))
-    theirs = f"FROM {rows} AS r WHERE {_crowded(build)}"
-    ((crowded,),) = build.rows(f"SELECT count(*) {theirs}")
-    parts = 1 + crowded // _PART
-    first = _hash(build, "row", _content(build, table, columns))
-    listed = [f"r.{dialect.place} AS place", "id", *unique, f"{first} AS first", f"{dialect.part('id', parts)} AS part"]
-    build.make(build.stage("draws"), f"SELECT {', '.join(listed)} {theirs}", salted=True)
+    parts = 1 + count_rows(build, rows) // dialect.ranked_at_once
+    # what a person's draws begin with is written once for all their rows
+    own = [f"{dialect.id_text('id')} || '#' AS own", f"{dialect.part('id', parts) if parts > 1 else 0} AS part"]
+    build.make(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
     for part in range(parts):
         write = build.append if part else build.make
-        write(build.stage("chosen"), _chosen(build, unique, most, part), salted=True)
+        write(build.stage("chosen"), _chosen(build, columns, most, part))
+
+
+def _kind(column: Column) -> Kind:
+    """Return the kind of a column in the copy, where truth values are integers."""
+    kind = facts_of(column).kind
+    return Kind.INTEGER if kind is Kind.BOOLEAN else kind
 
 
 def _crowded(build: Building) -> str:
@@ -260,37 +261,27 @@ def _crowded(build: Building) -> str:
     return f"EXISTS (SELECT 1 FROM {build.stage('crowded')} AS c WHERE c.id = r.id)"  # noqa: S608
 
 
-def _chosen(build: Building, unique: list[str], most: int, part: int) -> str:
+def _chosen(build: Building, columns: list[Column], most: int, part: int) -> str:
     """Return the query for the places of the rows that are kept and their ranks, among the people of one part."""
+    unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
     names, dialect = ", ".join(["place", "id", *unique]), build.dialect
+    values = [(f"r.c{at}", _kind(column)) for at, column in enumerate(columns)]
+    listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{key} AS {key}" for key in unique)]
+    draws = (
+        f"SELECT {', '.join(listed)}, {first_draw('c.own', values, dialect)} AS first "  # noqa: S608
+        f"FROM {build.stage('rows')} AS r JOIN {build.stage('crowded')} AS c ON c.id = r.id WHERE c.part = {part}"
+    )
     # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
     # does not matter, because they are equal.
-    chosen = (
-        f"SELECT {names}, first, {dialect.row_number(['id', 'first'], [])} AS nth "  # noqa: S608
-        f"FROM {build.stage('draws')} WHERE part = {part}"
-    )
-    again = _hash(build, "again", f"{dialect.id_text('first')} || ':' || CAST(nth AS {dialect.text_type})")
-    chosen = f"SELECT {names}, CASE WHEN nth = 1 THEN first ELSE {again} END AS draw FROM ({chosen}) AS d"  # noqa: S608
+    chosen = f"SELECT {names}, first, {dialect.row_number(['id', 'first'], [])} AS nth FROM ({draws}) AS d"  # noqa: S608
+    chosen = f"SELECT {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({chosen}) AS d"  # noqa: S608
     for key in unique:
         once = dialect.row_number(["id", key], ["draw"])
         chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
         chosen = f"SELECT {names}, draw FROM ({chosen}) AS o WHERE {key} IS NULL OR once = 1"  # noqa: S608
     rank = dialect.row_number(["id"], ["draw"])
-    ranked = f"SELECT place, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
-    return f"SELECT place, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
-
-
-def _content(build: Building, table: Table, columns: list[Column]) -> str:
-    """Return a text that no two different rows share: every part says how long it is, or that it is NULL."""
-    dialect = build.dialect
-    texts = [dialect.value_text(f"c{at}", build.reading.storage(column)) for at, column in enumerate(columns)]
-    parts = [_part(build, dialect.literal(fold(table.name))), _part(build, dialect.id_text("id"))]
-    parts += [f"CASE WHEN c{at} IS NULL THEN '-' ELSE {_part(build, text)} END" for at, text in enumerate(texts)]
-    return " || ".join(parts)
-
-
-def _part(build: Building, text: str) -> str:
-    return f"(CAST({build.dialect.octets(text)} AS {build.dialect.text_type}) || ':' || {text})"
+    ranked = f"SELECT place, id, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
+    return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
 def _hash(build: Building, purpose: str, text: str) -> str:
@@ -302,8 +293,9 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
     """Write the rows in the order of all their columns, so that their order tells nothing but what they hold.
 
     Where people have rows, hidden columns number them within a person, so that a statement can keep to the bound that
-    it was priced for without counting: RANK, and for each unique column the rows that hold the same value. A row's
-    numbers depend on the same person's rows alone.
+    it was priced for without counting: RANK, and for each unique column the rows that hold the same value. Where only
+    some groups of a person count, the values of each declared key are numbered, too. A row's numbers depend on the
+    same person's rows alone.
     """
     dialect, unit = build.dialect, unit_column(table)
     quoted, rows = dialect.quoted, build.stage("rows")
@@ -317,6 +309,8 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
         unique = [(f"c{at}", column.name) for at, column in enumerate(columns) if column.unique]
         names = [f"id AS {quoted(unit)}", *names, f"nth AS {quoted(RANK)}"]
         names += [f"{_once(dialect, value, within)} AS {quoted(once_name(name))}" for value, name in unique]
+        keys = [(f"c{at}", column) for at, column in enumerate(columns) if column in numbered_keys(table)]
+        names += [f"{_cell(dialect, value, column)} AS {quoted(cell_name(column.name))}" for value, column in keys]
         order.append("id")
         listed = ", ".join(f"r.{name}" for name in ["id", *values])
         rank = f"CAST({dialect.row_number(['id'], within)} AS {dialect.rank_type})"
@@ -335,14 +329,21 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
 
 
 def _sortable(dialect: Dialect, column: Column, at: int) -> str:
-    kind = facts_of(column).kind
-    return f"{dialect.sortable(f'c{at}', Kind.INTEGER if kind is Kind.BOOLEAN else kind)} NULLS LAST"
+    return f"{dialect.sortable(f'c{at}', _kind(column))} NULLS LAST"
 
 
 def _once(dialect: Dialect, column: str, within: list[str]) -> str:
     """Return the number of a row among those of one person that hold the same value; a NULL is nobody's like."""
     number = dialect.row_number(["id", column], within)
     return f"CAST(CASE WHEN {column} IS NULL THEN 1 ELSE {number} END AS {dialect.rank_type})"
+
+
+def _cell(dialect: Dialect, value: str, column: Column) -> str:
+    """Return the number of a value among those of one person, in the order that questions keep them; of NULL, NULL."""
+    draw, *ties = drawn("id", [(value, facts_of(column).kind)], dialect)
+    order = [f"CASE WHEN {value} IS NOT NULL THEN {draw} END NULLS LAST", *ties]
+    number = f"dense_rank() OVER (PARTITION BY id ORDER BY {', '.join(order)})"
+    return f"CAST(CASE WHEN {value} IS NOT NULL THEN {number} END AS {dialect.rank_type})"
 
 
 def _write_removed(build: Building, table: Table, unit: str) -> None:
@@ -352,10 +353,9 @@ def _write_removed(build: Building, table: Table, unit: str) -> None:
     """
     rows, quoted = build.stage("rows"), build.dialect.quoted
     had = f"SELECT r.id AS id, count(*) AS n FROM {rows} AS r WHERE {_crowded(build)} GROUP BY r.id"  # noqa: S608
-    kept = (
-        f"SELECT r.id AS id, count(*) AS n FROM {rows} AS r "  # noqa: S608
-        f"JOIN {build.stage('chosen')} AS c ON r.{build.dialect.place} = c.place GROUP BY r.id"
-    )
+    if isinstance(table.unit, UnitColumn):  # their rows have been counted
+        had = f"SELECT r.id AS id, r.n AS n FROM {build.stage('units')} AS r WHERE {_crowded(build)}"  # noqa: S608
+    kept = f"SELECT id, count(*) AS n FROM {build.stage('chosen')} GROUP BY id"  # noqa: S608
     build.make(
         build.stage("lost"),
         f"SELECT h.id AS id, h.n - coalesce(k.n, 0) AS n FROM ({had}) AS h LEFT JOIN ({kept}) AS k ON h.id = k.id",  # noqa: S608

@@ -78,5 +78,7 @@ class Dialect:
     """What is selected into such a table to be that; None where the engine numbers rows by itself."""
     numbers_rows: bool
     """Whether the copy has to store NUMBER where each row is a person: the engine has no number of its own."""
+    ranked_at_once: int
+    """So many rows are ranked at a time, each person in one part, so that a part fits into little memory."""
     part: Callable[[str, int], str]
     """A number below the second, by an id: the same part for the same person."""

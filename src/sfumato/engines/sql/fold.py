@@ -13,7 +13,7 @@ from sfumato.errors import QueryTooLarge
 from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.language.flow import Folded
 from sfumato.language.scalar import Scalar
-from sfumato.query.functions import Aggregation
+from sfumato.query.functions import LEVELLED, Aggregation
 
 _HALF = 1 << 62
 _FAR = 1 << 64
@@ -51,6 +51,8 @@ def parts(folded: Folded, columns: Columns, dialect: Dialect) -> list[str]:
     match asked.function:
         case Aggregation.MIN | Aggregation.MAX if facts.kind is Kind.REAL:
             return [aggregate(asked.function, one_zero(sql, dialect))]
+        case function if function in LEVELLED:
+            return [f"{_quantile(folded, sql, dialect)}{where}"]
         case Aggregation.COUNT | Aggregation.MIN | Aggregation.MAX:
             return [aggregate(asked.function, sql)]
         case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:
@@ -70,6 +72,8 @@ def finished(folded: Folded, named: Sequence[str], dialect: Dialect) -> str:
     function, argument = folded.aggregate.function, folded.aggregate.argument
     if argument is None or function in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
         return named[0]
+    if function in LEVELLED and folded.facts.kind is Kind.INTEGER:
+        return named[0]
     if argument.facts.kind is not Kind.INTEGER or function not in {Aggregation.SUM, Aggregation.AVG}:
         return f"CASE WHEN {dialect.finite(named[0])} THEN {named[0]} END"
     if function is Aggregation.SUM:
@@ -78,6 +82,16 @@ def finished(folded: Folded, named: Sequence[str], dialect: Dialect) -> str:
     if folded.facts.kind is Kind.REAL:
         return _quotient(argument.facts, _total(totals, dialect), count, dialect)
     return clipped(f"({_average(argument, folded, _total(totals, dialect), count, dialect)})", folded.facts, dialect)
+
+
+def _quantile(folded: Folded, sql: str, dialect: Dialect) -> str:
+    """Return a quantile in the words of the standard: one of the integers, or a double between two."""
+    (level,) = folded.aggregate.parameters
+    fraction = f"CAST({float(level)!r} AS {dialect.double})"
+    if folded.facts.kind is Kind.INTEGER:
+        return f"percentile_disc({fraction}) WITHIN GROUP (ORDER BY {sql})"
+    disc = "cont" if folded.aggregate.function is Aggregation.QUANTILE_CONT else "disc"
+    return f"percentile_{disc}({fraction}) WITHIN GROUP (ORDER BY CAST({sql} AS {dialect.double}))"
 
 
 def _wide(number: int, dialect: Dialect) -> str:

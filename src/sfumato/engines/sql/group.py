@@ -8,18 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sfumato.analysis.private_query import Group
+from sfumato.engines.sql.cell_numbers import numbered_cells
 from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.drawing import drawn
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.plan import GroupPlan, Measured
+from sfumato.planning.plan import Chosen, GroupPlan, Measured
 from sfumato.query.functions import Aggregation
 
 _OWNER = "u"
-_SPELLED = 300_000
-"""So many characters of public texts may stand in a statement."""
+_CELL = "cell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     bounded = _bounded(plan, tables, dialect)
     measures = [_measure(one.quantity, plan.group, bounded.used, dialect) for one in numbers]
     people = [] if plan.group.public_keys else [_people(plan.group)]
-    return _grouped(bounded, bounded.used.keys, [*measures, *people], dialect)
+    return _grouped(bounded, bounded.used.keys, [*measures, *people])
 
 
 def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Dialect) -> str:
@@ -60,7 +61,25 @@ def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Diale
     bucket = clipped(bounded.used.names[by], by.facts, dialect)  # what it was priced for, whatever is stored
     inner = replace(one.quantity, function=Aggregation.SUM if added else Aggregation.COUNT, arguments=tuple(added))
     measure = _measure(inner, plan.group, bounded.used, dialect)
-    return _grouped(bounded, [*bounded.used.keys, bucket], [measure], dialect)
+    return _grouped(bounded, [*bounded.used.keys, bucket], [measure])
+
+
+def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+    """Return the statement of what is chosen: keys, bucket, how many rows their owner has, how many such rows.
+
+    Only rows count that have a bucket, a key and, where there is a condition, meet it. Where everybody has one row,
+    nobody's rows are counted.
+    """
+    bounded = _bounded(plan, tables, dialect)
+    used = bounded.used
+    (by,) = one.quantity.arguments
+    bucket = used.names[by]
+    present = [f"{name} IS NOT NULL" for name in (*used.keys, bucket)]
+    present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
+    own = "1" if plan.group.contribution.rows == 1 else f"count(*) OVER (PARTITION BY {_OWNER})"
+    columns = ", ".join([*used.keys, f"{clipped(bucket, by.facts, dialect)} AS bucket", f"{own} AS own"])
+    rows = f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
+    return _grouped(replace(bounded, rows=rows), [*used.keys, "bucket", "own"], ["count(*)"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,75 +88,40 @@ class _Bounded:
 
     rows: str
     used: _Used
-    numbered: dict[str, tuple[str, ...]]
 
 
 def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect) -> _Bounded:
-    group = plan.group
-    numbered = _numbered(group) if group.contribution.bound_groups else {}
-    used = _used(group, plan.measured, numbered)
-    needs_owner = group.contribution.bound_rows or group.contribution.bound_groups or _counts_people(plan)
+    group, limit = plan.group, plan.group.contribution
+    used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)
+    cells = numbered_cells(group) if bound_groups else None
+    ranked = limit.bound_rows or (bound_groups and (cells is None or not cells.whole))
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
-    if needs_owner:
+    if ranked or (plan.chosen and limit.rows > 1) or _counts_people(plan):
         columns[_OWNER] = group.unit
-    rows = projected(group.rows, tables, columns, dialect)
-    if group.contribution.bound_rows or group.contribution.bound_groups:
+    if cells is not None:
+        columns[_CELL] = cells.number
+    rows, names = projected(group.rows if cells is None else cells.rows, tables, columns, dialect), list(columns)
+    if ranked:
         rows = _present(rows, used.keys)  # else they would take the place of rows that count
-    if numbered:
-        rows = _with_numbers(rows, list(columns), numbered)
-    if group.contribution.bound_rows:
-        rows = _first_rows(rows, list(columns), group, used, dialect)
-    if group.contribution.bound_groups and group.keys:
-        rows = _first_cells(rows, list(columns), group, used, dialect)
-    return _Bounded(rows, used, numbered)
+    if limit.bound_rows:
+        rows = _first_rows(rows, names, group, used, dialect)
+    if cells is not None and cells.whole:
+        rows = f"SELECT * FROM ({rows}) AS n WHERE {_CELL} <= {limit.groups}"  # noqa: S608
+    elif bound_groups:
+        numbers = [_CELL] if cells is not None else []
+        rows = _first_cells(rows, names, group, used, numbers, dialect)
+    return _Bounded(rows, used)
 
 
-def _numbered(group: Group) -> dict[str, tuple[str, ...]]:
-    """Return the public texts that keys can be: their numbers are ranked in half the time that the texts take."""
-    if not group.public_keys:
-        return {}
-    texts = {
-        f"k{at}": tuple(cell for cell in key.cells or () if isinstance(cell, str))
-        for at, key in enumerate(group.keys)
-        if key.scalar.facts.kind is Kind.TEXT
-    }
-    spelled = sum(len(cell) + 10 for cells in texts.values() for cell in cells)
-    return texts if spelled < _SPELLED and all(texts.values()) else {}
-
-
-def _with_numbers(rows: str, columns: list[str], numbered: dict[str, tuple[str, ...]]) -> str:
-    """Put the number of its cell in place of a text; a text that is no cell is dropped with its row."""
-    listed = ", ".join(f"{name}_cells.number AS {name}" if name in numbered else f"r.{name}" for name in columns)
-    joins = " ".join(f"JOIN {name}_cells ON r.{name} = {name}_cells.cell" for name in numbered)
-    return f"SELECT {listed} FROM ({rows}) AS r {joins}"  # noqa: S608
-
-
-def _with_keys(
-    grouped: str, keys: list[str], others: int, numbered: dict[str, tuple[str, ...]], dialect: Dialect
-) -> str:
-    """Put the texts back, and say what their numbers are."""
-    cells = ", ".join(
-        f"{name}_cells(cell, number) AS (VALUES {_counted(texts, dialect)})" for name, texts in numbered.items()
-    )
-    names = [*keys, *(f"m{at}" for at in range(others))]
-    listed = ", ".join(f"{name}_cells.cell" if name in numbered else f"g.{name}" for name in names)
-    joins = " ".join(f"JOIN {name}_cells ON g.{name} = {name}_cells.number" for name in numbered)
-    return f"WITH {cells} SELECT {listed} FROM ({grouped}) AS g({', '.join(names)}) {joins}"  # noqa: S608
-
-
-def _counted(texts: tuple[str, ...], dialect: Dialect) -> str:
-    return ", ".join(f"({dialect.literal(text)}, {number})" for number, text in enumerate(texts))
-
-
-def _used(group: Group, measured: Sequence[Measured], numbered: dict[str, tuple[str, ...]]) -> _Used:
+def _used(group: Group, measured: Sequence[Measured | Chosen]) -> _Used:
     names: dict[Scalar, str] = {}
     for one in measured:
         for scalar in one.quantity.parts:
             if not _is_owner(scalar, group):
                 names.setdefault(scalar, f"v{len(names)}")
     kinds = {f"k{at}": key.scalar.facts.kind for at, key in enumerate(group.keys)}
-    kinds |= dict.fromkeys(numbered, Kind.INTEGER) | {name: scalar.facts.kind for scalar, name in names.items()}
+    kinds |= {name: scalar.facts.kind for scalar, name in names.items()}
     return _Used([f"k{at}" for at in range(len(group.keys))], names, kinds)
 
 
@@ -161,32 +145,22 @@ def _first_rows(rows: str, columns: list[str], group: Group, used: _Used, dialec
     return _ranked(rows, columns, rank, group.contribution.rows)
 
 
-def _first_cells(rows: str, columns: list[str], group: Group, used: _Used, dialect: Dialect) -> str:
-    """Keep of each person the rows of the cells that come first; ranking rows is faster than joining cells to them."""
-    order = ", ".join(_drawn(used.keys, group, used, dialect))
-    rank = f"dense_rank() OVER (PARTITION BY {_OWNER} ORDER BY {order})"
+def _first_cells(rows: str, columns: list[str], group: Group, used: _Used, numbers: list[str], dialect: Dialect) -> str:
+    """Keep of each person the rows of the cells that come first; ranking rows is faster than joining cells to them.
+
+    The numbers that the copy gave them, where it did, are in the same order as the hash. That keys are told apart does
+    not rest on them.
+    """
+    order = [*numbers, *(dialect.sortable(key, used.kinds[key]) for key in used.keys)]
+    if not numbers:
+        order = _drawn(used.keys, group, used, dialect)
+    rank = f"dense_rank() OVER (PARTITION BY {_OWNER} ORDER BY {', '.join(order)})"
     return _ranked(rows, columns, rank, group.contribution.groups)
 
 
 def _drawn(columns: list[str], group: Group, used: _Used, dialect: Dialect) -> list[str]:
-    """Return an order of one person's rows or cells that only their values decide; a collision is no tie.
-
-    It is the order of SHA-256 of the person's id and the values, the same in every engine. The id is 128 bits of a
-    hash under the salt: nobody knows it, so that it is the key here, and the salt is in no statement.
-    """
-    if not group.identity and not columns:
-        return []
-    parts = [dialect.id_text(_OWNER)] if group.identity else []  # the number of a row is not about the person
-    parts += [_value(name, used.kinds[name], dialect) for name in columns]
-    return [dialect.draw(" || ".join(parts)), *(dialect.sortable(name, used.kinds[name]) for name in columns)]
-
-
-def _value(name: str, kind: Kind, dialect: Dialect) -> str:
-    """Return a value as a text that ends where it ends: no two lists of values become the same text."""
-    text = dialect.scalar_text(name, kind)
-    if kind is Kind.TEXT:
-        text = f"CAST({dialect.octets(text)} AS {dialect.text_type}) || ':' || {text}"
-    return f"':' || coalesce({text}, '-')"
+    owner = _OWNER if group.identity else None  # the number of a row is not about the person
+    return drawn(owner, [(name, used.kinds[name]) for name in columns], dialect)
 
 
 def _ranked(rows: str, columns: list[str], rank: str, most: int) -> str:
@@ -194,13 +168,9 @@ def _ranked(rows: str, columns: list[str], rank: str, most: int) -> str:
     return f"SELECT {', '.join(columns)} FROM ({numbered}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
-def _grouped(bounded: _Bounded, keys: list[str], measures: list[str], dialect: Dialect) -> str:
+def _grouped(bounded: _Bounded, keys: list[str], measures: list[str]) -> str:
     by = f" GROUP BY {', '.join(keys)}" if keys else ""
-    grouped = f"SELECT {', '.join([*keys, *measures])} FROM ({bounded.rows}) AS bounded{by}"  # noqa: S608
-    if not bounded.numbered:
-        return grouped
-    others = len(keys) + len(measures) - len(bounded.used.keys)
-    return _with_keys(grouped, bounded.used.keys, others, bounded.numbered, dialect)
+    return f"SELECT {', '.join([*keys, *measures])} FROM ({bounded.rows}) AS bounded{by}"  # noqa: S608
 
 
 def _people(group: Group) -> str:

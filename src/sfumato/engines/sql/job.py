@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from sfumato.analysis.private_query import Cell
-from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
 from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
-from sfumato.engines.sql.group import group_sql, histogram_sql
+from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
 from sfumato.language.flow import Given, Kept, Read, Show
 from sfumato.language.work import check_work
 from sfumato.mechanisms.answers import Answers, integer_answers
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
 
 LONGEST = 1_000_000
 """The most characters of one statement."""
@@ -34,7 +34,7 @@ class Statements:
     plan: Plan
     statements: tuple[str | None, ...]
     histograms: tuple[Mapping[str, str], ...]
-    """The statements of each group's histograms, by the names of the measurements."""
+    """The statements of each group's histograms, and of what is chosen in it, by their names."""
 
     @property
     def nothing(self) -> bool:
@@ -66,6 +66,7 @@ def prepared(
             for one in group.measured
             if one.buckets is not None
         }
+        | {one.name: checked(buckets_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
     return Statements(
@@ -85,7 +86,8 @@ def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
         rows = {one: run(histograms[one.name]) for one in group.measured if one.name in histograms}
         vectors = {one.name: _histogram(one, numbers.keys, cells) for one, cells in rows.items()}
         columns = {one.name: {**numbers.columns, **vectors}[one.name] for one in group.measured}
-        found.append(GroupAggregates(numbers.keys, columns, numbers.units))
+        held = {one.name: _held(one, numbers.keys, run(histograms[one.name])) for one in group.chosen}
+        found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
     return Aggregates(tuple(found))
 
 
@@ -141,6 +143,21 @@ def _histogram(one: Measured, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> A
         if bucket is not None and (place := places.get(tuple(key))) is not None:
             found[place][int(bucket) - buckets.start] = int(value or 0)
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
+
+
+def _held(one: Chosen, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> HeldBuckets:
+    """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh."""
+    places = {key: place for place, key in enumerate(keys)}
+    found = [
+        (place, bucket, count * (one.weight // own))
+        for *key, bucket, own, count in rows
+        if (place := places.get(tuple(key))) is not None
+    ]
+    table = np.array(found, dtype=np.int64).reshape(len(found), 3)
+    entries, inverse = np.unique(table[:, :2], axis=0, return_inverse=True)
+    weights = np.zeros(len(entries), dtype=np.int64)
+    np.add.at(weights, inverse.ravel(), table[:, 2])
+    return HeldBuckets(entries[:, 0], entries[:, 1], weights)
 
 
 def _columns(names: list[str], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:

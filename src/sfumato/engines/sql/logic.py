@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sfumato.engines.sql.dialect import Form
-from sfumato.language.facts import Facts, Kind
+from sfumato.engines.sql.numbers import IntegerTypes, is_leaf
+from sfumato.language.facts import Kind
 from sfumato.language.scalar import Operator, Scalar
 
 
@@ -12,10 +13,7 @@ from sfumato.language.scalar import Operator, Scalar
 class ChoiceForms:
     """What an engine's choices need of it: its integer types, and its NULLIF."""
 
-    wide: str
-    integer_type: Callable[[Facts], str]
-    typed: Callable[[str, Facts, str], str]
-    """An integer with these facts, as this type, which can hold it."""
+    types: IntegerTypes
     nullif: Callable[[str, str, bool], str]
     """The first, or NULL where it equals the second; the last says that the first is a column or spelled out."""
 
@@ -42,10 +40,10 @@ class ChoiceForms:
     def _alike(self, scalars: list[Scalar], texts: list[str]) -> list[str]:
         """Return values as one type: integers become the widest that is among them."""
         integers = [scalar.facts for scalar in scalars if scalar.facts.kind is Kind.INTEGER]
-        if not any(self.integer_type(facts) == self.wide for facts in integers):
+        if not any(self.types.of(facts) == self.types.wide for facts in integers):
             return texts
         return [
-            self.typed(sql, scalar.facts, self.wide) if scalar.facts.kind is Kind.INTEGER else sql
+            self.types.typed(sql, scalar.facts, self.types.wide) if scalar.facts.kind is Kind.INTEGER else sql
             for scalar, sql in zip(scalars, texts, strict=True)
         ]
 
@@ -53,8 +51,8 @@ class ChoiceForms:
         """Return the result as the type of its facts, which may be narrower than those of its parts."""
         if scalar.facts.kind is not Kind.INTEGER:
             return sql
-        wanted = self.integer_type(scalar.facts)
-        alike = all(self.integer_type(part.facts) == wanted for part in parts)
+        wanted = self.types.of(scalar.facts)
+        alike = all(self.types.of(part.facts) == wanted for part in parts)
         return sql if alike else f"CAST({sql} AS {wanted})"
 
     def _infix(self, symbol: str) -> Form:
@@ -70,8 +68,7 @@ class ChoiceForms:
     def _nullif(self, scalar: Scalar, texts: list[str]) -> str:
         parts = list(scalar.arguments)
         first, second = self._alike(parts, texts)
-        leaf = parts[0].operator in {Operator.COLUMN, Operator.CONSTANT}
-        return self._narrow(self.nullif(first, second, leaf), scalar, parts)
+        return self._narrow(self.nullif(first, second, is_leaf(parts[0])), scalar, parts)
 
     def _in(self, scalar: Scalar, texts: list[str]) -> str:
         first, *items = self._alike(list(scalar.arguments), texts)

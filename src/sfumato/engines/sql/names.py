@@ -20,6 +20,11 @@ def once_name(column: str) -> str:
     return f'"once" {column}'
 
 
+def cell_name(column: str) -> str:
+    """Return the hidden column that numbers the values of a column within one person, in the order they are kept."""
+    return f'"cell" {column}'
+
+
 def quoted(name: str) -> str:
     """Return a name as an SQL identifier.
 

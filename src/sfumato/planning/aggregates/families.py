@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.planning.aggregates.averaged import Averaged, averaged
 from sfumato.planning.aggregates.counted import Counted, counted
-from sfumato.planning.aggregates.extreme import extreme
 from sfumato.planning.aggregates.paired import (
     Correlated,
     Covaried,
@@ -15,12 +14,13 @@ from sfumato.planning.aggregates.paired import (
     regressed,
     squares_of_x,
 )
+from sfumato.planning.aggregates.ranked import Commonest, Ranked, commonest, ranked
 from sfumato.planning.aggregates.recipe import Recipe
 from sfumato.planning.aggregates.spread import Spread, spread
 from sfumato.planning.aggregates.summed import Summed, summed
 from sfumato.query.functions import Aggregation
 
-Derived = Counted | Summed | Averaged | Spread | Covaried | Regressed | Correlated
+Derived = Counted | Summed | Averaged | Spread | Ranked | Commonest | Covaried | Regressed | Correlated
 """What a column of a group is made of, by the names of measurements."""
 
 Recipes = Callable[[Asked, Group], Recipe[Derived]]
@@ -33,6 +33,12 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.VAR_POP: spread,
     Aggregation.STDDEV_SAMP: spread,
     Aggregation.STDDEV_POP: spread,
+    Aggregation.MIN: ranked,
+    Aggregation.MAX: ranked,
+    Aggregation.QUANTILE_CONT: ranked,
+    Aggregation.QUANTILE_DISC: ranked,
+    Aggregation.APPROX_QUANTILE: ranked,
+    Aggregation.MODE: commonest,
     Aggregation.COVAR_POP: covaried,
     Aggregation.COVAR_SAMP: covaried,
     Aggregation.REGR_SXY: covaried,
@@ -41,6 +47,4 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.REGR_INTERCEPT: regressed,
     Aggregation.CORR: correlated,
     Aggregation.REGR_R2: correlated,
-    Aggregation.MIN: extreme,
-    Aggregation.MAX: extreme,
 }

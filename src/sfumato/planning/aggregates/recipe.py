@@ -14,7 +14,8 @@ Quantity = Aggregate[Scalar]
 One integer: COUNT without an argument counts rows, with one the rows where it is not NULL, distinct its different
 values; of a UNIT it counts people. SUM adds an INTEGER scalar, in its steps. Or a vector of integers: HISTOGRAM counts
 the rows at every value of its first argument, an INTEGER scalar, from its low to its high; with a second argument it
-adds up that instead.
+adds up that instead. QUANTILES, QUANTILES_ALONE and MODE are chosen among the values of their argument, an INTEGER
+scalar from 0 on; a person's rows share one weight.
 """
 
 Made = TypeVar("Made", covariant=True)

@@ -9,20 +9,25 @@ correlation is clamped to [-1, 1]. Clamping is post-processing: it costs nothing
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
+from sfumato.planning.aggregates.ranked import Commonest, Ranked
 from sfumato.planning.aggregates.spread import Spread
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.averaged import average_form, average_point
 from sfumato.release.aggregates.paired import paired_form, paired_point
+from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
 from sfumato.release.aggregates.spread import spread_form, spread_point
 from sfumato.release.form_algebra import sum_of
 from sfumato.release.forms import Form
 from sfumato.release.measured_cells import MeasuredCells
 from sfumato.release.noise_law import Integers
+from sfumato.release.noisy import NoisyGroup
 
 
 def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
@@ -37,16 +42,22 @@ def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
             return average_point(made, measured)
         case Spread():
             return spread_point(made, measured)
+        case Ranked():
+            return ranked_point(made, measured)
+        case Commonest():
+            return commonest_point(made, measured)
         case Covaried() | Regressed() | Correlated():
             return paired_point(made, measured)
 
 
-def leaf_forms(group: GroupPlan, cells: MeasuredCells, rows: int) -> dict[str, Form]:
+def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:
     """Return every aggregate of a group by its name, a row per cell."""
-    return {made.name: _form(group.group.label, made, cells, rows) for made in group.derived}
+    rows = len(noisy.keys)
+    chosen = {one.name: np.array(noisy.column(one.name), dtype=np.int64).reshape(rows, -1) for one in group.chosen}
+    return {made.name: _form(group.group.label, made, cells, chosen, rows) for made in group.derived}
 
 
-def _form(label: str, made: Derived, cells: MeasuredCells, rows: int) -> Form:
+def _form(label: str, made: Derived, cells: MeasuredCells, chosen: Mapping[str, Integers], rows: int) -> Form:
     match made:
         case Counted() | Summed():
             return sum_of(cells, label, {made.plain: 1.0}, rows)
@@ -54,5 +65,9 @@ def _form(label: str, made: Derived, cells: MeasuredCells, rows: int) -> Form:
             return average_form(label, made, cells, rows)
         case Spread():
             return spread_form(label, made, cells, rows)
+        case Ranked():
+            return ranked_form(label, made, chosen)
+        case Commonest():
+            return commonest_form(label, made, chosen)
         case Covaried() | Regressed() | Correlated():
             return paired_form(label, made, cells, rows)

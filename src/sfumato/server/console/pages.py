@@ -213,9 +213,10 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 def _draft(form: dict[str, str]) -> views.EditorText:
-    by_margin = form.get("by") == "margin"
+    by_margin, by_share = form.get("by") == "margin", form.get("by") == "share"
     margin, column = (form.get("margin", ""), form.get("column", "")) if by_margin else ("", "")
-    return views.EditorText(form.get("sql", ""), form.get("epsilon", ""), margin.strip(), column.strip())
+    share = form.get("share", "") if by_share else ""
+    return views.EditorText(form.get("sql", ""), form.get("epsilon", ""), margin.strip(), column.strip(), share.strip())
 
 
 def _draft_of(entry: Entry) -> views.EditorText:
@@ -224,6 +225,8 @@ def _draft_of(entry: Entry) -> views.EditorText:
     if isinstance(within, dict) and within:
         column, margin = next(iter(within.items()))
         return views.EditorText(entry.sql, "0.1", _decimal(str(margin)), str(column))
+    if share := wish.get("share"):
+        return views.EditorText(entry.sql, "0.1", share=str(share))
     return views.EditorText(entry.sql, _decimal(str(wish.get("epsilon", ""))))
 
 
@@ -237,7 +240,9 @@ def _decimal(text: str) -> str:
 
 async def _price(gate: Gate, caller: Caller, draft: views.EditorText) -> dict[str, object]:
     """Return the price that the form means; a margin without a column is of the first noisy number."""
-    if not draft.by_margin:
+    if draft.share:
+        return {"share": draft.share}
+    if not draft.margin:
         return {"epsilon": draft.epsilon.strip()} if draft.epsilon.strip() else {}
     return await _margins_by_name(gate, caller, draft.sql, {"within": {draft.column: draft.margin}})
 

@@ -32,11 +32,12 @@ class EditorText:
     epsilon: str = "0.1"
     margin: str = ""
     column: str = ""
+    share: str = ""
 
     @property
-    def by_margin(self) -> bool:
-        """Whether the price follows from a margin."""
-        return bool(self.margin)
+    def by(self) -> str:
+        """What decides the price: a margin, a share of the budget, or epsilon."""
+        return "margin" if self.margin else "share" if self.share else "epsilon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +278,8 @@ def editor_view(desk: Desk) -> Html:
 
 
 def _price_fields(draft: EditorText) -> Html:
-    def radio(value: str, checked: bool, *words: object) -> Html:
-        button = tag("input", type="radio", name="by", value=value, checked=checked, id=f"by-{value}")
+    def radio(value: str, *words: object) -> Html:
+        button = tag("input", type="radio", name="by", value=value, checked=value == draft.by, id=f"by-{value}")
         return tag("div", button, tag("label", words, for_=f"by-{value}"), class_="choice")
 
     epsilon = tag(
@@ -297,11 +298,21 @@ def _price_fields(draft: EditorText) -> Html:
         list="columns",
         id="column",
     )
+    share = tag(
+        "input",
+        name="share",
+        value=draft.share,
+        size="8",
+        aria_label="share of the budget",
+        placeholder="2%",
+        id="share",
+    )
     return tag(
         "fieldset",
         tag("legend", "What may it cost, or how near must it be?"),
-        tag("div", radio("epsilon", not draft.by_margin, "at most ε"), epsilon, class_="pair"),
-        tag("div", radio("margin", draft.by_margin, "within ±"), margin, tag("span", "for"), column, class_="pair"),
+        tag("div", radio("epsilon", "at most ε"), epsilon, class_="pair"),
+        tag("div", radio("margin", "within ±"), margin, tag("span", "for"), column, class_="pair"),
+        tag("div", radio("share", "a share of the budget"), share, class_="pair"),
         tag("datalist", id="columns"),
     )
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 
 from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
@@ -59,7 +60,19 @@ def wish_of(entry: Entry) -> Price:
     except (ValueError, AttributeError):
         kept = {}
     found = {key: kept[key] for key in ("epsilon", "within") if kept.get(key)}
+    if kept.get("share"):
+        found = {"share": percent_text(Fraction(kept["share"]))}
     return found or {"epsilon": str(entry.loss.epsilon)}
+
+
+def percent_text(part: Fraction) -> str:
+    """Return a share as a percentage where that is short, else as the fraction that it is.
+
+    >>> percent_text(Fraction(1, 50)), percent_text(Fraction(1, 3))
+    ('2%', '1/3')
+    """
+    percent = Decimal(100 * part.numerator) / Decimal(part.denominator)
+    return f"{percent.normalize():f}%" if len(percent.normalize().as_tuple().digits) < 10 else str(part)
 
 
 def price_code(price: Price) -> str:

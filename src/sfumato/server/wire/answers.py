@@ -182,7 +182,10 @@ def in_sql(refusal: Refusal) -> Refusal | WireError:
     if refusal.what != NO_PRICE:
         return refusal
     return WireError(
-        "22023", NO_PRICE, refusal.why, "SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin';"
+        "22023",
+        NO_PRICE,
+        refusal.why,
+        "SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin'; or SET sfumato.share = '2%';",
     )
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from sfumato.accounting.loss import delta_or_zero
 from sfumato.errors import Refusal
-from sfumato.exact import positive, probability, typed_rational
+from sfumato.exact import positive, probability, typed_rational, typed_share
 from sfumato.server.wire.sqlstates import WireError
 
 SERVER_VERSION = "15.0 (sfumato)"
@@ -310,14 +310,13 @@ def _within(_: str, value: str) -> str:
     return value
 
 
-def _share(_: str, value: str) -> str:
-    if value:
-        raise WireError(
-            "0A000",
-            "A share of the budget cannot be asked for yet.",
-            "The price of a question is an epsilon or a margin.",
-            "SET sfumato.epsilon = '0.5'; or SET sfumato.within = 'n = 25';",
-        )
+def _share(name: str, value: str) -> str:
+    if not value:
+        return ""
+    try:
+        typed_share(value, name)
+    except Refusal as refusal:
+        raise WireError("22023", refusal.what, refusal.why, f"SET {name} = '2%';") from None
     return value
 
 

@@ -118,8 +118,9 @@
     const sql = area.value.trim();
     if (!sql) { price.textContent = ""; return; }
     const question = { sql: area.value };
-    const margin = form.elements.margin.value.trim();
+    const margin = form.elements.margin.value.trim(), share = form.elements.share.value.trim();
     if (form.elements.by.value === "margin" && margin) question.within = { [form.elements.column.value.trim()]: margin };
+    else if (form.elements.by.value === "share" && share) question.share = share;
     else if (form.elements.epsilon.value.trim()) question.epsilon = form.elements.epsilon.value.trim();
     const number = ++latest;
     let reply, said;
@@ -146,9 +147,9 @@
   }
   function soon() { clearTimeout(waiting); waiting = setTimeout(quote, 300); }
   area.addEventListener("input", () => { wrong = null; colour(); offer(); soon(); });
-  for (const name of ["epsilon", "margin", "column"]) {
+  for (const name of ["epsilon", "margin", "column", "share"]) {
     form.elements[name].addEventListener("input", () => {
-      form.elements.by.value = name === "epsilon" ? "epsilon" : "margin";
+      form.elements.by.value = name === "column" ? "margin" : name;
       soon();
     });
   }

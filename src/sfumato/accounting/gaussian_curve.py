@@ -1,0 +1,162 @@
+"""What Gaussian noise on several integer vectors costs together: the exact curve of real noise, and what integers add.
+
+Everything that decides is enclosed; floats only say where to look. Proof: proofs/gaussian_curve.md
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import inf, log, pi
+
+from sfumato.accounting.conversion import least_epsilon
+from sfumato.accounting.normal import gaussian_delta
+from sfumato.certified import enclosure
+from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
+
+Vector = tuple[int, Fraction]
+"""The squared L2 norm by which an integer vector moves, and the variance of the noise on each of its entries."""
+
+_SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_CLOSE = 1e-6
+"""A search ends when what is found exceeds the least by less than this part."""
+_MOST_STEPS = 60
+_LARGEST = 300
+
+
+def epsilon_of(vectors: Sequence[Vector], delta: Fraction) -> Fraction:
+    """Return an epsilon, of 12 digits, such that releasing all these vectors is (epsilon, delta)-DP.
+
+    >>> print(float(epsilon_of([(1, Fraction(10000))], Fraction(1, 10**6))))
+    0.0336...
+    """
+    return _epsilon_of(tuple(vectors), delta)
+
+
+@lru_cache(maxsize=1024)
+def _epsilon_of(vectors: tuple[Vector, ...], delta: Fraction) -> Fraction:
+    rho = sum((Fraction(moved) / (2 * variance) for moved, variance in vectors), Fraction(0))
+    slope = float_above(rho)
+    known = _short(Fraction(least_epsilon(lambda order: order * rho, lambda order: order * slope, delta)))
+    if not known or known > _LARGEST:
+        return known
+
+    def _excess(at: float) -> float:
+        return _log_ratio(vectors, Fraction(at), delta)
+
+    found = _least(_excess, float_above(known) / 4, float_above(known))
+    return known if found is None else min(known, _short(Fraction(found)))
+
+
+def shrunk(vectors: Sequence[Vector], epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the least factor, of 12 digits, that leaves all these variances (epsilon, delta)-DP together; at most 1.
+
+    The variances themselves suffice by zCDP. Where they are small the curve says nothing, and the factor is 1.
+    """
+    return _shrunk(tuple(vectors), epsilon, delta)
+
+
+@lru_cache(maxsize=1024)
+def _shrunk(vectors: tuple[Vector, ...], epsilon: Fraction, delta: Fraction) -> Fraction:
+    if epsilon > _LARGEST:
+        return Fraction(1)
+
+    def _excess(at: float) -> float:
+        factor = _short(Fraction(at))
+        return _log_ratio(tuple((moved, factor * variance) for moved, variance in vectors), epsilon, delta)
+
+    if _excess(1.0) > 0:
+        return Fraction(1)
+    found = _least(_excess, 0.7, 1.0)
+    return Fraction(1) if found is None else min(Fraction(1), _short(Fraction(found)))
+
+
+def suffices(vectors: Sequence[Vector], epsilon: Fraction, delta: Fraction) -> bool:
+    """Tell whether releasing all these vectors is certain to be (epsilon, delta)-DP by the curve."""
+    return _log_ratio(tuple(vectors), epsilon, delta) <= 0
+
+
+def _log_ratio(vectors: tuple[Vector, ...], epsilon: Fraction, delta: Fraction) -> float:
+    """Return about ln(δ(ε)/δ), whose sign is certain: at most 0 only if the enclosed bound of δ(ε) is at most δ."""
+    smoothing = _smoothing(vectors, epsilon)
+    if smoothing is None:
+        return inf
+
+    def _delta(digits: int) -> Enclosure:
+        mu_squared, eta = smoothing(digits)
+        left = epsilon - 2 * eta
+        if left <= 0:
+            return enclose(1, digits)
+        return enclose(eta, digits).exp() * gaussian_delta(left, mu_squared, digits)
+
+    bound = upper(refine(_delta))
+    if bound <= delta:
+        return -1e-12 if bound == delta else min(-1e-12, _log(Fraction(bound)) - _log(delta))
+    return max(1e-12, _log(Fraction(bound)) - _log(delta))
+
+
+def _smoothing(vectors: tuple[Vector, ...], epsilon: Fraction) -> Callable[[int], tuple[Fraction, Fraction]] | None:
+    """Return what real noise stands for the integer noise: μ² and η, both rounded up; None where variances are small.
+
+    A part r² of each variance makes real noise integer, at the price of η. Floats choose r², η is enclosed.
+    """
+    parts: list[tuple[int, Fraction, Fraction]] = []
+    for moved, variance in vectors:
+        cells = log(moved) + log(len(vectors))
+        # r² + 4·variance·η/ε is least near η = ε/(8π²·variance)
+        room = log(4.0) + cells + log(8 * pi * pi) + _log(variance) - _log(epsilon)
+        smooth = Fraction(f"{max(room, 1.0) / (2 * pi * pi):.6g}")
+        if 2 * smooth > variance:
+            return None
+        parts.append((moved, variance, smooth))
+
+    def _at(digits: int) -> tuple[Fraction, Fraction]:
+        mu_squared = sum((moved / (variance - smooth) for moved, variance, smooth in parts), Fraction(0))
+        eta = Fraction(0)
+        for moved, _, smooth in parts:
+            q = (-(enclosure.pi(digits) * enclosure.pi(digits) * (2 * smooth))).exp()
+            ripple = q * 2 / (-(q * q * q) + 1)
+            eta += Fraction(upper(((ripple + 1) / (-ripple + 1)).ln() * moved))
+        return mu_squared, eta
+
+    return _at
+
+
+def _least(excess: Callable[[float], float], low: float, high: float) -> float | None:
+    """Return a number at which `excess` is at most 0, nearly the least: by chords of a falling curve [Illinois]."""
+    for _ in range(_MOST_STEPS):
+        above = excess(high)
+        if above <= 0:
+            break
+        low, high = high, high * 4
+        if high > 1e200:
+            return None
+    else:
+        return None
+    below = excess(low)
+    for _ in range(_MOST_STEPS):
+        if below > 0:
+            break
+        low, high, above = low / 4, low, below
+        if low < 1e-200:
+            return high
+        below = excess(low)
+    side = 0
+    for _ in range(_MOST_STEPS):
+        if high - low <= _CLOSE * high:
+            break
+        chord = low + (high - low) * (below / (below - above)) if below < inf else (low * high) ** 0.5
+        place = min(max(chord, low + (high - low) / 1000), high - (high - low) / 1000)
+        if (found := excess(place)) <= 0:
+            high, above, below, side = place, found, below / 2 if side < 0 else below, -1
+        else:
+            low, below, above, side = place, found, above / 2 if side > 0 else above, 1
+    return high
+
+
+def _log(value: Fraction) -> float:
+    return log(value.numerator) - log(value.denominator)
+
+
+def _short(value: Fraction) -> Fraction:
+    return Fraction(_SHORT.divide(Decimal(value.numerator), Decimal(value.denominator)))

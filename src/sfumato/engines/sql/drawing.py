@@ -1,0 +1,47 @@
+"""In which order the rows or cells of one person are kept: by SHA-256 of the person's id and the values themselves.
+
+The id is 128 bits of a hash under the salt: nobody knows it, so that it is the key here, and the salt is in no
+statement. It is the same order in every engine, when a copy is built and when a question is asked.
+"""
+
+from collections.abc import Sequence
+
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.language.facts import Kind
+
+Valued = tuple[str, Kind]
+"""The SQL of a value and its kind."""
+
+
+def drawn(owner: str | None, values: Sequence[Valued], dialect: Dialect) -> list[str]:
+    """Return an order of one person's rows or cells that only these values decide; a collision is no tie.
+
+    `owner` is the person's id; None where the number of a row stands for a person, because it is not about them.
+    """
+    if owner is None and not values:
+        return []
+    parts = [] if owner is None else [dialect.id_text(owner)]
+    parts += [_value(sql, kind, dialect) for sql, kind in values]
+    return [dialect.draw(" || ".join(parts)), *(dialect.sortable(sql, kind) for sql, kind in values)]
+
+
+def first_draw(own: str, values: Sequence[Valued], dialect: Dialect) -> str:
+    """Return the draw of one row of a person whose id in hexadecimal, and what ends it, is `own`: 128 bits.
+
+    Here a collision would be a tie: which row is kept would depend on where it lies, and so on other people's rows.
+    """
+    return dialect.hash128(" || ".join([own, *(_value(sql, kind, dialect) for sql, kind in values)]))
+
+
+def draw_again(first: str, nth: str, dialect: Dialect) -> str:
+    """Return the draw of the nth of equal rows: of the first of them, `first` itself."""
+    text = f"'again:' || {dialect.id_text(first)} || ':' || CAST({nth} AS {dialect.text_type})"
+    return f"CASE WHEN {nth} = 1 THEN {first} ELSE {dialect.hash128(text)} END"
+
+
+def _value(sql: str, kind: Kind, dialect: Dialect) -> str:
+    """Return a value as a text that ends where it ends: no two lists of values become the same text."""
+    text = dialect.scalar_text(sql, kind)
+    if kind is Kind.TEXT:
+        text = f"CAST({dialect.octets(text)} AS {dialect.text_type}) || ':' || {text}"
+    return f"':' || coalesce({text}, '-')"

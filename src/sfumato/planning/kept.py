@@ -1,0 +1,43 @@
+"""What is kept of a wish beside an answer, so that the same plan can be made again, and how that plan is found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sfumato.accounting.event import Event
+from sfumato.accounting.filter import Filter
+from sfumato.planning.plan import Plan
+from sfumato.planning.planner import Wish
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """What is known of the plan of an answer that was given before: its event, and of which account it was a share."""
+
+    event: Event
+    account: Filter | None
+
+    def place(self, plans: tuple[Plan, ...]) -> int:
+        """Return which of these plans it was, or the first."""
+        return next((place for place, plan in enumerate(plans) if plan.event == self.event), 0)
+
+
+def wish_document(wish: Wish) -> dict[str, object]:
+    """Return a wish as JSON holds it; a share with the caps and the order of its account, which may change."""
+    within = {name: str(margin) for name, margin in wish.within}
+    epsilon = None if wish.epsilon is None else str(wish.epsilon)
+    document: dict[str, object] = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
+    if wish.share is not None:
+        account = wish.share.account
+        document["share"] = str(wish.share.part)
+        document["account"] = [str(account.epsilon), str(account.delta), account.order]
+    return document
+
+
+def account_of_share(document: Mapping[str, Any]) -> Filter | None:
+    """Return the account, before any charge, that a kept share was one of; None where there was no share."""
+    if document.get("account") is None:
+        return None
+    epsilon, delta, order = document["account"]
+    return Filter(Fraction(epsilon), Fraction(delta), order)

@@ -1,0 +1,197 @@
+"""Noise that uses up a given part of an account, as its ledger counts it, with the least expected error.
+
+A ledger counts pure losses against epsilon and Rényi losses at one order against `capacity`; what an account has used
+is the smaller share of the two. So there are two ways to spend a share, and which of them is right depends on what the
+account has spent before. Proof: proofs/planning.md, §8
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import partial
+from math import inf
+
+from sfumato.accounting.event import Event, Pure
+from sfumato.accounting.filter import UNIT, Filter, rounded_loss
+from sfumato.accounting.gaussian_curve import epsilon_of
+from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.errors import Refusal
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.planning.noise import (
+    Noise,
+    assembled,
+    choice_of,
+    expected_error,
+    is_chosen,
+    laplace_noise,
+    noise_event,
+    short,
+)
+from sfumato.planning.plan import Plan
+from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, keys_weights, laplace_weights, shares
+from sfumato.sensitivity.norms import Sensitivity
+
+_DOWN = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_HALVINGS = 44
+_LEAST_DELTA = Fraction(1, 10**300)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a budget, above 0 and at most 1, and the budget before any charge."""
+
+    part: Fraction
+    account: Filter
+
+
+def noise_for(needs: tuple[Needs, ...], share: Share, delta: Fraction) -> tuple[Noise, ...]:
+    """Return the ways to spend a share: by pure losses, and by Rényi losses; the smaller expected error first.
+
+    Keys that are selected use at most that share of what approximate events may use, and at most delta.
+    """
+    account = share.account
+    for_keys = min(delta, share.part * account.for_approximate)
+    units = int(share.part * max(0, account.capacity or 0))
+    found: list[Noise] = []
+    refusal: Refusal | None = None
+    ways: tuple[Callable[[], Noise | None], ...] = (
+        lambda: _by_pure_loss(needs, share.part * account.epsilon, for_keys),
+        lambda: _by_renyi_loss(needs, units, account.order, delta, for_keys),
+    )
+    for way in ways:
+        try:
+            if (noise := way()) is not None:
+                found.append(noise)
+        except Refusal as failure:  # too little to select keys with: the other way may do
+            refusal = failure
+    if not found and refusal is not None:
+        raise refusal
+    return tuple(sorted(found, key=lambda noise: _error(needs, noise)))
+
+
+def chosen(plans: tuple[Plan, ...], account: Filter, part: Fraction | None) -> Plan:
+    """Return the plan to charge to an account as it is now, of several in the order of preference.
+
+    With a share, it is the first that uses no more than that; else, and where there is none, the one that uses least.
+    """
+    if len(plans) == 1:
+        return plans[0]
+    used = [inf if one.event is None else _or_infinity(account.used_after(one.event)) for one in plans]
+    if part is not None:
+        for plan, after in zip(plans, used, strict=True):
+            if after <= account.used + part:
+                return plan
+    return plans[min(range(len(plans)), key=lambda place: (used[place], place))]
+
+
+def share_note(share: Share, event: Event) -> str:
+    """Say which part of the budget a charge is, rounded up, as the ledger counts it."""
+    used = _or_infinity(share.account.used_after(event))
+    return f"It takes {round_up(100 * Fraction(used), 3)} % of the budget." if used < inf else "It has no bound."
+
+
+def _or_infinity(share: Fraction | None) -> Fraction | float:
+    return inf if share is None else share
+
+
+def _error(needs: tuple[Needs, ...], noise: Noise) -> tuple[Fraction, Fraction]:
+    """Return the expected error, and among equal ones what the selections of keys lack."""
+    selections = [group.selection for group in noise[0] if group.selection is not None]
+    return expected_error(needs, noise[0]), sum((1 / one.epsilon for one in selections), Fraction(0))
+
+
+def _by_pure_loss(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
+    parts = shares(laplace_weights(needs), LAPLACE_ROOT)
+    return laplace_noise(needs, tuple(part * epsilon for part in parts), delta)
+
+
+def _by_renyi_loss(
+    needs: tuple[Needs, ...], units: int, order: int | None, delta: Fraction, for_keys: Fraction
+) -> Noise | None:
+    """Return Laplace or Gaussian noise of this Rényi loss, whichever errs less; None where neither is possible."""
+    if order is None or not units:
+        return None
+    found = (_charged_laplace(needs, units, order, for_keys), _charged_gaussian(needs, units, order, delta, for_keys))
+    return min((noise for noise in found if noise is not None), key=lambda noise: _error(needs, noise), default=None)
+
+
+def _charged_laplace(needs: tuple[Needs, ...], units: int, order: int, delta: Fraction) -> Noise | None:
+    keys = [need.keys for need in needs if need.keys is not None]
+    parts = shares(laplace_weights(needs), LAPLACE_ROOT)
+
+    def _fits(epsilon: Fraction) -> bool:
+        total: int | float = 0
+        for moved, part in zip(keys, parts, strict=False):
+            total += _selection_loss(moved, part * epsilon, order)
+        for one, part in zip(measurements(needs), parts[len(keys) :], strict=True):
+            total += rounded_loss(_laplace_event(one, part * epsilon), order)
+        return total <= units
+
+    epsilon = _most(_fits)
+    return None if epsilon is None else _by_pure_loss(needs, epsilon, delta)
+
+
+def _laplace_event(one: Measurement, epsilon: Fraction) -> Event:
+    if is_chosen(one):
+        return choice_of(one, epsilon).event
+    moved = one.sensitivity
+    return noise_event(Laplace(moved.l1, moved.l1 / epsilon, moved.neighbours), moved)
+
+
+def _charged_gaussian(
+    needs: tuple[Needs, ...], units: int, order: int, delta: Fraction, for_keys: Fraction
+) -> Noise | None:
+    """Return Gaussian noise of so many units at an order; keys are selected for their part of them.
+
+    The price that is quoted for it holds at the query's delta, of which keys use at most half.
+    """
+    if not measurements(needs) or delta < _LEAST_DELTA or any(is_chosen(one) for one in measurements(needs)):
+        return None
+    parts = shares(keys_weights(needs) + gaussian_weights(needs), GAUSSIAN_ROOT)
+    selecting = len(keys_weights(needs))
+    keys = []
+    for moved, part in zip((need.keys for need in needs if need.keys is not None), parts, strict=False):
+        epsilon = _most(partial(_selection_fits, moved, order, int(part * units)))
+        if epsilon is None:
+            return None
+        keys.append(epsilon)
+    mechanisms = []
+    for one, part in zip(measurements(needs), parts[selecting:], strict=True):
+        if not (own := int(part * units)):
+            return None
+        squared = one.sensitivity.l2_squared
+        # α·Δ²/(2σ²) in units of 2^-64 is at most `own`, an integer, and so it is rounded up
+        variance = short(Fraction(order * squared * UNIT, 2 * own))
+        mechanisms.append(Gaussian(squared, variance, one.sensitivity.neighbours))
+    used = min(for_keys, delta / 2) if keys else Fraction(0)
+    quoted = epsilon_of([(one.sensitivity_squared, one.sigma_squared) for one in mechanisms], delta - used)
+    loss = PrivacyLoss(sum(keys, quoted), delta)
+    return assembled(needs, tuple(keys), used, mechanisms), loss
+
+
+def _selection_loss(keys: Sensitivity, epsilon: Fraction, order: int) -> int | float:
+    """Return what a selection of keys costs beside its delta: as many decisions as one person has keys."""
+    return keys.l1 * rounded_loss(Pure(epsilon / keys.l1, keys.neighbours), order)
+
+
+def _selection_fits(keys: Sensitivity, order: int, units: int, epsilon: Fraction) -> bool:
+    return _selection_loss(keys, epsilon, order) <= units
+
+
+def _most(fits: Callable[[Fraction], bool]) -> Fraction | None:
+    """Return nearly the greatest epsilon of 12 digits that fits, between 10^-12 and 10^3; None if none does."""
+    low, high = -12 * 3.33, 10.0
+    if not fits(_power(low)):
+        return None
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(_power(middle)) else (low, middle)
+    return _power(low)
+
+
+def _power(exponent: float) -> Fraction:
+    value = Fraction(2.0**exponent)
+    return Fraction(_DOWN.divide(Decimal(value.numerator), Decimal(value.denominator)))

@@ -1,0 +1,145 @@
+"""Cells of a person that count, by the numbers in the copy: the same cells that ranking would keep, and no window."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from tests.engines.engines import engine_under_law
+
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.analyse import analyse
+from sfumato.engines.aggregates import GroupAggregates
+from sfumato.engines.engine import Engine
+from sfumato.engines.sql.job import Statements
+from sfumato.language.flow import Flow, Keep, Kept, Pair, Read, Show
+from sfumato.planning.plan import Plan
+from sfumato.planning.planner import make_plan, read_wish
+from sfumato.policy.reading import read_policy
+from sfumato.query.parse import parse
+
+pytestmark = pytest.mark.usefixtures("every_engine")
+
+SALT, KEPT = bytes(range(32)), 3
+SHOPS = ["süd", "nord", *(f"shop {at}" for at in range(10))]
+COLUMNS = {
+    "who": {"type": "integer"},
+    "shop": {"type": "text", "values": SHOPS},
+    "month": {"type": "integer", "values": list(range(1, 13))},
+    "price": {"type": "integer", "bounds": [0, 9]},
+}
+POLICY: dict[str, object] = {
+    "name": "small",
+    "budget": {"epsilon": 10, "delta": 0.001},
+    "tables": {
+        "sales": {"unit": "who", "rows_per_unit": 30, "groups_per_unit": KEPT, "columns": COLUMNS},
+        "towns": {"public": True},
+    },
+}
+_RANDOM = Random(7)
+ROWS = [
+    {"who": who, "shop": _RANDOM.choice([*SHOPS, "elsewhere", None]), "month": _RANDOM.randint(0, 12), "price": at % 10}
+    for who in range(40)
+    for at in range(_RANDOM.randint(0, 25))
+]
+TABLES = {
+    "sales": pa.Table.from_pylist(ROWS),
+    "towns": pa.table({"shop": SHOPS, "town": ["a", "b", "c"] * 4}),
+}
+PLAIN = "SELECT shop, COUNT(*), SUM(price) FROM sales GROUP BY shop"
+WITHOUT_A_WINDOW = (
+    PLAIN,
+    "SELECT month, COUNT(DISTINCT price), COUNT(DISTINCT who) FROM sales GROUP BY month",
+    "SELECT s, COUNT(*) FROM (SELECT shop AS s, price + 1 AS p FROM sales) t GROUP BY s",
+)
+WITHOUT_A_HASH = (
+    "SELECT shop, COUNT(*), SUM(price) FROM sales WHERE price < 5 GROUP BY shop",
+    "SELECT shop, COUNT(*) FROM sales WHERE shop <> 'nord' AND month > 3 GROUP BY shop",
+    "SELECT s.shop, COUNT(*) FROM sales s JOIN towns t ON s.shop = t.shop WHERE t.town = 'a' OR s.price > 2 GROUP BY 1",
+    "SELECT s, COUNT(*) FROM (SELECT shop AS s, price AS p FROM sales WHERE month < 9) t WHERE p > 1 GROUP BY s",
+)
+HASHED = (
+    "SELECT shop, month, COUNT(*) FROM sales WHERE month < 4 GROUP BY 1, 2",
+    "SELECT UPPER(shop) AS s, COUNT(*) FROM sales GROUP BY s",
+)
+
+
+@pytest.fixture(scope="module")
+def engine(every_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    root = tmp_path_factory.mktemp("cells")
+    secret = root / "small.ledger.copy.salt"
+    secret.touch(mode=0o600)
+    secret.write_bytes(SALT)
+    opened = engine_under_law().opened(root, POLICY, TABLES)
+    yield opened
+    opened.close()
+
+
+def _plan(engine: Engine, sql: str) -> Plan:
+    query = parse(sql, engine.catalog)
+    with engine.public.one_question():
+        private = analyse(query, engine.catalog, engine.public)
+    budget = read_policy({**POLICY, "source": "duckdb:nowhere.duckdb"}).budget
+    return make_plan(
+        private, read_wish(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
+    )
+
+
+def _unnumbered(flow: Flow) -> Flow:
+    """Return the flow as if the copy had no numbers."""
+    match flow:
+        case Read():
+            return replace(flow, numbered=())
+        case Pair(_, left, right):
+            return replace(flow, left=_unnumbered(left), right=_unnumbered(right))
+        case Keep() | Show():
+            return replace(flow, source=_unnumbered(flow.source))
+        case Kept():
+            return flow
+    raise AssertionError(type(flow))
+
+
+def _shown(group: GroupAggregates) -> dict[object, list[int]]:
+    return {key: [int(values[at]) for values in group.columns.values()] for at, key in enumerate(group.keys)}
+
+
+@pytest.mark.parametrize("sql", [*WITHOUT_A_WINDOW, *WITHOUT_A_HASH, *HASHED])
+def test_numbers_keep_the_cells_that_ranking_keeps(engine: Engine, sql: str) -> None:
+    plan = _plan(engine, sql)
+    (one,) = plan.groups
+    assert one.group.contribution.bound_groups
+    ranked = replace(plan, groups=(replace(one, group=replace(one.group, rows=_unnumbered(one.group.rows))),))
+    jobs = [engine.prepare(each) for each in (plan, ranked)]
+    texts = [job.statements[0] or "" for job in jobs if isinstance(job, Statements)]
+    assert ["OVER" in text for text in texts] == [sql not in WITHOUT_A_WINDOW, True]
+    assert ["sha" in text for text in texts] == [sql in HASHED, True]
+    (numbered,), (by_rank,) = (engine.run(job).groups for job in jobs)
+    assert _shown(numbered) == _shown(by_rank)
+    assert sum(values[0] for values in _shown(numbered).values()) > 0
+
+
+def test_the_cells_of_a_person_that_count_are_those_with_the_least_hashes(engine: Engine) -> None:
+    expected: Counter[str] = Counter()
+    shops = defaultdict(list)
+    for row in ROWS:
+        if row["shop"] in SHOPS:
+            shops[row["who"]].append(row["shop"])
+    for who, visited in shops.items():
+        person = int(sha256(f"{SALT.hex()}unit:{who}".encode()).hexdigest()[:32], 16)
+        draws = {shop: sha256(f"{person:X}:{len(shop.encode())}:{shop}".encode()).digest() for shop in visited}
+        first = sorted(draws, key=draws.__getitem__)[:KEPT]
+        expected.update(shop for shop in visited if shop in first)
+    (group,) = engine.run(engine.prepare(_plan(engine, PLAIN))).groups
+    assert {key[0]: values[0] for key, values in _shown(group).items() if values[0]} == dict(expected)  # type: ignore[index]
+
+
+def test_keys_that_nothing_cuts_have_no_numbers(tmp_path: Path) -> None:
+    few = {**COLUMNS, "shop": {"type": "text", "values": SHOPS[:KEPT]}, "month": {"type": "integer", "bounds": [1, 12]}}
+    sales = {"unit": "who", "rows_per_unit": 30, "groups_per_unit": KEPT, "columns": few}
+    opened = engine_under_law().opened(tmp_path, {**POLICY, "tables": {"sales": sales}}, {"sales": TABLES["sales"]})
+    assert not any(field.numbered for field in opened.catalog.tables["sales"].fields)
+    opened.close()

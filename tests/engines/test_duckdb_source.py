@@ -1,0 +1,105 @@
+"""DuckDB files and partitioned folders as they are met: views, locks, other versions, types in the names of folders."""
+
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from tests.engines.builds import policy_of
+from tests.engines.test_registration import quiet, rows_of
+
+from sfumato.drafting.schema import see
+from sfumato.engines.duckdb.duckdb_file import _not_duckdb
+from sfumato.engines.duckdb.registration import register
+from sfumato.errors import BadSource
+
+COST = {"type": "integer", "bounds": [0, 100]}
+VISITS = "CREATE TABLE visits AS SELECT (x % 5)::INTEGER AS who, x AS cost FROM range(10) t(x)"
+HOLD = """
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1])
+connection.execute("CREATE TABLE t (a INT)")
+print(1, flush=True)
+input()
+"""
+
+
+def _file(root: Path, *statements: str) -> Path:
+    path = root / "clinic.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    return path
+
+
+def _costs(root: Path, source: str, table: str = "visits", **columns: Any) -> list[Any]:
+    """Return the values of the last declared column that the copy keeps."""
+    declared = {"who": {"type": "integer"}, **(columns or {"cost": COST})}
+    tables = {table: {"unit": "who", "rows_per_unit": 9, "columns": declared}}
+    registered = register(policy_of(tables, source, ledger=f"sqlite:{root}/small.ledger"), quiet, again=True)
+    return sorted((row[-1] for row in rows_of(registered, table)), key=repr)
+
+
+def test_views_over_tables_of_the_same_file_are_read(tmp_path: Path) -> None:
+    path = _file(
+        tmp_path,
+        VISITS,
+        "CREATE MACRO twice(a) AS 2 * a",
+        "CREATE VIEW dear AS SELECT who, twice(cost) AS cost FROM visits WHERE cost >= 8",
+    )
+    assert _costs(tmp_path, f"duckdb:{path}", "dear") == [16, 18]
+
+
+def test_a_view_over_other_files_is_refused_and_left_out_of_a_draft(tmp_path: Path) -> None:
+    """One such view made `sfumato init` fail for the whole file, without a reason."""
+    (tmp_path / "other.csv").write_text("who,cost\n1,2\n")
+    path = _file(tmp_path, VISITS, f"CREATE VIEW far AS SELECT * FROM read_csv('{tmp_path}/other.csv')")  # noqa: S608
+    with pytest.raises(BadSource, match=r"tables.far is a view that cannot be read.*CREATE TABLE … AS"):
+        _costs(tmp_path, f"duckdb:{path}", "far")
+    seen = see(path)
+    assert (seen.names, seen.unreadable) == (("visits",), ("far",))
+
+
+def test_a_file_that_another_program_writes_to_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = _file(tmp_path, VISITS)
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(BadSource, match=r"Another program has the DuckDB file open.*EXPORT DATABASE") as caught:
+            _costs(tmp_path, f"duckdb:{path}")
+        holder.kill()
+    assert str(tmp_path) not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert len(_costs(tmp_path, f"duckdb:{path}")) == 10  # what it had not folded into the file is read from its log
+
+
+def test_other_files_under_that_name_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "clinic.duckdb"
+    path.write_bytes(b"SQLite format 3\0" + bytes(500))
+    with pytest.raises(BadSource, match=r"Write sqlite: instead of duckdb:"):
+        _costs(tmp_path, f"duckdb:{path}")
+    path.write_bytes(b"")
+    with pytest.raises(BadSource, match=r"is not a DuckDB database"):
+        _costs(tmp_path, f"duckdb:{path}")
+    newer = "io error: trying to read a database file with version number 999, but we can only read versions between"
+    assert "another version of DuckDB" in str(_not_duckdb(path, newer))
+
+
+def test_a_partition_is_of_the_type_that_the_policy_declares(tmp_path: Path) -> None:
+    rows = "SELECT 1 AS who, x AS cost, printf('%02d', x % 2 + 1) AS month, DATE '2024-01-31' AS day FROM range(4) t(x)"
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY ({rows}) TO '{tmp_path}/visits' (FORMAT parquet, PARTITION_BY (month, day))")
+    source = f"parquet:{tmp_path}/visits"
+    assert _costs(tmp_path, source, month={"type": "text", "values": ["01", "02"]}) == ["01", "01", "02", "02"]
+    assert _costs(tmp_path, source, month={"type": "integer", "bounds": [1, 12]}) == [1, 1, 2, 2]
+    assert _costs(tmp_path, source, month={"type": "text", "values": ["1", "2"]}) == [None] * 4
+    days = [date(2024, 1, 1), date(2024, 12, 31)]
+    assert _costs(tmp_path, source, day={"type": "date", "bounds": days}) == [19_753] * 4
+    (tmp_path / "visits" / "month=02").rename(tmp_path / "visits" / "month=__HIVE_DEFAULT_PARTITION__")
+    assert _costs(tmp_path, source, month={"type": "integer", "bounds": [1, 12]}) == [1, 1, None, None]
+    with pytest.raises(BadSource, match=r"columns.week is not in the source"):
+        _costs(tmp_path, source, week={"type": "integer"})

@@ -1,0 +1,231 @@
+"""Several quantiles at once: the law is drawn as defined, parts share no weight, and ends hold what they promise."""
+
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+from math import exp
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, chisquare
+from tests.laws.many_quantiles import one_level_law
+from tests.sources import HashSource, ScriptedSource
+
+from sfumato.accounting.event import BoundedRange, Composed, Neighbours, Pure, Repeated
+from sfumato.accounting.pure import PureLoss
+from sfumato.errors import Refusal
+from sfumato.mechanisms import quantiles
+from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.spacing import Spacing
+
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
+ONE, HALF = Fraction(1), Fraction(1, 2)
+QUARTERS = (Fraction(1, 4), HALF, Fraction(3, 4))
+
+
+def held(values: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    places, weights = np.unique(np.array(values, dtype=np.int64), return_counts=True)
+    return places, weights
+
+
+@pytest.mark.parametrize("level", [HALF, Fraction(9, 10), Fraction(0)], ids=str)
+def test_frequencies_fit_the_exact_law_with_error_rate_one_in_a_million(level: Fraction) -> None:
+    mechanism, source, draws = Quantiles((level,), 7, 1, Fraction(2), ADD), HashSource(f"ends {level}"), 1000
+    values = [1, 1, 2, 5] * 4
+    found = Counter(tuple(mechanism.release(*held(values), source)[0].tolist()) for _ in range(draws))
+    law = {outcome: float(chance) for outcome, chance in one_level_law(values, mechanism).items()}
+    assert set(found) <= set(law)
+    often = [outcome for outcome, chance in law.items() if chance * draws > 5]
+    rest = draws - sum(found[outcome] for outcome in often)
+    expected = np.array([law[outcome] for outcome in often] + [1 - sum(law[outcome] for outcome in often)]) * draws
+    assert chisquare([found[outcome] for outcome in often] + [rest], expected).pvalue > 1e-6
+
+
+def position_law(
+    mechanism: Quantiles, values: list[int], within: tuple[int, int], level: Fraction, scale: int
+) -> dict[int, float]:
+    """The law of one choice in a part, step by step of each bucket, from the definition."""
+    low, high = within[0], max(within[1], within[0] + 1)
+    empty = within[1] <= within[0]
+    counts = Counter(values)
+    pieces = mechanism._pieces
+    before = [0]
+    for step in range(low, high):
+        before.append(before[-1] + (0 if empty else counts[step // scale]))
+    _p, q, wanted = level.numerator, level.denominator, level.numerator * before[-1]
+    scores = []
+    for step in range(low, high):
+        bucket, inside = divmod(step, scale)
+        start, end = step, step + 1
+        if counts[bucket]:  # the steps of one piece share one score
+            piece = scale // pieces
+            start = max(low, bucket * scale + inside // piece * piece)
+            end = min(high, bucket * scale + (inside // piece + 1) * piece)
+        scores.append(-max(0, q * before[start - low] - wanted, wanted - q * before[end - low]))
+    rate = float(mechanism._rate(mechanism._round_epsilon, level))
+    weights = [exp(rate * score) for score in scores]
+    return {low + place: weight / sum(weights) for place, weight in enumerate(weights)}
+
+
+def two_level_law(mechanism: Quantiles, values: list[int], scale: int) -> dict[tuple[int, int], float]:
+    one, two = mechanism.levels
+    law: dict[tuple[int, int], float] = {}
+    for place, chance in position_law(mechanism, values, (0, mechanism.buckets * scale), two, scale).items():
+        for other, share in position_law(mechanism, values, (0, place), one / two, scale).items():
+            outcome = other // scale, place // scale
+            law[outcome] = law.get(outcome, 0.0) + chance * share
+    return law
+
+
+@pytest.fixture
+def four_steps(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(quantiles, "_FRACTIONS", 4)
+    monkeypatch.setattr(quantiles, "_FEWEST_PIECES", 2)
+    monkeypatch.setattr(quantiles, "_PIECES_IN_ALL", 8)
+    return 4
+
+
+@pytest.mark.usefixtures("four_steps")
+@given(st.lists(st.integers(0, 3), max_size=6), st.integers(0, 3), st.sampled_from([ADD, REPLACE]), st.integers(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_one_person_moves_two_levels_together_by_no_more_than_epsilon(
+    values: list[int], more: int, neighbours: Neighbours, other: int
+) -> None:
+    mechanism = Quantiles((Fraction(1, 3), Fraction(3, 4)), 4, 1, Fraction(2), neighbours, ends=False)
+    left, right = (values, [*values, more]) if neighbours is ADD else ([*values, other], [*values, more])
+    one, two = two_level_law(mechanism, left, 4), two_level_law(mechanism, right, 4)
+    for outcome in one:
+        assert exp(-2) * (1 - 1e-9) <= one[outcome] / two[outcome] <= exp(2) * (1 + 1e-9)
+
+
+@pytest.mark.usefixtures("four_steps")
+def test_two_levels_are_drawn_as_defined_with_error_rate_one_in_a_million() -> None:
+    mechanism = Quantiles((Fraction(1, 3), Fraction(3, 4)), 4, 1, Fraction(2), ADD, ends=False)
+    values, source, draws = [0, 1, 1, 1, 3], HashSource("two"), 1200
+    found = Counter(tuple(mechanism.release(*held(values), source)[:, 1].tolist()) for _ in range(draws))
+    law = two_level_law(mechanism, values, 4)
+    assert set(found) <= set(law)
+    often = [outcome for outcome, chance in law.items() if chance * draws > 5]
+    rest = draws - sum(found[outcome] for outcome in often)
+    expected = np.array([law[outcome] for outcome in often] + [1 - sum(law[outcome] for outcome in often)]) * draws
+    assert chisquare([found[outcome] for outcome in often] + [rest], expected).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("levels", [(HALF,), QUARTERS, (Fraction(0), HALF, ONE)], ids=len)
+@pytest.mark.parametrize("values", [list(range(200)), [7] * 60 + [90] * 50, [3] * 4, []], ids=len)
+def test_ends_hold_the_quantile_99_times_of_100_with_error_rate_one_in_a_million(
+    levels: tuple[Fraction, ...], values: list[int]
+) -> None:
+    mechanism, source, draws = Quantiles(levels, 256, 1, Fraction(3), ADD), HashSource("hold"), 80
+    held_by = [0] * len(levels)
+    for _ in range(draws):
+        for place, (low, _, high) in enumerate(mechanism.release(*held(values), source).tolist()):
+            truth = np.quantile(values, float(levels[place])) if values else 0
+            held_by[place] += low <= truth <= high or not values
+    for hits in held_by:
+        assert binomtest(hits, draws, 0.99, alternative="less").pvalue > 1e-6
+
+
+def test_answers_rise_with_their_levels_and_lie_between_their_ends() -> None:
+    mechanism, source = Quantiles((Fraction(0), *QUARTERS, ONE), 1000, 1, ONE, ADD), HashSource("rise")
+    random = np.random.default_rng(5)
+    for size in (0, 3, 500):
+        found = mechanism.release(*held(random.integers(0, 1000, size).tolist()), source)
+        assert (np.diff(found[:, 1]) >= 0).all()
+        assert ((found[:, 0] >= 0) & (found[:, 0] <= found[:, 1]) & (found[:, 1] <= found[:, 2])).all()
+        assert (found[:, 2] < 1000).all()
+
+
+def test_a_value_that_most_share_does_not_push_the_levels_above_it_away() -> None:
+    random = np.random.default_rng(6)
+    values = [0] * 6000 + random.integers(1, 1000, 4000).tolist()
+    found = Quantiles(QUARTERS, 1000, 1, Fraction(5), ADD).release(*held(values), HashSource("zeros"))
+    assert found[0, 1] == found[1, 1] == 0
+    assert abs(found[2, 1] - np.quantile(values, 0.75)) < 25
+
+
+def test_cells_are_released_one_by_one() -> None:
+    mechanism = Quantiles((HALF,), 10, 1, Fraction(50), ADD)
+    cells, places, weights = np.array([0, 0, 2]), np.array([3, 4, 8]), np.array([1, 90, 50])
+    found = mechanism.release_cells(cells, places, weights, 3, HashSource("cells"))
+    assert found.shape == (3, 1, 3)
+    assert found[:, 0, 1].tolist()[::2] == [4, 8]
+
+
+def test_every_release_reads_the_same_number_of_bits_whatever_the_values_are() -> None:
+    for mechanism in (Quantiles((Fraction(0), *QUARTERS), 10**5, 1, ONE, ADD), Quantiles((HALF,), 50, 1, ONE, ADD)):
+        given_bits = set()
+        for values in ([], [1, 2, 3], list(range(50)), [49] * 70):
+            source = ScriptedSource(HashSource(7).read(10_000))
+            mechanism.release(*held(values), source)
+            given_bits.add(source.given)
+        assert len(given_bits) == 1
+
+
+def test_long_levels_and_heavy_weights_stay_exact() -> None:
+    level = Fraction(5 * 10**17, 10**18 + 9)
+    places, weights = np.arange(51) + 20, np.full(51, 720720)
+    found = Quantiles((level,), 3000, 720720, Fraction(500), ADD).release(places, weights, HashSource(0))
+    assert found[0, 1] == 45
+
+
+@pytest.mark.parametrize(("levels", "rounds"), [((HALF,), 1), (QUARTERS, 2), ((Fraction(0), HALF, ONE), 2)], ids=str)
+def test_the_event_is_all_that_epsilon_pays_for(levels: tuple[Fraction, ...], rounds: int) -> None:
+    share = Fraction(3, 4) / rounds
+    kind = Pure if len(levels) == 1 else BoundedRange
+    event = Quantiles(levels, 100, 1, ONE, ADD).event
+    assert event == Composed(
+        (Repeated(kind(share, ADD), rounds), Repeated(BoundedRange(Fraction(1, 4) / len(levels), ADD), len(levels)))
+    )
+    assert PureLoss().compose(event).epsilon == 1
+    assert PureLoss().compose(Quantiles(levels, 10**6, 1, ONE, ADD, ends=False).event).epsilon == 1
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 0), (5, 131), (0, 10**7), (-(10**6), 10**5), (2**40, 2**41), (-9, -3)])
+def test_buckets_cover_a_range_without_gap_and_numbers_find_them(low: int, high: int) -> None:
+    spacing = Spacing(low, high)
+    values = np.unique(np.concatenate(([low, high], np.random.default_rng(3).integers(low, high + 1, 500))))
+    for value, number in zip(values.tolist(), spacing.numbers(values).tolist(), strict=True):
+        start, end = spacing.ends(number)
+        assert start <= value <= end
+        assert end - start <= max(abs(value - spacing.origin) >> 12, 0)
+    assert spacing.ends(0)[0] == low
+    assert spacing.ends(spacing.buckets - 1)[1] == high
+    for number in np.random.default_rng(4).integers(0, spacing.buckets, 200).tolist():
+        if number + 1 < spacing.buckets:
+            assert spacing.ends(number)[1] + 1 == spacing.ends(number + 1)[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"levels": ()},
+        {"levels": (HALF, HALF)},
+        {"levels": (Fraction(3, 2),)},
+        {"levels": (0.5,)},
+        {"buckets": 0},
+        {"buckets": 2**41},
+        {"weight": 0},
+        {"epsilon": 0.5},
+        {"neighbours": "some"},
+    ],
+    ids=repr,
+)
+def test_parameters_that_mean_nothing_are_refused(changes: dict[str, Any]) -> None:
+    fine: dict[str, Any] = {"levels": (HALF,), "buckets": 9, "weight": 1, "epsilon": ONE, "neighbours": ADD}
+    Quantiles(**fine)
+    with pytest.raises(Refusal):
+        Quantiles(**(fine | changes))
+
+
+def test_all_pairs_of_small_data_stay_within_the_price_of_one_level() -> None:
+    mechanism = Quantiles((Fraction(1, 4),), 3, 1, ONE, ADD)
+    for size in range(4):
+        for values in product(range(3), repeat=size):
+            for more in range(3):
+                one, two = one_level_law(values, mechanism), one_level_law((*values, more), mechanism)
+                assert all(abs(float(one[outcome] / two[outcome])) <= exp(1) + 1e-9 for outcome in one)
+                assert all(float(two[outcome] / one[outcome]) <= exp(1) + 1e-9 for outcome in one)
