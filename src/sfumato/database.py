@@ -12,7 +12,7 @@ from typing import Self
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
-from sfumato.dataset import SharedDataset
+from sfumato.dataset import LossesPayer, SharedDataset
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.engine import Engine, Job, Progress
 from sfumato.engines.opening import has_changed, open_engine, was_paid_for, watch_engine
@@ -32,6 +32,7 @@ from sfumato.ledger.affording import afforded
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
+from sfumato.planning.cut_off import CutOff
 from sfumato.planning.kept import KeptPlan, account_of_share, wish_document
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import Wish, make_plans, read_wish
@@ -142,13 +143,14 @@ class Database:
         tell("charge", "")
         with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
-                return self._kept(asked.plan, charge.kept)
+                return self._kept(asked, charge.kept)
             tell("run", "")
             aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
             tell("noise", "")
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
-            release = make_release(asked.plan, noisy, receipt, evaluate)
+            losses = self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
+            release = make_release(asked.plan, noisy, receipt, evaluate, losses)
             charge.settle(_stored(receipt, noisy, asked))  # kept: asking again is free
         return release
 
@@ -164,10 +166,10 @@ class Database:
     ) -> Quote:
         """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
         asked = self._prepare(sql, epsilon, within, delta, parameters, share=share)
-        quote = make_quote(asked.plan)
-        if asked.wish.share is None or asked.plan.event is None:
+        quote = make_quote(asked.plan, self._losses(asked, measure=False), self.policy.budget.truncation)
+        if asked.wish.epsilon is not None or asked.plan.event is None:
             return quote
-        return replace(quote, notes=(share_note(asked.wish.share, asked.plan.event), *quote.notes))
+        return replace(quote, notes=(share_note(self._ledger.account(self.account), asked.plan.event), *quote.notes))
 
     def outline(self, sql: str, types: Mapping[str, Type]) -> Outline:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
@@ -208,7 +210,7 @@ class Database:
                 "The policy or a public table that it was made with has changed since.",
                 "Ask the question again; the answer may cost then.",
             )
-        return self._kept(asked.plan, found.release)
+        return self._kept(asked, found.release)
 
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
@@ -387,10 +389,14 @@ class Database:
             needed,
         )
 
-    def _kept(self, plan: Plan, kept: str) -> Release:
+    def _kept(self, asked: Prepared, kept: str) -> Release:
         stored = json.loads(kept)
         noisy, receipt = noisy_from_json(stored["noisy"]), receipt_from_json(stored["receipt"])
-        return make_release(plan, noisy, receipt, evaluate)
+        return make_release(asked.plan, noisy, receipt, evaluate, self._losses(asked, measure=False))
+
+    def _losses(self, asked: Prepared, *, measure: bool) -> CutOff | None:
+        """Return what was published of what caps and bounds cut off of the snapshot that answers."""
+        return self._shared.losses(asked.engine, LossesPayer(self.policy, self._source), measure=measure)
 
     def _free(self, asked: Prepared) -> Release:
         """Answer what touches no person: public tables, and the keys that a policy declares."""

@@ -1,5 +1,6 @@
 """The engines under the laws of this room: each law runs on every one of them, and a new engine joins by one entry."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 from tests.engines.postgres_under_law import PostgresUnderLaw
+from tests.engines.spark_under_law import SparkUnderLaw
 
 from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.connection import COPY, STAGE
@@ -80,7 +82,7 @@ class DuckDBUnderLaw:
             _fill(connection, f"{SOURCE}.main", tables)
             read = {name: table.num_rows for name, table in tables.items()}
             build = Build(connection, policy, read_schema(connection, policy), salt, read)
-            copied = [build_table(build, table, lambda phase, name: None) for table in policy.tables]
+            copied = [one for table in policy.tables for one in build_table(build, table, lambda phase, name: None)]
             left = "SELECT count(*) FROM duckdb_tables() WHERE database_name = $1"
             assert connection.execute(left, [STAGE]).fetchall() == [(0,)]
             listed = {table.name: ", ".join(quoted(column.name) for column in table.columns) for table in copied}
@@ -97,7 +99,13 @@ def _fill(connection: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[st
         connection.unregister("given")
 
 
-ENGINES: Sequence[UnderLaw] = (DuckDBUnderLaw(), PostgresUnderLaw())
+SPARK = "SFUMATO_SPARK_LAWS"
+"""Spark takes half a second for what others do in a millisecond: it joins the laws when this is set, in one process."""
+ENGINES: Sequence[UnderLaw] = (
+    DuckDBUnderLaw(),
+    PostgresUnderLaw(),
+    *([SparkUnderLaw()] if os.environ.get(SPARK) else []),
+)
 _current: list[UnderLaw] = [ENGINES[0]]
 
 

@@ -10,16 +10,40 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.engines.engines import engine_under_law
+from tests.engines.windows_reference import windowed_rows
 
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Fold, Folded, Given, Item, Keep, Kept, Order, Pair, Read, Show, Take, outputs
+from sfumato.language.flow import (
+    FOUND,
+    FOUND_FACTS,
+    Around,
+    Flow,
+    Fold,
+    Folded,
+    Given,
+    Item,
+    Keep,
+    Kept,
+    Marked,
+    Order,
+    Overlaid,
+    Pair,
+    Positioned,
+    Read,
+    Show,
+    Stacked,
+    Take,
+    Windowed,
+    outputs,
+)
 from sfumato.language.scalar import Operator, Scalar, column, literal
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
+from sfumato.query.windows import SHIFTS, SO_FAR, WHOLE, WindowCall, WindowFrame, WindowFunction
 
 pytestmark = pytest.mark.usefixtures("every_engine")
 
@@ -90,15 +114,30 @@ def _rows(flow: Flow, table: list[tuple[Any, ...]]) -> list[Row]:
             return found
         case Take(source, count, offset):
             return _rows(source, table)[offset:][:count]
+        case Windowed(source):
+            return windowed_rows(flow, _rows(source, table), _value, _aggregate)
+        case Stacked(left, right):
+            return _rows(left, table) + _rows(right, table)
+        case Marked(left, right, label, condition):
+            others = _rows(right, table)
+            return [
+                row | {(label, FOUND): any(condition is None or _value(condition, row | one) is True for one in others)}
+                for row in _rows(left, table)
+            ]
 
 
 def _pairs(pair: Pair, table: list[tuple[Any, ...]]) -> list[Row]:
     found, right = [], _rows(pair.right, table)
     for row in _rows(pair.left, table):
         met = [row | other for other in right if pair.condition is None or _value(pair.condition, row | other) is True]
-        if not met and pair.kind is JoinKind.LEFT:
+        if not met and pair.kind is not JoinKind.INNER:
             met = [row | {(label, name): None for label, name, _ in outputs(pair.right)}]
         found += met
+    if pair.kind is JoinKind.FULL:
+        nothing = {(label, name): None for label, name, _ in outputs(pair.left)}
+        left = _rows(pair.left, table)
+        alone = [one for one in right if not any(_value(pair.condition, row | one) is True for row in left)]  # type: ignore[arg-type]
+        found += [nothing | one for one in alone]
     return found
 
 
@@ -174,7 +213,79 @@ _BY_X = Order(LEFT, ((_x(), True, False), (column(A, "t", TEXT), False, True)))
 _TAKEN = Take(Order(_INNER, ((column(B, "w", INTEGER), False, False),)), 4, 1)
 _OWN = Fold(LEFT, "own #", (Item("k1", _x()), Item('k "2"', column(A, "t", TEXT))), (_COUNT,))
 
+_X_FIRST = ((_x(), False, True),)
+_X_LAST = ((_x(), True, False), (column(A, "t", TEXT), False, False))
+
+
+def _frame(rows: bool, start: int | None, end: int | None) -> WindowFrame:
+    return WindowFrame(rows, *(None if one is None else Fraction(one) for one in (start, end)))
+
+
+def _sums(*arounds: Around) -> Windowed:
+    measures = [one for one in _UNIQUE if not one.aggregate.distinct]
+    total = measures[1]
+    filtered = replace(total, name="f", aggregate=replace(total.aggregate, where=column(A, "f", TRUTH)))
+    return Windowed(
+        LEFT,
+        "w",
+        tuple(
+            Overlaid(replace(one, name=f"{one.name} {at}"), around)
+            for at, around in enumerate(arounds)
+            for one in (*measures[:7], filtered)
+        ),
+    )
+
+
+def _positions(*arounds: Around) -> Windowed:
+    values = []
+    for at, around in enumerate(arounds):
+        for function in WindowFunction:
+            share = function in {WindowFunction.PERCENT_RANK, WindowFunction.CUME_DIST}
+            facts = REAL if share else TOTAL if "N" in function.name and "VALUE" not in function.name else INTEGER
+            arguments: tuple[Scalar, ...] = (_x(),) if "VALUE" in function.name or function in SHIFTS else ()
+            arguments += (_number(7),) if function is WindowFunction.LEAD else ()
+            values.append(Positioned(f"{function} {at}", WindowCall(function, arguments, 2), facts, around))
+    return Windowed(LEFT, "w", tuple(values))
+
+
+_PARTS = (column(A, "t", TEXT),)
+_STACKED = Stacked(
+    Show(Take(_BY_X, 3, 0), "s", (Item("a", _x()), Item("b", column(A, "t", TEXT)))),
+    Show(RIGHT, "s", (Item("a", _x(B)), Item("b", Scalar(Operator.CONSTANT, (), TEXT, None)))),
+    "s",
+)
+
 FLOWS: dict[str, Flow] = {
+    "full pair": Pair(JoinKind.FULL, Keep(LEFT, column(A, "f", TRUTH)), Keep(RIGHT, _FEW), _SAME),
+    "sums over windows": _sums(
+        Around((), (), WHOLE),
+        Around(_PARTS, _X_FIRST, SO_FAR),
+        Around((), _X_LAST, _frame(True, -1, 1)),
+        Around(_PARTS, _X_LAST, _frame(True, None, 0)),
+    ),
+    "sums over ranges": _sums(
+        Around((), _X_FIRST, _frame(False, -1, 2)),
+        Around(_PARTS, ((_x(), True, False),), _frame(False, 0, 1)),
+        Around((), ((_x(), True, False),), _frame(False, -2, None)),
+        Around((), _X_LAST, _frame(True, 1, 2)),
+    ),
+    "positions": _positions(
+        Around((), (), WHOLE), Around(_PARTS, _X_LAST, SO_FAR), Around((), _X_FIRST, _frame(True, -1, 3))
+    ),
+    "keep of positions": Keep(
+        _positions(Around(_PARTS, _X_LAST, WHOLE)), _is(Operator.LESS, column("w", "row_number 0", TOTAL), _number(3))
+    ),
+    "order of positions": Order(_positions(Around(_PARTS, _X_LAST, WHOLE)), _X_LAST),
+    "stack": _STACKED,
+    "fold of a stack": Fold(_STACKED, "g", (Item("k", column("s", "a", INTEGER)),), (_COUNT,)),
+    "stack of orders": Stacked(
+        Show(_BY_X, "s", (Item("a", _x()),)), Show(Take(RIGHT, 2, 1), "s", (Item("a", _x(B)),)), "s"
+    ),
+    "mark": Marked(LEFT, RIGHT, "m", _SAME),
+    "mark of what was kept": Marked(Keep(LEFT, column(A, "f", TRUTH)), Keep(RIGHT, _FEW), "m", _SAME),
+    "mark by anything": Marked(_BY_X, Take(RIGHT, 2, 0), "m", _is(Operator.LESS, _x(), _x(B))),
+    "mark by nothing": Marked(LEFT, EMPTY, "m", None),
+    "keep of marks": Keep(Marked(LEFT, RIGHT, "m", _SAME), column("m", FOUND, FOUND_FACTS)),
     "read": LEFT,
     "given": RIGHT,
     "given nothing": EMPTY,

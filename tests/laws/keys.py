@@ -10,7 +10,11 @@ from mpmath import mp, mpf
 from tests.laws.case import Case
 from tests.laws.divergence import real
 
-from sfumato.accounting.event import Neighbours
+from sfumato.accounting.event import LaplaceNoise, Neighbours, Repeated
+from sfumato.accounting.pld import delta_bounds
+from sfumato.mechanisms.counted_keys import CountedKeys
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.threshold import Threshold
 
@@ -153,4 +157,60 @@ def optimal_cases() -> tuple[Case, ...]:
     )
 
 
-CASES: tuple[Case, ...] = (*threshold_cases(), *optimal_cases())
+@cache
+def gaussian_tail(sigma_squared: Fraction, least: int) -> Any:
+    """P[Z >= least], by summing up."""
+    with mp.workdps(60):
+        reach = 12 * (int(sigma_squared) + 2)
+        weights = {z: mp.exp(-real(Fraction(z * z) / (2 * sigma_squared))) for z in range(-reach, reach + 1)}
+        return mp.fsum(weight for z, weight in weights.items() if z >= least) / mp.fsum(weights.values())
+
+
+def counted_case(mechanism: CountedKeys, pairs: tuple[tuple[Counts, Counts], ...], epsilon: Fraction) -> Case:
+    """Outcome per key: None, or the noisy number; what lies far out is one outcome, which Laplace noise allows."""
+    noise = mechanism.noise
+    largest = max(mechanism.threshold, *(count for pair in pairs for counts in pair for count in counts))
+    top = largest if isinstance(noise, Laplace) else largest + 9 * int(noise.sigma_squared)
+
+    @cache
+    def tail(least: int) -> Any:
+        if isinstance(noise, Laplace):
+            return laplace_tail(noise.scale, least)
+        return gaussian_tail(noise.sigma_squared, least)
+
+    @cache
+    def one(count: int) -> dict[Any, Any]:
+        if count < 1:
+            return {None: mpf(1)}
+        with mp.workdps(60):
+            tails = {least: tail(least - count) for least in range(mechanism.threshold, top + 1)}
+            law = {value: mass - tails.get(value + 1, 0) for value, mass in tails.items()}
+            return law | {None: 1 - tails[mechanism.threshold]}
+
+    return Case(
+        f"Counted {type(noise).__name__} g={mechanism.groups_per_unit} {noise.neighbours}",
+        mechanism,
+        pairs,
+        lambda counts: independent([one(count) for count in counts]),
+        epsilon,
+        mechanism.delta if isinstance(noise, Laplace) else Fraction(delta_bounds(mechanism.event, epsilon)[1]),
+    )
+
+
+def counted_cases() -> tuple[Case, ...]:
+    delta = Fraction(1, 1000)
+    plain, swaps = Laplace(1, Fraction(1), ADD), Laplace(4, Fraction(1), REPLACE)
+    smooth = Gaussian(1, Fraction(4), ADD)
+    counts = Repeated(LaplaceNoise(1, Fraction(1), REPLACE), 4)
+    single = CountedKeys.by_delta(plain, plain.event, 1, delta)
+    many = CountedKeys.by_delta(swaps, counts, 2, delta)
+    gaussian = CountedKeys.by_delta(smooth, smooth.event, 1, delta)
+    t, m, g = (one.threshold for one in (single, many, gaussian))
+    return (
+        counted_case(single, pairs_of(added, [(n,) for n in range(t + 3)], 1, 1), Fraction(1)),
+        counted_case(many, pairs_of(replaced, [(0, 0, 0, 0), (0, 0, m, m)], 1, 2), Fraction(4)),
+        counted_case(gaussian, pairs_of(added, [(n,) for n in range(g + 3)], 1, 1), Fraction(1)),
+    )
+
+
+CASES: tuple[Case, ...] = (*threshold_cases(), *optimal_cases(), *counted_cases())

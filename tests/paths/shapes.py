@@ -78,12 +78,38 @@ SHAPES = (
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id WHERE a.age < b.age",
     'SELECT COUNT(*), SUM(removed_rows) FROM "visits.removed"',
     'SELECT dept, SUM(r.removed_rows) FROM visits v JOIN "visits.removed" r USING (patient_id) GROUP BY dept',
+    "SELECT MEDIAN(age), QUANTILE_DISC(age, 0.9), COUNT(*) FROM visits",
+    "SELECT dept, MEDIAN(cost), MIN(cost), MAX(cost) FROM visits GROUP BY dept",
+    "SELECT city, PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY age DESC) FROM visits GROUP BY city",
+    "SELECT MODE(age), APPROX_QUANTILE(cost, 0.3), MEDIAN(age) FILTER (WHERE urgent), MIN(day) FROM visits",
+    "SELECT p.sex, MEDIAN(p.income), MAX(v.age) FROM visits v JOIN patients p USING (patient_id) GROUP BY p.sex",
+    "SELECT MEDIAN(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) t",
+    "SELECT AVG(m) FROM (SELECT patient_id, QUANTILE_DISC(cost, 0.5) AS m FROM visits GROUP BY 1) t",
+    "SELECT MEDIAN(n), QUANTILE_DISC(n, 0.75) FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) t",
+    "SELECT MEDIAN(x) FROM survey",
     "SELECT ward, COUNT(*) FROM patients GROUP BY ward",
     "SELECT COUNT(*), SUM(x), AVG(x) FROM survey",
     "SELECT mood, COUNT(*), SUM(x) FROM survey GROUP BY mood",
     "SELECT s.name, COUNT(*) FROM survey q JOIN staff s ON q.mood = s.dept GROUP BY s.name",
     "SELECT a.n, b.n FROM (SELECT COUNT(*) AS n FROM visits) a, (SELECT SUM(x) AS n FROM survey) b",
     "SELECT AVG(n) AS mean FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) t",
+    "SELECT dept, SUM(cost) FROM visits WHERE dept NOT IN (SELECT dept FROM staff WHERE floor > 2) GROUP BY dept",
+    "SELECT SUM(age) FROM visits v WHERE urgent OR NOT EXISTS (SELECT 1 FROM staff s WHERE s.floor > v.age)",
+    "SELECT CASE WHEN city IN (SELECT name FROM staff) OR dept IN (SELECT dept FROM staff) THEN 'in' ELSE 'out' END, "
+    "COUNT(*), SUM(cost) FROM visits GROUP BY 1",
+    "SELECT SUM(age * (SELECT MAX(floor) FROM staff s WHERE s.dept = v.dept)), COUNT(*) FILTER (WHERE age > (SELECT "
+    "AVG(floor) FROM staff)) FROM visits v",
+    "SELECT n, COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visits WHERE dept IN (SELECT dept FROM staff) "
+    "GROUP BY 1) t WHERE n >= (SELECT MIN(floor) FROM staff) GROUP BY n",
+    "SELECT COUNT(*), SUM(r) FROM visits v JOIN (SELECT dept, ROW_NUMBER() OVER (PARTITION BY dept ORDER BY floor) AS "
+    "r FROM staff UNION ALL SELECT 'er', 5) s ON v.dept = s.dept",
+    "SELECT SUM(v.cost) FROM visits v, staff s WHERE (v.dept = s.dept AND s.floor = 1) OR (v.dept = s.dept AND "
+    "v.age > 3)",
+    "SELECT dept, COUNT(*), SUM(COUNT(*)) OVER (ORDER BY dept), RANK() OVER (ORDER BY SUM(cost) DESC), COUNT(*) - "
+    "LAG(COUNT(*)) OVER (ORDER BY dept) FROM visits GROUP BY dept QUALIFY ROW_NUMBER() OVER (ORDER BY dept) <= 2",
+    "WITH g AS (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) SELECT g.dept, n, m FROM g FULL JOIN (SELECT "
+    "ward, COUNT(*) AS m FROM patients GROUP BY ward) w ON g.dept = w.ward WHERE n > (SELECT AVG(n) FROM g) UNION "
+    "ALL SELECT 'all', COUNT(DISTINCT patient_id), 0 FROM visits",
     _WITH + "(max_groups_contributed = 1) dept, COUNT(DISTINCT patient_id) FROM visits GROUP BY dept",
     _WITH + "(max_rows_contributed = 2) dept, SUM(cost), COUNT(DISTINCT age) FROM visits GROUP BY dept",
     _WITH + "(max_groups_contributed = 2) city, COUNT(*), SUM(age), COUNT(DISTINCT dept) FROM visits GROUP BY city",

@@ -42,8 +42,6 @@ CHRONIC = "SELECT patient_id FROM patients WHERE chronic"
 WAYS = {
     f"SELECT COUNT(*) FROM visits WHERE patient_id IN ({CHRONIC})": "Join it instead: `SELECT COUNT(*) FROM",
     f"SELECT dept, AVG(cost) FROM visits v WHERE v.patient_id NOT IN ({CHRONIC}) AND age > 3 GROUP BY dept": "LEFT",
-    "SELECT COUNT(*) FROM visits WHERE dept IN (SELECT dept FROM departments)": "ON dept = chosen.member",
-    "SELECT COUNT(*) FROM visits WHERE urgent AND NOT (dept IN (SELECT dept FROM departments))": "dept IS NOT NULL",
     "SELECT COUNT(*) FROM patients WHERE patient_id IN (SELECT patient_id FROM visits GROUP BY patient_id HAVING "
     "COUNT(*) > 3)": "HAVING COUNT(*) > 3",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM patients p WHERE p.patient_id = v.patient_id AND "
@@ -52,12 +50,9 @@ WAYS = {
     "patients.patient_id AND urgent) GROUP BY sex": "chosen.found IS NULL",
     "SELECT COUNT(*) FROM visits WHERE dept IN (SELECT dept FROM visits WHERE cost > 100)": "its values into a list",
     "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)": "write the answer as a number",
-    "SELECT COUNT(*) FROM visits WHERE dept = (SELECT MIN(dept) FROM departments)": "which is free",
     "SELECT AVG(cost) OVER (PARTITION BY dept) FROM visits WHERE urgent": "GROUP BY dept",
     "SELECT COUNT(*) OVER w FROM visits WINDOW w AS (PARTITION BY dept)": "GROUP BY dept",
     "SELECT SUM(cost) OVER (PARTITION BY patient_id) FROM visits": "AS per_person",
-    "SELECT dept, COUNT(*), RANK() OVER (ORDER BY COUNT(*) DESC) FROM visits GROUP BY dept": "ORDER BY COUNT(*) DESC",
-    "SELECT dept, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY dept": "n FROM",
     "SELECT x, COUNT(*) FROM (SELECT patient_id, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY day) AS x "
     "FROM visits) t GROUP BY x": "GROUP BY n",
     "SELECT dept, urgent, COUNT(*) FROM visits GROUP BY GROUPING SETS ((dept, urgent), (dept), ())": "dept, urgent`",
@@ -68,7 +63,6 @@ WAYS = {
     "SELECT cost FROM visits": "COUNT(*), SUM or AVG",
     "SELECT patient_id, SUM(cost) FROM visits GROUP BY patient_id": "aggregate the query once more",
     'SELECT removed_rows FROM "visits.removed"': 'FROM "visits.removed"`',
-    "SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM patients": "`SELECT COUNT(*) FROM visits`",
 }
 
 

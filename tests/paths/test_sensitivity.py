@@ -113,6 +113,13 @@ def _moves(one: dict[tuple[Any, ...], int], other: dict[tuple[Any, ...], int]) -
     return [abs(one.get(key, 0) - other.get(key, 0)) for key in {*one, *other}]
 
 
+def _held(group: GroupAggregates, name: str) -> dict[tuple[Any, ...], int]:
+    """Return what every bucket of every cell holds."""
+    held = group.held[name]
+    entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
+    return {(group.keys[cell], bucket): weight for cell, bucket, weight in entries}
+
+
 def _check(first: Opened, others: list[Opened], sql: str) -> int:
     """Compare with every neighbour; return how far anything moved, so that a test can see that something did."""
     farthest = 0
@@ -132,6 +139,12 @@ def _check(first: Opened, others: list[Opened], sql: str) -> int:
                     assert mechanism.sensitivity >= declared.l1
                 else:
                     assert mechanism.sensitivity_squared >= declared.l2_squared
+                farthest = max(farthest, sum(moves))
+            for chosen in plan.chosen:
+                moves = _moves(_held(mine, chosen.name), _held(theirs, chosen.name))
+                relation = first.policy.neighbours
+                assert sum(moves) <= chosen.weight * (1 if relation is Neighbours.ADD_REMOVE else 2), (sql, chosen.name)
+                assert chosen.mechanism.neighbours is relation
                 farthest = max(farthest, sum(moves))
             if plan.selection is not None:
                 moves = _moves(one["units of keys"], two["units of keys"])

@@ -1,5 +1,6 @@
 """Distinct quantities are measured once, around the middle of their range, and unbounded ones are refused."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -22,6 +23,7 @@ from sfumato.errors import QueryTooLarge, UnboundedSum, UnsupportedSql
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import column
 from sfumato.planning.aggregates.averaged import Averaged
+from sfumato.planning.aggregates.ranked import Ranked
 from sfumato.planning.aggregates.spread import Spread
 from sfumato.planning.aggregates.sums import FARTHEST_SUM, Centred
 from sfumato.planning.measurements import Needs, needs_of
@@ -136,10 +138,21 @@ def test_an_unbounded_expression_is_refused_with_the_words_that_narrow_it() -> N
         _needs(group_of(asked("sum", computed)))
 
 
-@pytest.mark.parametrize("aggregation", ["min", "max"])
-def test_extremes_are_refused_with_advice(aggregation: str) -> None:
-    with pytest.raises(UnsupportedSql, match="FILTER"):
-        _needs(group_of(asked(aggregation, AGE)))
+@pytest.mark.parametrize("aggregation", ["min", "max", "mode"])
+def test_extremes_of_texts_are_refused_with_advice(aggregation: str) -> None:
+    with pytest.raises(UnsupportedSql, match="GROUP BY"):
+        _needs(group_of(asked(aggregation, column("visits", "dept", Facts(Type.TEXT, Kind.TEXT)))))
+
+
+def test_all_quantiles_of_one_column_are_one_measurement() -> None:
+    levels = {"min": (), "max": (), "quantile_cont": (Fraction(1, 2),), "quantile_disc": (Fraction(9, 10),)}
+    several = [replace(asked(name, AGE), parameters=parameters) for name, parameters in levels.items()]
+    needs = _needs(group_of(*several))
+    (quantity,) = [one.quantity for one in needs.measurements]
+    assert quantity.parameters == (Fraction(0), Fraction(1, 2), Fraction(9, 10), Fraction(1))
+    assert [one.place for one in needs.derived if isinstance(one, Ranked)] == [0, 3, 1, 2]
+    alone = replace(several[2], function=Aggregation.APPROX_QUANTILE)
+    assert len(_needs(group_of(*several, alone)).measurements) == 2
 
 
 def test_a_sum_stays_below_its_limit_or_is_refused() -> None:

@@ -5,14 +5,16 @@ from fractions import Fraction
 import pytest
 from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, SECRET_DEPT, UNIT, asked, group_of, price, private_of
 
-from sfumato.accounting import pld, zcdp
+from sfumato.accounting import pld, rdp, zcdp
 from sfumato.accounting.approximate import separate
-from sfumato.accounting.event import Composed, Concentrated, GaussianNoise, Neighbours, Repeated
+from sfumato.accounting.event import Approximate, Composed, Concentrated, GaussianNoise, Neighbours, Repeated
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.language.scalar import Scalar, column
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.planning.measurements import needs_of
 from sfumato.planning.noise import best_noise, concentrated_loss, expected_error, laplace_noise
 from sfumato.planning.plan import Plan
@@ -47,13 +49,13 @@ def test_gaussian_noise_is_chosen_where_one_person_touches_many_cells(neighbours
     mechanism = plan.groups[0].measured[0].mechanism
     selection = plan.groups[0].selection
     assert isinstance(mechanism, Gaussian)
-    assert selection is not None
-    assert selection.delta == Fraction(1, 2 * 10**6)
+    assert isinstance(selection, CountedKeys)  # its noise is the noise of the number that is shown
+    assert (selection.noise, plan.groups[0].counted) == (mechanism, plan.groups[0].measured[0].name)
+    assert selection.delta <= Fraction(1, 2 * 10**6)
     assert plan.loss.delta == Fraction(1, 10**6)
-    low, high = pld.bounds(mechanism.event, plan.loss.delta - selection.delta)
-    left = float(plan.loss.epsilon - selection.epsilon)
-    assert 0.99 * left <= low <= left
-    assert high <= left * (1 + 1e-5)
+    low, high = pld.bounds(mechanism.event, plan.loss.delta / 2)
+    assert 0.99 * 0.5 <= low <= 0.5
+    assert high <= 0.5 * (1 + 1e-5)
 
 
 def test_without_delta_noise_is_laplace_noise() -> None:
@@ -122,4 +124,35 @@ def test_several_groups_share_epsilon_and_delta() -> None:
 def test_gaussian_events_are_gaussian_events() -> None:
     event = _plan(PEOPLE, Neighbours.REPLACE).event
     assert isinstance(event, Composed)
-    assert any(isinstance(part, GaussianNoise) for part in event.events)
+    assert [type(part) for part in event.events] == [Approximate]
+    assert isinstance(separate(event)[0], Composed | GaussianNoise)
+    assert rdp.loss(event, 2) > 0
+
+
+@EVERY_RELATION
+def test_keys_are_selected_by_the_number_of_people_that_is_shown(neighbours: Neighbours) -> None:
+    people = group_of(asked("count", UNIT, distinct=True), asked("sum", COST), keys=(SECRET_DEPT,), rows=1, groups=1)
+    plan = make_plan(private_of(people, neighbours=neighbours), price(1, "1e-9"))
+    (group,) = plan.groups
+    assert isinstance(group.selection, CountedKeys)
+    assert [one.name for one in group.apart] == ["m2"]
+    assert plan.event is not None
+    core, delta = separate(plan.event)
+    assert (pure_epsilon(core), delta) == (1, group.selection.delta)
+    rows = group_of(asked("count"), keys=(SECRET_DEPT,), rows=1, groups=1)  # each row is somebody else's
+    alone = make_plan(private_of(rows), price(1, "1e-9")).groups[0]
+    assert isinstance(alone.selection, CountedKeys)
+    assert (alone.selection.threshold, alone.selection.units_for("0.95")) == (22, 24)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        group_of(asked("count"), keys=(SECRET_DEPT,)),
+        group_of(asked("count", UNIT, distinct=True, where=column("visits", "flag", AGE.facts)), keys=(SECRET_DEPT,)),
+        group_of(asked("sum", AGE), keys=(SECRET_DEPT,), rows=1, groups=1),
+    ],
+    ids=["rows", "some people", "a sum"],
+)
+def test_other_numbers_do_not_select_keys(group: Group) -> None:
+    assert isinstance(make_plan(private_of(group), price(1, "1e-9")).groups[0].selection, OptimalSelection)

@@ -1,14 +1,22 @@
 """Accuracy first: the margin that was asked for is reached, and a little less epsilon would miss it."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, SECRET_DEPT, asked, group_of, margins, private_of
+from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, SECRET_DEPT, UNIT, asked, group_of, margins, private_of
 
+from sfumato.accounting.event import Neighbours, Pure
+from sfumato.accounting.filter import Filter
+from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import UnknownName, UnreachableMargin
-from sfumato.planning.planner import make_plan
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.planner import make_plan, make_plans
 from sfumato.planning.quote import make_quote
-from sfumato.planning.within import CONFIDENCE, least_inverse_scale
+from sfumato.planning.spending import chosen
+from sfumato.planning.within import CONFIDENCE, greatest_variance, least_inverse_scale
+from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 
 VISITS = group_of(asked("count"), asked("sum", COST), asked("avg", COST), keys=(PUBLIC_DEPT,))
@@ -70,3 +78,33 @@ def test_beyond_the_cap_the_nearest_margin_is_named_and_can_be_had() -> None:
     assert make_plan(private_of(alone), margins(a1=nearest, cap="0.5")).loss.epsilon <= Fraction(1, 2)
     with pytest.raises(UnreachableMargin, match="raise the budget"):
         make_plan(private_of(alone), margins(a1=100, cap=0))
+
+
+def test_gaussian_noise_is_taken_where_a_ledger_charges_less_for_it() -> None:
+    alone = private_of(group_of(asked("count", UNIT, distinct=True)))
+    cap = PrivacyLoss(Fraction(3), Fraction(1, 10**6))
+    wish = replace(margins(a1=25, delta="1e-9"), cap=cap)
+    smooth, plain = make_plans(alone, wish)
+    assert isinstance(smooth.groups[0].measured[0].mechanism, Gaussian)
+    assert isinstance(plain.groups[0].measured[0].mechanism, Laplace)
+    for plan in (smooth, plain):
+        assert plan.groups[0].measured[0].mechanism.margin(CONFIDENCE) == 25
+    fresh = Filter(3, Fraction(1, 10**6))
+    assert smooth.event is not None
+    assert plain.event is not None
+    first, second = fresh.used_after(smooth.event), fresh.used_after(plain.event)
+    assert first is not None
+    assert second is not None
+    assert Fraction(19, 10) * first < second  # nearly twice as many questions
+    spent = fresh.charge(
+        Pure(Fraction(2), Neighbours.ADD_REMOVE)
+    )  # by pure losses: Gaussian noise would end that count
+    assert chosen((smooth, plain), fresh, None) is smooth
+    assert chosen((smooth, plain), spent, None) is plain
+
+
+@pytest.mark.parametrize("reach", [0, 1, 7, 1000, 10**9])
+def test_the_variance_is_the_greatest_of_its_digits(reach: int) -> None:
+    variance = greatest_variance(reach)
+    assert DiscreteGaussian(variance).margin(CONFIDENCE) <= reach
+    assert DiscreteGaussian(variance * (1 + Fraction(1, 10**4))).margin(CONFIDENCE) > reach

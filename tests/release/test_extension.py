@@ -15,7 +15,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Fold, Folded, Given, Item, Show
 from sfumato.language.scalar import Constant, Factor, Operator, Scalar, Sides, column
 from sfumato.query.aggregate import Aggregate
-from sfumato.query.functions import AGGREGATES, PAIRS, Aggregation
+from sfumato.query.functions import AGGREGATES, LEVELLED, PAIRS, Aggregation
 from sfumato.query.types import Type
 from sfumato.release.extension import _CHOICES, _COMPARED, _LOGIC, _RULES, boxed
 from sfumato.release.folding import FoldedRows, folded
@@ -29,7 +29,7 @@ WHOLE = Facts(Type.INTEGER, Kind.INTEGER, True, Fraction(1), -FAR, FAR, False, F
 REAL = Facts(Type.DECIMAL, Kind.REAL)
 TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN)
 BOXES, POINTS = 60, 40
-NOTHING = MeasuredCells((), (), {}, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0), ())
+NOTHING = MeasuredCells((), (), {}, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0), (), ())
 
 CONSTANTS: dict[Operator, list[Constant]] = {
     Operator.REAL: [Factor(3, 7)],
@@ -177,7 +177,7 @@ def test_a_choice_stays_inside_the_hull_of_what_can_be_chosen() -> None:
     check(form, computed(scalar, {"c": chance.values(), "a": first.values(True), "b": second.values(True)}))
 
 
-ONE_ARGUMENT = [form.aggregation for form in AGGREGATES if form.aggregation not in PAIRS]
+ONE_ARGUMENT = [form.aggregation for form in AGGREGATES if form.aggregation not in PAIRS | {Aggregation.MODE}]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,8 @@ def test_every_aggregate_of_rows_that_may_be_missing_stays_inside_its_ends(
     groups = np.repeat(np.arange(BOXES // 5), 5)
     facts = WHOLE if aggregation is Aggregation.COUNT else REAL
     argument = column("g", "a", REAL)
-    measure = Folded("x", Aggregate(aggregation, (argument,), distinct, column("g", "c", TRUTH)), facts)
+    level = (Fraction(9, 10),) if aggregation in LEVELLED else ()
+    measure = Folded("x", Aggregate(aggregation, (argument,), distinct, column("g", "c", TRUTH), level), facts)
     form = folded(measure, FoldedRows("f", groups, BOXES // 5, (chance.form(),)), [box.form()], NOTHING)
     key = Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 0, FAR)
     given = Given("g", (("k", key), ("a", REAL), ("c", TRUTH)), None)

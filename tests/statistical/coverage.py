@@ -47,6 +47,8 @@ class Shape:
     linear: bool = False
     by: str = "copy"
     """What is grouped by without an outer aggregate: 4,000 copies, or 800 lots where every cell takes long."""
+    rows: bool = False
+    """Whether each of the five cells has a row of its own, beside the others."""
 
     @property
     def sql(self) -> str:
@@ -54,10 +56,12 @@ class Shape:
         if self.inner is None:
             return f"SELECT {self.by}, {self.column} AS x FROM visits GROUP BY {self.by}"  # noqa: S608
         cells = f"SELECT lot, place, {self.inner} FROM visits GROUP BY lot, place {self.having}"  # noqa: S608
+        if self.rows:
+            return f"SELECT lot * 10 + place AS cell, {self.column} AS x FROM ({cells}) t"  # noqa: S608
         return f"SELECT lot, {self.column} AS x FROM ({cells}) t GROUP BY lot"  # noqa: S608
 
 
-N = "COUNT(*) AS n"
+N, TOTAL, LOT, KEPT = "COUNT(*) AS n", "SUM(cost) AS s", "PARTITION BY lot", "HAVING COUNT(*) > 22"
 SHAPES = (
     Shape("count", "COUNT(*)", linear=True),
     Shape("sum", "SUM(cost)", linear=True),
@@ -98,6 +102,8 @@ SHAPES = (
     Shape("remainder", "COUNT(*) % 7"),
     Shape("total of cells", "SUM(n)", N, linear=True),
     Shape("mean of cells", "AVG(n)", N, linear=True),
+    Shape("mean of totals", "AVG(s)", TOTAL, linear=True),
+    Shape("mean of totals that were kept", "AVG(s)", TOTAL, KEPT),
     Shape("weighted total of cells", "SUM(n * place)", N, linear=True),
     Shape("largest cell", "MAX(n)", N),
     Shape("least cell", "MIN(n)", N),
@@ -115,6 +121,15 @@ SHAPES = (
     Shape("mean of averages", "AVG(a)", "AVG(cost) AS a"),
     Shape("ratio of totals", "1.0 * SUM(f) / SUM(n)", f"{N}, COUNT(*) FILTER (WHERE age > 50) AS f"),
     Shape("different cells", "COUNT(DISTINCT n)", N),
+    Shape("running total", f"SUM(n) OVER ({LOT} ORDER BY place)", N, linear=True, rows=True),
+    Shape("difference to the cell before", f"n - LAG(n) OVER ({LOT} ORDER BY place)", N, linear=True, rows=True),
+    Shape("moving mean", f"AVG(s) OVER ({LOT} ORDER BY place ROWS 1 PRECEDING)", TOTAL, linear=True, rows=True),
+    Shape("share of the total", f"1.0 * n / SUM(n) OVER ({LOT})", N, rows=True),
+    Shape("rank", f"RANK() OVER ({LOT} ORDER BY n DESC)", N, rows=True),
+    Shape("share of smaller cells", f"CUME_DIST() OVER ({LOT} ORDER BY n)", N, rows=True),
+    Shape("next smaller cell", f"LAG(n, 1, 0) OVER ({LOT} ORDER BY n)", N, rows=True),
+    Shape("total of smaller cells", f"SUM(n) OVER ({LOT} ORDER BY n)", N, rows=True),
+    Shape("running total of cells that were kept", f"SUM(n) OVER ({LOT} ORDER BY place)", N, KEPT, rows=True),
 )
 
 

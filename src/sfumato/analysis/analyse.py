@@ -9,14 +9,17 @@ from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_poi
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
+from sfumato.analysis.marks import marked
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
+from sfumato.analysis.stacks import stacked
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.whole_days import whole_days
+from sfumato.analysis.windows import windowed
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
+from sfumato.language.flow import RANK, Fold, Given, Item, Keep, Order, Read, Show, Take
 from sfumato.language.lower_logic import all_true, among, present, spelled
 from sfumato.language.lowering import lower, narrowed
 from sfumato.language.scalar import Operator, Scalar, address, column
@@ -28,15 +31,20 @@ from sfumato.query.relation import (
     GroupBy,
     Join,
     Limit,
+    Mark,
     Options,
     Project,
     Query,
     Relation,
     Scan,
     Sort,
+    Stack,
     Values,
+    Window,
     inputs,
 )
+from sfumato.query.types import Type
+from sfumato.query.unlabelled import unlabelled
 
 _OWNER = '"owner"'
 """The column of the owner's id in a projection: no query can spell a name that holds a quotation mark like this."""
@@ -51,6 +59,8 @@ class _Question:
     options: Options
     used: Used
     groups: list[Group] = field(default_factory=list)
+    known: dict[Relation, str] = field(default_factory=dict)
+    """The label of each group, by what it is whatever its labels."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -171,6 +181,13 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
             return _sort(relation, _analyse(source, reading))
         case Limit(source):
             return _limit(relation, _analyse(source, reading), reading)
+        case Window(source):
+            return windowed(relation, _analyse(source, reading), reading.used)
+        case Stack(left, right):
+            return stacked(relation, _analyse(left, reading), _analyse(right, reading), reading.public)
+        case Mark(left, right):
+            sides = _analyse(left, reading), _analyse(right, reading)
+            return marked(relation, *sides, reading.used, reading.public)
 
 
 def _scan(scan: Scan, reading: _Question) -> Analysed:
@@ -195,7 +212,10 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
     sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
     numbered = tuple(field.stored for field in table.fields if field.numbered)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered)
+    free = tuple(field.name for field in table.fields if field.bounds_chosen)
+    if table.rows_chosen and most is not None:
+        columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, free)
     return Analysed(flow, scope, owned, cells)
 
 
@@ -250,8 +270,13 @@ def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analy
         return owned_fold(relation, keys, source, source.state, reading.public)
     limits = Tightening(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
     group, noisy = release_point(relation, keys, source, source.state, limits, reading.public)
-    reading.groups.append(group)
-    return noisy
+    first = reading.known.setdefault(unlabelled(relation), group.label)
+    if first == group.label:
+        reading.groups.append(group)
+        return noisy
+    # the same groups are measured once, wherever the question uses them: it then sees the same noise everywhere
+    again = Given(group.label, noisy.flow.columns, None, first) if isinstance(noisy.flow, Given) else noisy.flow
+    return replace(noisy, flow=again)
 
 
 def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> Analysed:

@@ -13,7 +13,20 @@ from sfumato.analysis.written import is_exact
 from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, at
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Fold, Folded, Given, Item, Kept, Pair, Read, below, outputs
+from sfumato.language.flow import (
+    Flow,
+    Fold,
+    Folded,
+    Given,
+    Item,
+    Kept,
+    Overlaid,
+    Pair,
+    Read,
+    Windowed,
+    below,
+    outputs,
+)
 from sfumato.language.lowering import Scope, lower, narrowed
 from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.query.expression import Call, Column, Expression, Position, conjuncts
@@ -31,6 +44,8 @@ _COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 
 def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Public) -> tuple[Analysed, str | None]:
     """Return the pairs of two analysed relations, and a note where something was implied."""
+    if join.kind is JoinKind.FULL and any(isinstance(side.state, Owned) for side in (left, right)):
+        raise _unowned(join.at)
     match left.state, right.state:
         case (Owned() as first, Owned() as second):
             return _of_one_person(join, (left, first), (right, second))
@@ -47,8 +62,7 @@ def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Publ
                 "The aggregate would be used without noise.",
                 "Ask for the aggregate first, and write the answer into the second query as numbers.",
             )
-    if left.state is not right.state:
-        left, right = (_spelled_out(side, join.at, public) for side in (left, right))
+    left, right = together(left, right, join.at, public)
     scope = _scope(join, left, right)
     condition = None if join.condition is None else lower(join.condition, scope)
     released = any(side.state is Visibility.RELEASED for side in (left, right))
@@ -56,6 +70,13 @@ def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Publ
     flow = Pair(join.kind, left.flow, right.flow, condition)
     origins = {} if released else {**left.origins, **right.origins}
     return Analysed(flow, scope if released else _after(join, scope), state, origins=origins), None
+
+
+def together(left: Analysed, right: Analysed, position: Position, public: Public) -> tuple[Analysed, Analysed]:
+    """Return two sides that are public or noisy as one statement can have them."""
+    if left.state is right.state:
+        return left, right
+    return _spelled_out(left, position, public), _spelled_out(right, position, public)
 
 
 def _spelled_out(side: Analysed, position: Position, public: Public) -> Analysed:
@@ -78,10 +99,12 @@ def _spelled_out(side: Analysed, position: Position, public: Public) -> Analysed
 
 def _scope(join: Join, left: Analysed, right: Analysed) -> Scope:
     """Return the columns of both sides; those that an outer join fills with NULL may be NULL."""
-    if join.kind is JoinKind.INNER:
-        return {**left.scope, **right.scope}
-    real = frozenset((label, name) for label, name, _ in outputs(right.flow))
-    return {**left.scope, **{name: _nullable(name, scalar, real) for name, scalar in right.scope.items()}}
+    padded = {JoinKind.INNER: (), JoinKind.LEFT: (right,), JoinKind.FULL: (left, right)}[join.kind]
+    scope = {**left.scope, **right.scope}
+    for side in padded:
+        real = frozenset((label, name) for label, name, _ in outputs(side.flow))
+        scope |= {name: _nullable(name, scalar, real) for name, scalar in side.scope.items()}
+    return scope
 
 
 def _nullable(name: tuple[str, str], scalar: Scalar, real: frozenset[tuple[str, str]]) -> Scalar:
@@ -100,22 +123,22 @@ def _nullable(name: tuple[str, str], scalar: Scalar, real: frozenset[tuple[str, 
 
 def _after(join: Join, scope: Scope) -> Scope:
     """Return what is known after an inner join: its condition held."""
-    return scope if join.condition is None or join.kind is JoinKind.LEFT else narrowed(scope, join.condition)
+    return scope if join.condition is None or join.kind is not JoinKind.INNER else narrowed(scope, join.condition)
 
 
 def _with_public(join: Join, private: Analysed, owned: Owned, other: Analysed, used: Used, public: Public) -> Analysed:
     """Join a person's rows with public rows: each meets at most as many as agree with it in the compared columns."""
-    _check_exact(other.flow, join.at)
+    check_exact(other.flow, join.at)
     keys = (
         ()
         if join.condition is None
-        else _public_sides(lower(join.condition, _scope(join, private, other)), private, other)
+        else public_sides(lower(join.condition, _scope(join, private, other)), private, other)
     )
-    other = _kept(other, tuple(dict.fromkeys(keys)), used, public)
+    other = kept(other, tuple(dict.fromkeys(keys)), used, public)
     scope = _scope(join, private, other)
     condition = None if join.condition is None else lower(join.condition, scope)
     most = other.flow.most if isinstance(other.flow, Kept) else 0
-    _check_pairs(owned.rows * most, owned.rows, join.at)
+    check_pairs(owned.rows * most, owned.rows, join.at)
     flow = Pair(join.kind, private.flow, other.flow, condition)
     check_characters(flow, owned.rows * most, _tests(join.kind, condition, private, other), join.at)
     inner = join.kind is JoinKind.INNER
@@ -129,15 +152,23 @@ def _with_public(join: Join, private: Analysed, owned: Owned, other: Analysed, u
     )
 
 
-def _kept(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: Public) -> Analysed:
+def kept(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: Public) -> Analysed:
     """Return public rows as they are once computed: what is known of them and what is read are the same rows."""
     label = f'"kept" {_first_label(other.flow)}'
     known = {name: Item(f"{name[0]}.{name[1]}", scalar) for name, scalar in other.scope.items() if name in used}
     items = tuple(known.values())
     rows = public.kept(other.flow, items, keys)
     flow = Kept(other.flow, label, items, keys, max(1, rows.most), rows)
-    scope = {name: column(label, item.name, item.scalar.facts) for name, item in known.items()}
+    scope = {name: _reached(column(label, item.name, item.scalar.facts), flow, public) for name, item in known.items()}
     return Analysed(flow, scope, Visibility.PUBLIC, origins={label: flow})
+
+
+def _reached(value: Scalar, flow: Kept, public: Public) -> Scalar:
+    """Return a column of kept rows within what it holds there, where nothing else bounds it: a count, or a rank."""
+    if value.facts.kind is not Kind.INTEGER or value.facts.bounded:
+        return value
+    low, high = public.reach(flow, value) or (0, 0)
+    return replace(value, facts=replace(value.facts, low=low, high=high, declared_low=True, declared_high=True))
 
 
 def _first_label(flow: Flow) -> str:
@@ -146,14 +177,18 @@ def _first_label(flow: Flow) -> str:
     return flow.label
 
 
-def _check_exact(flow: Flow, position: Position) -> None:
+def check_exact(flow: Flow, position: Position) -> None:
     """Refuse public rows that hold an aggregate of doubles: engines add them in no fixed order, each time another."""
     if isinstance(flow, Fold):
         for measure in flow.measures:
             if not is_exact(measure):
                 raise _inexact(measure, position)
+    if isinstance(flow, Windowed):
+        for value in flow.values:
+            if isinstance(value, Overlaid) and not is_exact(value.folded):
+                raise _inexact(value.folded, position)
     for source in below(flow):
-        _check_exact(source, position)
+        check_exact(source, position)
 
 
 def _inexact(measure: Folded, position: Position) -> UnsupportedSql:
@@ -172,7 +207,7 @@ def _outer_cells(other: Analysed, public: Public) -> Cells:
     return {column: values for column, values in known.items() if values is not None}
 
 
-def _public_sides(condition: Scalar, private: Analysed, other: Analysed) -> list[Scalar]:
+def public_sides(condition: Scalar, private: Analysed, other: Analysed) -> list[Scalar]:
     """Return the public sides of equalities that every pair meets, as they are compared."""
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
     found = []
@@ -209,7 +244,7 @@ def _of_one_person(
     rows = first.rows if once else first.rows * second.rows
     if reverse and join.kind is JoinKind.INNER:
         rows = min(rows, second.rows)
-    _check_pairs(rows, max(first.rows, second.rows), join.at)
+    check_pairs(rows, max(first.rows, second.rows), join.at)
     unique = (first.unique if once else frozenset()) | (
         second.unique if reverse and join.kind is JoinKind.INNER else frozenset()
     )
@@ -247,7 +282,7 @@ def _is_looked_up(kind: JoinKind, equality: Scalar, left: Analysed, right: Analy
     return kind is JoinKind.INNER or any(side & tables[1] for side in sides)
 
 
-def _check_pairs(rows: int, before: int, position: Position) -> None:
+def check_pairs(rows: int, before: int, position: Position) -> None:
     if rows > max(MOST_PAIRS, before):
         raise QueryTooLarge(
             f"{at(position)}this join gives one person up to {rows:,} rows.",

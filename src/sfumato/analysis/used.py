@@ -1,20 +1,7 @@
 """Which columns a question uses: public rows that are computed once need no others."""
 
-from collections.abc import Iterator
-
-from sfumato.query.expression import Column, Expression, walk
-from sfumato.query.relation import (
-    Filter,
-    GroupBy,
-    Join,
-    Limit,
-    Project,
-    Relation,
-    Scan,
-    Sort,
-    Values,
-    inputs,
-)
+from sfumato.query.expression import Column, walk
+from sfumato.query.relation import Relation, expressions, inputs
 
 Used = frozenset[tuple[str, str]]
 """Columns by label and name."""
@@ -26,24 +13,7 @@ def used_columns(relation: Relation) -> Used:
     waiting = [relation]
     while waiting:
         node = waiting.pop()
-        for expression in _expressions(node):
+        for expression in expressions(node):
             found.update((part.of, part.name) for part, _ in walk(expression) if isinstance(part, Column))
         waiting.extend(inputs(node))
     return frozenset(found)
-
-
-def _expressions(relation: Relation) -> Iterator[Expression]:
-    match relation:
-        case Scan() | Values() | Limit():
-            return
-        case Join(condition=condition):
-            yield from () if condition is None else (condition,)
-        case Filter(condition=condition):
-            yield condition
-        case GroupBy(keys=keys, measures=measures):
-            yield from (key.expression for key in keys)
-            yield from (part for measure in measures for part in measure.aggregate.parts)
-        case Project(items=items):
-            yield from (item.expression for item in items)
-        case Sort(keys=keys):
-            yield from (key.expression for key in keys)

@@ -24,7 +24,7 @@ from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE, quoted
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import FARTHEST, Facts, Kind
-from sfumato.language.flow import Flow, Given, below
+from sfumato.language.flow import Flow, noisy_tables
 
 Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
 _INT64 = np.iinfo(np.int64)
@@ -65,7 +65,7 @@ def evaluate_by_engine(flow: Flow, given: Mapping[str, Mapping[str, Values]]) ->
 def evaluate_table(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> pa.Table:
     """Return the same as an Arrow table with columns c0, c1, …; integers are int64 or decimals of 38 digits."""
     tables, bound = {}, {}
-    for at, node in enumerate(_noisy(flow)):
+    for at, node in enumerate(noisy_tables(flow)):
         columns = {name: _column(given[node.label][name], facts) for name, facts in node.columns}
         length = len(next(iter(columns.values()))) if columns else _length(given[node.label])
         columns[PLACE] = _packed(pa.int64(), np.arange(length, dtype=np.int64), None)
@@ -73,12 +73,6 @@ def evaluate_table(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> pa.
         listed = ", ".join(_cast(name, array.type) for name, array in columns.items())
         tables[node.label] = f"(SELECT {listed} FROM given{at})"  # noqa: S608
     return _run(flow_sql(flow, tables, DUCKDB), bound)
-
-
-def _noisy(flow: Flow) -> list[Given]:
-    if isinstance(flow, Given):
-        return [flow] if flow.rows is None else []
-    return [node for source in below(flow) for node in _noisy(source)]
 
 
 def _length(columns: Mapping[str, Values]) -> int:

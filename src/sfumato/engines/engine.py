@@ -50,6 +50,10 @@ class Engine(Protocol):
     def version(self) -> str:
         """The data's version: a counter or random id."""
 
+    @property
+    def keeps_losses(self) -> bool:
+        """Whether the copy holds what caps and bounds cut off of each person: where the policy spent on it then."""
+
     def check(self, private: PrivateQuery) -> None:
         """Refuse what this engine cannot answer, from the text alone."""
 

@@ -17,6 +17,7 @@ BACKENDS = {
     "sqlite": "sfumato.engines.duckdb.opening",
     "frames": "sfumato.engines.duckdb.opening",
     "postgresql": "sfumato.engines.postgres.opening",
+    "spark": "sfumato.engines.spark.opening",
 }
 """The file whose BACKEND opens sources of a scheme."""
 
@@ -64,7 +65,7 @@ def backend_of(policy: Policy) -> Backend:
         raise BadSource(
             f"source starts with {scheme}:.",
             "No engine reads that.",
-            "Write parquet:, csv:, files:, duckdb: or sqlite: with a path, or a postgresql URL.",
+            "Write parquet:, csv:, files:, duckdb:, sqlite: or spark: with a path, or a postgresql URL.",
         )
     backend = import_module(BACKENDS[scheme]).BACKEND
     if not isinstance(backend, Backend):

@@ -7,13 +7,17 @@ is compared are the names, sizes and times of the files, under a key, so that th
 import hmac
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TypeVar
 
+from sfumato.errors import BadSource
 from sfumato.policy.policy import Location
 from sfumato.private_files import write_whole
 
+_ATTEMPTS = 3
+Result = TypeVar("Result")
 FORMAT = 5
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
 
@@ -50,6 +54,23 @@ def watch_of(files: Sequence[Path]) -> list[tuple[object, ...]]:
     """Return what changes with anything that happens to a file: a copy of half of a change is not kept."""
     found = [(str(path), path.stat()) for path in files]
     return [(name, one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for name, one in found]
+
+
+def steady(
+    root: Path, files: Callable[[], Sequence[Path]], salt: bytes, work: Callable[[], Result]
+) -> tuple[str, Result]:
+    """Do what reads the files of a source that stays as it is meanwhile; return its stamp, and what was done."""
+    for _ in range(_ATTEMPTS):
+        found = files()
+        watched, stamp = watch_of(found), stamp_of(root, found, salt)
+        done = work()
+        if watch_of(files()) == watched:
+            return stamp, done
+    raise BadSource(
+        "source changes while it is read.",
+        "A copy of half of a change would be of data that never was.",
+        "Take the snapshot again when nobody writes to it.",
+    )
 
 
 def place_of(source: Location, salt: bytes) -> str:

@@ -5,10 +5,21 @@ A flow mirrors the relation it was made of, node by node; labels are the relatio
 
 from dataclasses import dataclass, field
 
-from sfumato.language.facts import Facts
+from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Scalar
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import JoinKind
+from sfumato.query.types import Type
+from sfumato.query.windows import WindowCall, WindowFrame
+
+SortKeys = tuple[tuple[Scalar, bool, bool], ...]
+"""Scalars that rows are ordered by: (scalar, descending, nulls first)."""
+
+RANK = '"rank"'
+"""The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys.
+
+No name of a query or policy holds a quotation mark.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,8 @@ class Read:
     copy) whose values were taken to occur once within a person. The statement keeps to both, whatever the copy holds.
     `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one. `numbered`
     names the columns (in the copy) whose values the copy numbers within each person, in the order they are kept.
+    `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count, the
+    columns hold RANK.
     """
 
     table: str
@@ -36,6 +49,7 @@ class Read:
     once: tuple[str, ...] = ()
     sole: bool = False
     numbered: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +57,18 @@ class Given:
     """Rows that come with the statement: literals of the text, or a noisy table that is bound under the label.
 
     `rows` is None for a noisy table. Values are as an engine keeps them: integers in steps, texts, truth values.
+    `of` is the label of the noisy table that this one is again, where a question uses it in several places.
     """
 
     label: str
     columns: tuple[tuple[str, Facts], ...]
     rows: tuple[tuple[int | float | str | bool | None, ...], ...] | None
+    of: str | None = None
+
+    @property
+    def table(self) -> str:
+        """The label of the noisy table."""
+        return self.label if self.of is None else self.of
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +98,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Pairs of rows for which the condition is true; a LEFT pair also keeps a left row that met none."""
+    """Pairs of rows for which the condition is true; LEFT also keeps a left row that met none, FULL those of both."""
 
     kind: JoinKind
     left: "Flow"
@@ -115,10 +136,10 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The rows in an order: (scalar, descending, nulls first)."""
+    """The rows in an order."""
 
     source: "Flow"
-    keys: tuple[tuple[Scalar, bool, bool], ...]
+    keys: SortKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +151,78 @@ class Take:
     offset: int
 
 
-Flow = Read | Given | Kept | Keep | Pair | Fold | Show | Order | Take
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The rows that a window function sees: those that agree in `partition`, in an order, inside a frame.
+
+    The distances of a frame that is not of rows are in steps of the one sort key.
+    """
+
+    partition: tuple[Scalar, ...]
+    order: SortKeys
+    frame: WindowFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Positioned:
+    """What follows from the position of a row, or the value of a row at another position."""
+
+    name: str
+    call: WindowCall[Scalar]
+    facts: Facts
+    around: Around
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaid:
+    """An aggregate of the rows inside a frame, for every row."""
+
+    folded: Folded
+    around: Around
+
+    @property
+    def name(self) -> str:
+        return self.folded.name
+
+    @property
+    def facts(self) -> Facts:
+        return self.folded.facts
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """Every row with more columns under `label`: what window functions say of it."""
+
+    source: "Flow"
+    label: str
+    values: tuple[Positioned | Overlaid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stacked:
+    """The rows of both sides, the left ones first; both show columns of the same names and kinds under `label`."""
+
+    left: Show
+    right: Show
+    label: str
+
+
+FOUND = "found"
+"""The column that a Marked flow adds."""
+FOUND_FACTS = Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Every left row once, and under `label` whether some right row meets the condition with it: true or false."""
+
+    left: "Flow"
+    right: "Flow"
+    label: str
+    condition: Scalar | None
+
+
+Flow = Read | Given | Kept | Keep | Pair | Fold | Show | Order | Take | Windowed | Stacked | Marked
 
 
 def below(flow: Flow) -> tuple[Flow, ...]:
@@ -138,10 +230,17 @@ def below(flow: Flow) -> tuple[Flow, ...]:
     match flow:
         case Read() | Given() | Kept():  # what is kept has been computed: nothing below it is run again
             return ()
-        case Pair(_, left, right):
+        case Pair(_, left, right) | Stacked(left, right) | Marked(left, right):
             return (left, right)
         case _:
             return (flow.source,)
+
+
+def noisy_tables(flow: Flow) -> list[Given]:
+    """Return the noisy tables of a flow."""
+    if isinstance(flow, Given):
+        return [flow] if flow.rows is None else []
+    return [node for source in below(flow) for node in noisy_tables(source)]
 
 
 def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:
@@ -160,5 +259,11 @@ def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:
             return named + [(label, measure.name, measure.facts) for measure in measures]
         case Show(_, label, items):
             return [(label, item.name, item.scalar.facts) for item in items]
+        case Windowed(source, label, values):
+            return outputs(source) + [(label, value.name, value.facts) for value in values]
+        case Stacked(left):
+            return outputs(left)
+        case Marked(left, _, label):
+            return [*outputs(left), (label, FOUND, FOUND_FACTS)]
         case _:
             return outputs(flow.source)

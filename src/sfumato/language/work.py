@@ -7,7 +7,7 @@ pair. What is cheap by this measure and takes long all the same is stopped by th
 from collections.abc import Callable
 
 from sfumato.errors import FreeLimit
-from sfumato.language.flow import Flow, Fold, Given, Kept, Pair, Read, Take, below, outputs
+from sfumato.language.flow import Flow, Fold, Given, Kept, Marked, Pair, Read, Stacked, Take, below, outputs
 from sfumato.language.scalar import Operator, Scalar, columns
 from sfumato.query.relation import JoinKind
 
@@ -42,7 +42,15 @@ def _measured(flow: Flow, sizes: Sizes) -> tuple[int, int]:
         case Pair(kind, left, right, condition):
             (first, before), (second, behind) = _measured(left, sizes), _measured(right, sizes)
             met = max(first, second) if _by_equality(condition, left, right) else first * second
-            return max(met, first) if kind is JoinKind.LEFT else met, before + behind + met
+            kept = {JoinKind.LEFT: first, JoinKind.FULL: first + second}.get(kind, 0)
+            return max(met, kept), before + behind + met
+        case Stacked(left, right):
+            (first, before), (second, behind) = _measured(left, sizes), _measured(right, sizes)
+            return first + second, before + behind
+        case Marked(left, right, _, condition):
+            (first, before), (second, behind) = _measured(left, sizes), _measured(right, sizes)
+            looked = max(first, second) if _by_equality(condition, left, right) else first * second
+            return first, before + behind + looked
         case _:
             (source,) = below(flow)
             rows, work = _measured(source, sizes)

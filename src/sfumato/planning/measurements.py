@@ -8,9 +8,11 @@ from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Group
+from sfumato.language.facts import Kind
 from sfumato.planning.aggregates.families import FAMILIES, Derived
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.sensitivities import of_people, of_quantity
+from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
 
@@ -36,6 +38,28 @@ class Needs:
     keys: Sensitivity | None
     measurements: tuple[Measurement, ...]
     derived: tuple[Derived, ...]
+
+    @property
+    def selecting(self) -> Measurement | None:
+        """The measurement by whose noisy values keys are selected: a number of people, of all of them in each cell."""
+        if self.keys is None:
+            return None
+        counts = [one for one in self.measurements if one.sensitivity.linf == 1 and _counts_everybody(one.quantity)]
+        return min(counts, key=lambda one: one.sensitivity.l1, default=None)
+
+    @property
+    def apart(self) -> Sensitivity | None:
+        """How far one person moves the keys where they are selected by themselves, before anything is measured."""
+        return None if self.selecting is not None else self.keys
+
+
+def _counts_everybody(quantity: Quantity) -> bool:
+    """Whether every person of a cell counts: all rows, where each person has one in a cell, or different people."""
+    if quantity.function is not Aggregation.COUNT or quantity.where is not None:
+        return False
+    if not quantity.arguments:
+        return True
+    return quantity.distinct and quantity.arguments[0].facts.kind is Kind.UNIT
 
 
 def needs_of(group: Group, neighbours: Neighbours) -> Needs:

@@ -13,6 +13,7 @@ from sfumato.accounting.event import Composed, Event, Neighbours, Repeated
 from sfumato.accounting.gaussian_curve import shrunk
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
@@ -20,7 +21,7 @@ from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.measurements import Measurement, Needs, measurements
 from sfumato.planning.plan import Chosen, GroupPlan, Measured
-from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, laplace_weights, shares
+from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, importance, laplace_weights, shares
 from sfumato.query.functions import CHOSEN, Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -57,7 +58,7 @@ def laplace_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delt
         else Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, one.sensitivity.neighbours)
         for one, epsilon in zip(measurements(needs), noise, strict=True)
     ]
-    loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if keys else Fraction(0))
+    loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if selections(needs) else Fraction(0))
     return assembled(needs, keys, delta, mechanisms), loss
 
 
@@ -65,7 +66,7 @@ def expected_error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...]) -> F
     """Return the sum of the outputs' expected squared errors, each in units of what one person can do to a cell."""
     return sum(
         (
-            one.importance * _variance(measured.mechanism) / one.sensitivity.linf**2
+            importance(need, one) * _variance(measured.mechanism) / one.sensitivity.linf**2
             for need, group in zip(needs, groups, strict=True)
             for one, measured in zip(_noised(need.measurements), group.measured, strict=True)
         ),
@@ -79,7 +80,7 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
     for group in groups:
         if group.selection is not None:
             events.append(group.selection.event)
-        events += [noise_event(one.mechanism, one.sensitivity) for one in group.measured]
+        events += [noise_event(one.mechanism, one.sensitivity) for one in group.apart]
         events += [one.mechanism.event for one in group.chosen]
     return Composed(tuple(events)) if events else None
 
@@ -113,7 +114,7 @@ def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], de
     choices = {one: part for one, part in zip(every, parts, strict=True) if one.quantity.function in CHOSEN}
     noise = [part for one, part in zip(every, parts, strict=True) if one not in choices]
     budget = sum(noise, Fraction(0))
-    for_noise = delta / 2 if keys else delta
+    for_noise = delta / 2 if selections(needs) else delta
     if not noise or for_noise < _LEAST_DELTA or not _LEAST_EPSILON <= budget <= _MOST_EPSILON:
         return None
     rho = concentrated_loss(budget, for_noise)
@@ -135,8 +136,8 @@ def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], de
 def _parted(
     needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...]
 ) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
-    """Return the epsilons of the selections and those of the measurements."""
-    selecting = sum(need.keys is not None for need in needs)
+    """Return the epsilons of the selections that stand by themselves, and those of the measurements."""
+    selecting = sum(need.apart is not None for need in needs)
     return epsilons[:selecting], epsilons[selecting:]
 
 
@@ -147,10 +148,6 @@ def assembled(
     epsilons, noise = iter(keys), iter(mechanisms)
     groups = []
     for need in needs:
-        selection = None
-        if need.keys is not None:
-            touched = min(need.group.contribution.rows, need.group.contribution.groups)
-            selection = OptimalSelection(next(epsilons), delta / len(keys), touched, need.keys.neighbours)
         measured: list[Measured] = []
         chosen: list[Chosen] = []
         for one in need.measurements:
@@ -159,8 +156,23 @@ def assembled(
                 measured.append(Measured(one.name, one.quantity, one.sensitivity, mechanism))
             else:
                 chosen.append(Chosen(one.name, one.quantity, one.sensitivity.l1, mechanism))
-        groups.append(GroupPlan(need.group, selection, tuple(measured), need.derived, tuple(chosen)))
+        selection: OptimalSelection | CountedKeys | None = None
+        touched = min(need.group.contribution.rows, need.group.contribution.groups)
+        counted = None if need.selecting is None else need.selecting.name
+        for noisy in measured:
+            if noisy.name == counted:
+                core = noise_event(noisy.mechanism, noisy.sensitivity)
+                selection = CountedKeys.by_delta(noisy.mechanism, core, touched, delta / selections(needs))
+        if need.apart is not None:
+            each = delta / selections(needs)
+            selection = OptimalSelection(next(epsilons), each, touched, need.apart.neighbours)
+        groups.append(GroupPlan(need.group, selection, tuple(measured), need.derived, tuple(chosen), counted))
     return tuple(groups)
+
+
+def selections(needs: tuple[Needs, ...]) -> int:
+    """Return how many groups have keys that must be selected; they share delta."""
+    return sum(need.keys is not None for need in needs)
 
 
 def short(value: Fraction) -> Fraction:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.language.flow import Flow, Fold, Given, Pair, Read, Show
+from sfumato.language.flow import FOUND, Flow, Fold, Given, Kept, Marked, Pair, Read, Show, Stacked, Windowed
 from sfumato.language.scalar import Operator, Scalar, columns
 from sfumato.planning.aggregates.families import Derived
 
@@ -39,10 +39,12 @@ def shown_unchanged(origin: Origin, derived: dict[GroupColumn, Derived]) -> Grou
 
 def _known(flow: Flow) -> dict[GroupColumn, Origin]:
     match flow:
-        case Read():
+        case Read() | Kept():
             return {}
-        case Given(label, given, rows):
-            return {(label, name): Origin(frozenset({(label, name)}), plain=True) for name, _ in given if rows is None}
+        case Given(label, given, None):
+            return {(label, name): Origin(frozenset({(flow.table, name)}), plain=True) for name, _ in given}
+        case Given():
+            return {}
         case Pair(_, left, right):
             return _known(left) | _known(right)
         case Show(source, label, items):
@@ -50,13 +52,26 @@ def _known(flow: Flow) -> dict[GroupColumn, Origin]:
             return {(label, item.name): _origin(item.scalar, known) for item in items}
         case Fold(source, label, keys, measures):
             known = _known(source)
-            everything = Origin(frozenset(column for origin in known.values() for column in origin.sources))
+            everything = _together(known)
             return {
                 **{(label, key.name): _origin(key.scalar, known) for key in keys},
                 **{(label, measure.name): everything for measure in measures},
             }
+        case Windowed(source, label, values):
+            known = _known(source)
+            return {**known, **{(label, value.name): _together(known) for value in values}}
+        case Stacked(left, right):
+            one, other = _known(left), _known(right)
+            return {name: Origin(one[name].sources | other[name].sources) for name in one}
+        case Marked(left, right, label):
+            known = _known(left)
+            return {**known, (label, FOUND): _together(known | _known(right))}
         case _:
             return _known(flow.source)
+
+
+def _together(known: dict[GroupColumn, Origin]) -> Origin:
+    return Origin(frozenset(column for origin in known.values() for column in origin.sources))
 
 
 def _origin(scalar: Scalar, known: dict[GroupColumn, Origin]) -> Origin:

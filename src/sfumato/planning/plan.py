@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Group, PrivateQuery
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
@@ -48,18 +49,27 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What is measured in one group. `selection` releases the keys where they are not public, else it is None."""
+    """What is measured in one group. `selection` releases the keys where they are not public, else it is None.
+
+    `CountedKeys` releases with them the numbers of the measurement that is called `counted`.
+    """
 
     group: Group
-    selection: OptimalSelection | None
+    selection: OptimalSelection | CountedKeys | None
     measured: tuple[Measured, ...]
     derived: tuple[Derived, ...]
     chosen: tuple[Chosen, ...] = ()
+    counted: str | None = None
 
     @property
     def everything(self) -> tuple[Measured | Chosen, ...]:
         """What is released of every cell, in that order."""
         return (*self.measured, *self.chosen)
+
+    @property
+    def apart(self) -> tuple[Measured, ...]:
+        """What is measured after the keys were selected, or without a selection."""
+        return tuple(one for one in self.measured if one.name != self.counted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting,
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.scalar import address
 from sfumato.planning.measurements import Needs, needs_of
-from sfumato.planning.noise import Noise, best_noise, event_of, laplace_noise
+from sfumato.planning.noise import Noise, best_noise, event_of
 from sfumato.planning.origins import origins, shown_unchanged
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.spending import Share, noise_for
-from sfumato.planning.within import epsilons_within
+from sfumato.planning.within import noise_within
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
 
@@ -96,7 +96,7 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple
     if wish.share is not None:
         return noise_for(needs, wish.share, wish.delta)
     if wish.within:
-        return (laplace_noise(needs, epsilons_within(private, needs, wish.within, wish.cap), wish.delta),)
+        return noise_within(private, needs, wish.within, wish.delta, wish.cap)
     if wish.epsilon is None:
         raise BadParameter(
             NO_PRICE,

@@ -4,6 +4,7 @@ import json
 
 from sfumato.accounting.event import to_json
 from sfumato.analysis.catalog import REMOVED
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.planning.noise import event_of
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.canonical import canonical
@@ -28,4 +29,5 @@ def tables_of(relation: Relation) -> set[str]:
 def _group(group: GroupPlan) -> list[object]:
     measured = [[one.name, str(one.quantity.function), one.quantity.distinct] for one in group.measured]
     event = event_of((group,))  # it holds the selection, then every mechanism in order, with all parameters
-    return [group.group.label, group.selection is not None, measured, None if event is None else to_json(event)]
+    selected = group.selection.threshold if isinstance(group.selection, CountedKeys) else group.selection is not None
+    return [group.group.label, selected, measured, None if event is None else to_json(event)]

@@ -19,6 +19,7 @@ from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import Refusal
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.planning.measurements import Measurement, Needs, measurements
 from sfumato.planning.noise import (
     Noise,
@@ -28,6 +29,7 @@ from sfumato.planning.noise import (
     is_chosen,
     laplace_noise,
     noise_event,
+    selections,
     short,
 )
 from sfumato.planning.plan import Plan
@@ -87,9 +89,9 @@ def chosen(plans: tuple[Plan, ...], account: Filter, part: Fraction | None) -> P
     return plans[min(range(len(plans)), key=lambda place: (used[place], place))]
 
 
-def share_note(share: Share, event: Event) -> str:
-    """Say which part of the budget a charge is, rounded up, as the ledger counts it."""
-    used = _or_infinity(share.account.used_after(event))
+def share_note(account: Filter, event: Event) -> str:
+    """Say which part of an untouched budget a charge is, rounded up, as the ledger counts it."""
+    used = _or_infinity(account.untouched.used_after(event))
     return f"It takes {round_up(100 * Fraction(used), 3)} % of the budget." if used < inf else "It has no bound."
 
 
@@ -99,8 +101,8 @@ def _or_infinity(share: Fraction | None) -> Fraction | float:
 
 def _error(needs: tuple[Needs, ...], noise: Noise) -> tuple[Fraction, Fraction]:
     """Return the expected error, and among equal ones what the selections of keys lack."""
-    selections = [group.selection for group in noise[0] if group.selection is not None]
-    return expected_error(needs, noise[0]), sum((1 / one.epsilon for one in selections), Fraction(0))
+    apart = [one.selection for one in noise[0] if isinstance(one.selection, OptimalSelection)]
+    return expected_error(needs, noise[0]), sum((1 / one.epsilon for one in apart), Fraction(0))
 
 
 def _by_pure_loss(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
@@ -119,7 +121,7 @@ def _by_renyi_loss(
 
 
 def _charged_laplace(needs: tuple[Needs, ...], units: int, order: int, delta: Fraction) -> Noise | None:
-    keys = [need.keys for need in needs if need.keys is not None]
+    keys = [need.apart for need in needs if need.apart is not None]
     parts = shares(laplace_weights(needs), LAPLACE_ROOT)
 
     def _fits(epsilon: Fraction) -> bool:
@@ -153,7 +155,7 @@ def _charged_gaussian(
     parts = shares(keys_weights(needs) + gaussian_weights(needs), GAUSSIAN_ROOT)
     selecting = len(keys_weights(needs))
     keys = []
-    for moved, part in zip((need.keys for need in needs if need.keys is not None), parts, strict=False):
+    for moved, part in zip((need.apart for need in needs if need.apart is not None), parts, strict=False):
         epsilon = _most(partial(_selection_fits, moved, order, int(part * units)))
         if epsilon is None:
             return None
@@ -166,7 +168,7 @@ def _charged_gaussian(
         # α·Δ²/(2σ²) in units of 2^-64 is at most `own`, an integer, and so it is rounded up
         variance = short(Fraction(order * squared * UNIT, 2 * own))
         mechanisms.append(Gaussian(squared, variance, one.sensitivity.neighbours))
-    used = min(for_keys, delta / 2) if keys else Fraction(0)
+    used = min(for_keys, delta / 2) if selections(needs) else Fraction(0)
     quoted = epsilon_of([(one.sensitivity_squared, one.sigma_squared) for one in mechanisms], delta - used)
     loss = PrivacyLoss(sum(keys, quoted), delta)
     return assembled(needs, tuple(keys), used, mechanisms), loss

@@ -7,7 +7,7 @@ proportional to the cube and the square root of w. Proof: proofs/planning.md, §
 from collections.abc import Sequence
 from fractions import Fraction
 
-from sfumato.planning.measurements import Needs, measurements
+from sfumato.planning.measurements import Measurement, Needs
 from sfumato.query.functions import CHOSEN
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -31,22 +31,30 @@ def shares(weights: Sequence[Fraction], root: int) -> tuple[Fraction, ...]:
 
 def laplace_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
     """Return the weight of every part: first the selections of keys, each as an output of its own, then all noise."""
-    keys = tuple(_laplace_weight(need.keys, Fraction(1)) for need in needs if need.keys is not None)
-    return keys + tuple(_laplace_weight(one.sensitivity, one.importance) for one in measurements(needs))
+    keys = tuple(_laplace_weight(need.apart, Fraction(1)) for need in needs if need.apart is not None)
+    return keys + tuple(
+        _laplace_weight(one.sensitivity, importance(need, one)) for need in needs for one in need.measurements
+    )
 
 
 def gaussian_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
     """Return the weight of all that gets noise, in order; keys, quantiles and modes are chosen without it."""
     return tuple(
-        one.importance * Fraction(one.sensitivity.l2_squared, one.sensitivity.linf**2)
-        for one in measurements(needs)
+        importance(need, one) * Fraction(one.sensitivity.l2_squared, one.sensitivity.linf**2)
+        for need in needs
+        for one in need.measurements
         if one.quantity.function not in CHOSEN
     )
 
 
 def keys_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
     """Return the weight of every selection of keys beside Gaussian noise: each is an output of its own."""
-    return tuple(Fraction(need.keys.l2_squared, need.keys.linf**2) for need in needs if need.keys is not None)
+    return tuple(Fraction(need.apart.l2_squared, need.apart.linf**2) for need in needs if need.apart is not None)
+
+
+def importance(need: Needs, one: Measurement) -> Fraction:
+    """Return how much outputs depend on a measurement; the one that keys are selected by counts once more."""
+    return one.importance + (1 if one is need.selecting else 0)
 
 
 def _laplace_weight(sensitivity: Sensitivity, importance: Fraction) -> Fraction:

@@ -9,7 +9,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Fold, Pair, Read, below
+from sfumato.language.flow import RANK, Flow, Fold, Marked, Pair, Read, below
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Plan
@@ -38,6 +38,7 @@ def _clipped(plan: GroupPlan) -> Iterator[str]:
         if one.quantity.function is not Aggregation.COUNT
     ]
     stored = {(read.label, name) for read in _reads(plan.group.rows) for name, _, _ in read.columns}
+    stored -= {(label, name) for label, name in stored if name == RANK}  # ours, and within its bounds
     for argument in summed:
         for part in walk(argument):
             if address(part) in stored and part.facts.bounded and part.facts.type in NUMBERS:
@@ -88,7 +89,7 @@ def _cuts(group: Group) -> list[str | None]:
 def _counting(group: Group, keys: tuple[Scalar, ...], most: int) -> str | None:
     """Return the question that counts people with more rows, or more combinations of keys, than this."""
     reads = list(_reads(group.rows))
-    if len(reads) != 1 or any(isinstance(node, Pair | Fold) for node in _nodes(group.rows)):
+    if len(reads) != 1 or any(isinstance(node, Pair | Fold | Marked) for node in _nodes(group.rows)):
         return None
     names = [_column(scalar, reads[0]) for scalar in (group.unit, *keys)]
     known = [name for name in names if name is not None]

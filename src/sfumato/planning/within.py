@@ -1,20 +1,26 @@
-"""Accuracy first: the smallest loss at which the margins of named columns are within their targets.
+"""Accuracy first: the noise of the smallest charge at which the margins of named columns are within their targets.
 
-Only Laplace noise is used: what each named column needs is then a number of its own, found exactly.
+What each named column needs is a number of its own, found exactly: a scale of Laplace noise, or a variance of Gaussian
+noise. Which of the two is charged less is for the ledger to say. Proof: proofs/planning.md, §7
 """
 
 from collections.abc import Iterable
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, floor, log, log1p
+from math import exp, floor, inf, log, log1p, sqrt
 
+from sfumato.accounting.filter import Filter
+from sfumato.accounting.gaussian_curve import epsilon_of
 from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, shown
+from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.measurements import Needs
+from sfumato.planning.noise import Noise, assembled, event_of, laplace_noise, selections, short
 from sfumato.planning.origins import GroupColumn, origins, shown_unchanged
 from sfumato.policy.policy import fold
+from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 
 CONFIDENCE = Fraction(95, 100)
@@ -24,6 +30,8 @@ Target = tuple[str, Fraction]
 
 _SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FAR = 10**300
+_ROUGH = Context(prec=6, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_HALVINGS = 60
 
 
 def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
@@ -45,32 +53,86 @@ def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
     return found or None
 
 
-def epsilons_within(
-    private: PrivateQuery, needs: tuple[Needs, ...], targets: tuple[Target, ...], cap: PrivacyLoss
-) -> tuple[Fraction, ...]:
-    """Return the least epsilon of each part, in the order of `split.laplace_weights`, or refuse.
+def noise_within(
+    private: PrivateQuery, needs: tuple[Needs, ...], targets: tuple[Target, ...], delta: Fraction, cap: PrivacyLoss
+) -> tuple[Noise, ...]:
+    """Return Laplace and Gaussian noise that is within the targets, what a fresh budget is charged less for first.
+
+    Noise that no budget of this size pays for is left out; if none is left, it is refused.
+    """
+    reaches = [_reach(private, needs, target) for target in targets]
+    least: dict[GroupColumn, int] = {}
+    for source, reach in (pair for pairs in reaches for pair in pairs):
+        least[source] = min(reach, least.get(source, reach))
+    epsilons = _epsilons(needs, least)
+    total = sum(epsilons, Fraction(0))
+    found = [laplace_noise(needs, epsilons, delta)] if total <= cap.epsilon else []
+    if cap.epsilon and cap.delta and (smooth := _gaussian_within(needs, least, delta)) is not None:
+        found += [smooth] if _used(smooth, cap) <= 1 else []
+    if found:
+        return tuple(sorted(found, key=lambda noise: _used(noise, cap)))
+    share = cap.epsilon / total
+    scales = {source: share * least_inverse_scale(reach) for source, reach in least.items()}
+    raise UnreachableMargin(
+        f"{_listed(targets)} costs ε = {round_up(total)}.",
+        f"At most ε = {round_down(cap.epsilon)} can be spent on it.",
+        _nearest(needs, targets, reaches, scales),
+    )
+
+
+def _used(noise: Noise, cap: PrivacyLoss) -> Fraction | float:
+    """Return the share of a fresh budget that noise uses."""
+    event = event_of(noise[0])
+    used = None if event is None else Filter(cap.epsilon, cap.delta).used_after(event)
+    return inf if used is None else used
+
+
+def _epsilons(needs: tuple[Needs, ...], least: dict[GroupColumn, int]) -> tuple[Fraction, ...]:
+    """Return the least epsilon of each part under Laplace noise, in the order of `split.laplace_weights`.
 
     Parts that no target names get the mean of those that one does.
     """
     moved = {(need.group.label, one.name): one.sensitivity.l1 for need in needs for one in need.measurements}
-    least: dict[GroupColumn, Fraction] = {}
-    reaches = [_reach(private, needs, target) for target in targets]
-    for source, reach in (pair for pairs in reaches for pair in pairs):
-        least[source] = max(moved[source] * least_inverse_scale(reach), least.get(source, Fraction(0)))
-    mean = sum(least.values(), Fraction(0)) / len(least)
-    keys = (mean,) * sum(need.keys is not None for need in needs)
-    epsilons = keys + tuple(least.get(source, mean) for source in moved)
-    total = sum(epsilons, Fraction(0))
-    if total > cap.epsilon:
-        share = cap.epsilon / total
-        raise UnreachableMargin(
-            f"{_listed(targets)} costs ε = {round_up(total)}.",
-            f"At most ε = {round_down(cap.epsilon)} can be spent on it.",
-            _nearest(
-                needs, targets, reaches, {source: epsilon * share / moved[source] for source, epsilon in least.items()}
-            ),
-        )
-    return epsilons
+    wanted = {source: moved[source] * least_inverse_scale(reach) for source, reach in least.items()}
+    mean = sum(wanted.values(), Fraction(0)) / len(wanted)
+    keys = (mean,) * sum(need.apart is not None for need in needs)
+    return keys + tuple(wanted.get(source, mean) for source in moved)
+
+
+def _gaussian_within(needs: tuple[Needs, ...], least: dict[GroupColumn, int], delta: Fraction) -> Noise | None:
+    """Return Gaussian noise: what no target names gets the mean of the losses that others have; None without delta."""
+    used = delta / 2 if selections(needs) else Fraction(0)
+    if not delta:
+        return None
+    squared = {(need.group.label, one.name): one.sensitivity.l2_squared for need in needs for one in need.measurements}
+    wanted = {source: greatest_variance(reach) for source, reach in least.items()}
+    rho = sum((squared[source] / (2 * variance) for source, variance in wanted.items()), Fraction(0)) / len(wanted)
+    neighbours = {(n.group.label, one.name): one.sensitivity.neighbours for n in needs for one in n.measurements}
+    noise = [
+        Gaussian(moved, wanted[source] if source in wanted else short(moved / (2 * rho)), neighbours[source])
+        for source, moved in squared.items()
+    ]
+    # a selection of t keys at epsilon is about epsilon²/(2t) in the same unit
+    keys = tuple(Fraction(f"{sqrt(2 * need.apart.l1 * float(rho)):.6g}") for need in needs if need.apart is not None)
+    quoted = epsilon_of([(one.sensitivity_squared, one.sigma_squared) for one in noise], delta - used)
+    return assembled(needs, keys, used, noise), PrivacyLoss(sum(keys, quoted), delta)
+
+
+@lru_cache(maxsize=1024)
+def greatest_variance(reach: int) -> Fraction:
+    """Return nearly the greatest variance, of six digits, at which Gaussian noise stays within ±reach 95 times of 100.
+
+    >>> DiscreteGaussian(greatest_variance(25)).margin(CONFIDENCE)
+    25
+    """
+    low, high = Decimal(1) / 100, (Decimal(reach) + 1) ** 2
+    for _ in range(_HALVINGS):
+        middle = _ROUGH.sqrt(_ROUGH.multiply(low, high))
+        if middle in (low, high):
+            break
+        fits = DiscreteGaussian(Fraction(middle)).margin(CONFIDENCE) <= reach
+        low, high = (middle, high) if fits else (low, middle)
+    return Fraction(low)
 
 
 @lru_cache(maxsize=1024)

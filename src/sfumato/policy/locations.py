@@ -1,5 +1,6 @@
 """Where the data and the ledger lie, from what the owner wrote; nothing is opened, and no message repeats it."""
 
+import re
 from pathlib import Path
 
 from sfumato.errors import suggestion
@@ -8,12 +9,14 @@ from sfumato.policy.policy import Location
 
 FILES = ("parquet", "csv", "files", "duckdb", "sqlite")
 """Sources that are a path."""
-SOURCES = (*FILES, "postgresql")
+SOURCES = (*FILES, "postgresql", "spark")
 """What some engine reads."""
 LEDGERS = ("sqlite", "postgresql")
 _LONGEST = 4096
 _FRAMES = ("__arrow_c_stream__", "__dataframe__")
 """What frames of any library can be asked for."""
+_CATALOG = re.compile(r"catalog(\.\w+){0,2}")
+"""A catalog of Spark's, and a database of it; everything else after spark: is a folder."""
 _SYNONYMS = {"postgres": "postgresql", "sqlite3": "sqlite", "pq": "parquet", "tsv": "csv"}
 _EXAMPLES = {"sqlite": "clinic.ledger", "file": "../keys/clinic.key"}
 _LEDGER_SUFFIXES = {".ledger": "sqlite"}
@@ -31,6 +34,8 @@ def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Locat
         raise _unknown(entry, words, scheme if colon else "", schemes)
     if scheme == "postgresql":
         return Location(scheme, f"postgresql:{_after_slashes(entry, rest)}", None)
+    if scheme == "spark" and _CATALOG.fullmatch(rest.strip()):
+        return Location(scheme, rest.strip(), None)
     if not rest.strip() or rest.startswith("//"):
         raise refuse(
             entry,

@@ -12,13 +12,18 @@ from sfumato.query.relation import (
     GroupBy,
     Join,
     Limit,
+    Mark,
     Options,
+    Over,
     Project,
     Query,
     Relation,
     Scan,
     Sort,
+    SortKey,
+    Stack,
     Values,
+    Window,
 )
 
 # Equal values of one type, whatever the order; and expressions are total, so no operand guards another.
@@ -87,10 +92,25 @@ def _relation(relation: Relation) -> str:
             values = "; ".join(expression_text(item.expression) for item in items)
             return f"({identifier(label)} {values} {_relation(source)})"
         case Sort(source, keys):
-            order = [
-                f"{expression_text(key.expression)}{' desc' * key.descending}{' nulls first' * key.nulls_first}"
-                for key in keys
-            ]
-            return f"(sort {', '.join(order)} {_relation(source)})"
+            return f"(sort {_sorted_by(keys)} {_relation(source)})"
         case Limit(source, count, offset):
             return f"(limit {count} offset {offset} {_relation(source)})"
+        case Window(source, label, values):
+            return f"({identifier(label)} {'; '.join(map(_over, values))} {_relation(source)})"
+        case Stack(left, right, label):
+            return f"({identifier(label)} of both {_relation(left)} {_relation(right)})"
+        case Mark(left, right, label, condition):
+            on = "" if condition is None else f" on {expression_text(condition)}"
+            return f"({identifier(label)} found{on} {_relation(left)} {_relation(right)})"
+
+
+def _over(value: Over) -> str:
+    partition = ", ".join(sorted({expression_text(part) for part in value.partition}))
+    called = value.call.written(expression_text)
+    return f"{value.name} = {called} over ({partition}; {_sorted_by(value.order)}; {value.frame})"
+
+
+def _sorted_by(keys: tuple[SortKey, ...]) -> str:
+    return ", ".join(
+        f"{expression_text(key.expression)}{' desc' * key.descending}{' nulls first' * key.nulls_first}" for key in keys
+    )

@@ -149,6 +149,23 @@ def conjunction(parts: tuple[Expression, ...]) -> Expression:
     return flat[0] if len(flat) == 1 else Call(Function.AND, flat, Type.BOOLEAN, flat[0].at)
 
 
+def factored(either: Call) -> Expression:
+    """Return an OR with what all its operands need taken out: (a AND b) OR (a AND c) is a AND (b OR c), also of NULLs.
+
+    A join by an equality that each of several cases repeats is then a join by that equality.
+    """
+    cases = [conjuncts(operand) for operand in either.arguments]
+    shared = tuple(part for part in cases[0] if all(part in case for case in cases[1:]))
+    if not shared:
+        return either
+    rests = [tuple(part for part in case if part not in shared) for case in cases]
+    if any(not rest for rest in rests):  # one case needs nothing else: the others add nothing
+        return conjunction(shared)
+    left = tuple(dict.fromkeys(conjunction(rest) for rest in rests))
+    other = left[0] if len(left) == 1 else Call(Function.OR, left, Type.BOOLEAN, either.at)
+    return conjunction((*shared, other))
+
+
 def identifier(name: str) -> str:
     """Return a name as it is printed: quoted unless it is plain."""
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*(#\d+)?", name) else '"' + name.replace('"', '""') + '"'

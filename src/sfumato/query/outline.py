@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from sfumato.query.catalog import Catalog
 from sfumato.query.declared import Admitted
-from sfumato.query.expression import Column, Expression, Literal, walk
+from sfumato.query.expression import Call, Column, Expression, Literal, walk
+from sfumato.query.functions import Function
 from sfumato.query.literal import Unbound, sample
 from sfumato.query.parse import parse
 from sfumato.query.parse_tree import parameters_of
-from sfumato.query.relation import GroupBy, Project, Query, Relation, Scan, inputs
+from sfumato.query.relation import GroupBy, Mark, Project, Query, Relation, Scan, Stack, Window, inputs
 from sfumato.query.types import Type
 
 
@@ -80,6 +81,14 @@ def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
                 measured |= {(label, measure.name) for measure in measures if _is_private(relation, catalog)}
             case Project(_, label, items):
                 meanings |= {(label, item.name): item.expression for item in items}
+            case Window(_, label, values) if _is_private(relation, catalog):
+                measured |= {(label, value.name) for value in values}
+            case Stack(left, right, label):
+                for column, pair in zip(relation.columns, zip(left.items, right.items, strict=True), strict=True):
+                    parts = tuple(item.expression for item in pair)
+                    meanings[label, column.name] = Call(Function.COALESCE, parts, column.type)
+            case Mark(_, right, label) if _is_private(right, catalog):
+                measured.add((label, relation.found.name))
 
     def depends(expression: Expression) -> bool:
         names = [(node.of, node.name) for node, _ in walk(expression) if isinstance(node, Column)]

@@ -12,6 +12,7 @@ from sfumato.query.parse_pairs import PAIRED, ReadExpression, pairs
 from sfumato.query.parse_quantile import quantile, within_group
 from sfumato.query.parse_reading import Reading
 from sfumato.query.parse_rewriting import counted, keyed
+from sfumato.query.parse_subquery import Lookups
 from sfumato.query.position import Place
 from sfumato.query.relation import Measure
 from sfumato.query.resolve import fit, number
@@ -35,8 +36,9 @@ def is_aggregate(name: str) -> bool:
 class Measures:
     """The measures of one group, in the order in which the text needs them."""
 
-    def __init__(self) -> None:
+    def __init__(self, lookups: Lookups | None = None) -> None:
         self.label = ""
+        self.lookups = lookups  # where the subqueries of arguments are gathered: below the group
         self.found: list[Measure] = []
 
     def name_group(self, reading: Reading) -> str:
@@ -46,7 +48,7 @@ class Measures:
 
     def gather(self, node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Expression:
         """Return the column that will hold the aggregate that `node` spells, with its FILTER if it has one."""
-        measure = _measure(node, reading, argument, where)
+        measure = read_measure(node, reading, argument, where)
         same = [known for known in self.found if replace(known, name="") == measure]
         if not same:
             same = [replace(measure, name=f"m{len(self.found) + 1}")]
@@ -54,7 +56,8 @@ class Measures:
         return Column(self.name_group(reading), same[0].name, same[0].type, measure.at)
 
 
-def _measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Measure:
+def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Measure:
+    """Return the aggregate that `node` spells, as yet without a name."""
     condition = None
     if isinstance(node, exp.Filter):
         reading.only(node, "this", "expression")

@@ -1,37 +1,31 @@
 """sqlglot's scalar expressions become ours. Whatever is not in the table below is refused by name."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from sqlglot import exp
 
 from sfumato.query.arithmetic import arithmetic, negate
 from sfumato.query.declared import check_compared
-from sfumato.query.expression import Call, Case, Expression, Literal
+from sfumato.query.expression import Call, Case, Expression, Literal, factored
 from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
 from sfumato.query.literal import interval, number
-from sfumato.query.names import Scope
-from sfumato.query.parse_aggregate import Measures, is_aggregate, refuse_function
-from sfumato.query.parse_reading import MOST_ITEMS, Reading, name_of
-from sfumato.query.parse_rewriting import first_asked, joined, listed
+from sfumato.query.names import Name, Scope
+from sfumato.query.parse_aggregate import is_aggregate, refuse_function
+from sfumato.query.parse_block import Block
+from sfumato.query.parse_dates import WRITTEN_OUT
+from sfumato.query.parse_frame import ExpressionFrame, refuse_subquery
+from sfumato.query.parse_reading import MOST_ITEMS, name_of
+from sfumato.query.parse_subquery import Lookups, among, exists, note_conjuncts, reads_people, shows_people, single
 from sfumato.query.parse_types import cast_to
+from sfumato.query.parse_window import WINDOW_NAMES, WindowReader
 from sfumato.query.position import Place
+from sfumato.query.relation import SortKey
 from sfumato.query.resolve import alike, call, case, compare, fit, truth
 from sfumato.query.types import Type
 
 _EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM})
-
-
-@dataclass(frozen=True, slots=True)
-class ExpressionFrame:
-    """What an expression can see: the columns in scope, and where aggregates are gathered (None: not allowed)."""
-
-    reading: Reading
-    scope: Scope
-    measures: Measures | None
-    clause: str
-    private_tables: Callable[[exp.Expr], bool]
 
 
 def read_expression(node: exp.Expr, frame: ExpressionFrame) -> Expression:
@@ -41,6 +35,7 @@ def read_expression(node: exp.Expr, frame: ExpressionFrame) -> Expression:
 
 def read_condition(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     """Return the condition a node spells, measured."""
+    note_conjuncts(node)
     return frame.reading.settle(_truth(node, frame), node)
 
 
@@ -74,9 +69,18 @@ def _column(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     schema, table = node.args.get("db"), node.args.get("table")
     if schema is not None and str(name_of(schema)) != "public":
         raise where.unknown("schema", str(name_of(schema)), ["public"], "Every table is in public.")
-    found = frame.scope.find(name_of(table) if table is not None else None, name_of(node.this), where)
+    named = name_of(table) if table is not None else None
+    found = _scope_of(named, name_of(node.this), frame).find(named, name_of(node.this), where)
     frame.reading.settle(found, node)  # what a name stands for may be large, and may be named often
     return replace(found, at=where.at)
+
+
+def _scope_of(table: Name | None, name: Name, frame: ExpressionFrame) -> Scope:
+    """Return where a name is looked for: in FROM; else, in a subquery, around it."""
+    for scope in (frame.scope, *reversed(frame.reading.around)):
+        if scope.candidates(table, name) if table is None else table.chosen(scope.tables):
+            return scope
+    return frame.scope
 
 
 def _literal(node: exp.Expr, frame: ExpressionFrame) -> Expression:
@@ -157,7 +161,10 @@ def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: Expr
         nested = isinstance(operand, Call) and operand.function is function
         operands += operand.arguments if nested and isinstance(operand, Call) else (operand,)
     flat = tuple(dict.fromkeys(operands)) if len(operands) < MOST_ITEMS else tuple(operands)
-    return flat[0] if len(flat) == 1 else Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
+    if len(flat) == 1:
+        return flat[0]
+    made = Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
+    return factored(made) if function is Function.OR else made
 
 
 def _joined(node: exp.Expr, frame: ExpressionFrame) -> Expression:
@@ -221,7 +228,11 @@ def _between(node: exp.Expr, frame: ExpressionFrame) -> Expression:
 def _in(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     where = _place(node, frame)
     if node.args.get("query") is not None:
-        _subquery(node, frame)
+        frame.reading.only(node, "this", "query")
+        left = node.this.unnest()
+        tested = [_read(part, frame) for part in (left.expressions if isinstance(left, exp.Tuple) else [left])]
+        block, lookups = _inner(node, node.args["query"], frame)
+        return among(node, tested, block, lookups, frame.reading)
     frame.reading.only(node, "this", "expressions")
     items = node.expressions
     if len(items) > MOST_ITEMS:
@@ -230,10 +241,10 @@ def _in(node: exp.Expr, frame: ExpressionFrame) -> Expression:
         )
     if not items:
         raise where.bad("the list is empty.", "IN needs at least one value.", "Write IN (value, …).")
-    tested, listed = _read(node.this, frame), [_read(item, frame) for item in items]
-    for item, part in zip(listed, items, strict=True):
-        check_compared(tested, item, frame.reading.declared(tested), _place(part, frame))
-    arguments = alike([tested, *listed], where)
+    value, members = _read(node.this, frame), [_read(item, frame) for item in items]
+    for item, part in zip(members, items, strict=True):
+        check_compared(value, item, frame.reading.declared(value), _place(part, frame))
+    arguments = alike([value, *members], where)
     return Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
 
 
@@ -355,10 +366,17 @@ def _function(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
     if is_aggregate(name):
         return _aggregate(node, frame)
+    if name in WINDOW_NAMES:
+        raise _place(node, frame).bad(
+            f"{name} looks at other rows, and none are named.", "It needs OVER.", f"Write {name}(…) OVER (ORDER BY …)."
+        )
     form = FUNCTION_NAMES.get(name)
-    if form is None:
+    if form is None and name not in WRITTEN_OUT:
         refuse_function(name, node, frame.reading)
-    return call(form, [_read(part, frame) for part in node.expressions], name, _place(node, frame))
+    where, arguments = _place(node, frame), [_read(part, frame) for part in node.expressions]
+    if form is None:
+        return frame.reading.settle(WRITTEN_OUT[name](name, arguments, where), node)
+    return call(form, arguments, name, where)
 
 
 def _aggregate(node: exp.Expr, frame: ExpressionFrame) -> Expression:
@@ -368,8 +386,35 @@ def _aggregate(node: exp.Expr, frame: ExpressionFrame) -> Expression:
             "It has no value yet there: rows are chosen and grouped before they are aggregated.",
             "Use HAVING to choose groups, or aggregate a subquery.",
         )
-    inner = replace(frame, measures=None, clause="another aggregate")
+    inner = replace(frame, measures=None, windows=None, lookups=frame.measures.lookups, clause="another aggregate")
     return frame.measures.gather(node, frame.reading, partial(_argument, inner), partial(_where, inner))
+
+
+def _window(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    if frame.windows is None:
+        raise _place(node, frame).bad(
+            f"a window function stands in {frame.clause}.",
+            "It has no value yet there: rows are chosen and grouped before windows look at them.",
+            "Use QUALIFY to choose rows by it, or compute it in a subquery.",
+        )
+    inner = replace(frame, windows=None, clause="another window")
+    reader = WindowReader(partial(_argument, inner), partial(_where, inner), partial(_sort_key, inner))
+    return frame.windows.gather(node, frame.reading, reader)
+
+
+def _sort_key(frame: ExpressionFrame, node: exp.Expr) -> SortKey:
+    return sort_key(node, frame, read_expression)
+
+
+def sort_key(
+    node: exp.Expr, frame: ExpressionFrame, read: Callable[[exp.Expr, ExpressionFrame], Expression]
+) -> SortKey:
+    """Return one item of an ORDER BY, whose value `read` finds."""
+    if not isinstance(node, exp.Ordered):
+        frame.reading.refuse(node)
+    frame.reading.only(node, "this", "desc", "nulls_first")
+    value = fit_null(read(node.this, frame), _place(node, frame))
+    return SortKey(value, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
 
 def _argument(frame: ExpressionFrame, node: exp.Expr) -> Expression:
@@ -380,29 +425,25 @@ def _where(frame: ExpressionFrame, node: exp.Expr) -> Expression:
     return read_condition(node, replace(frame, clause="FILTER"))
 
 
-def _subquery(node: exp.Expr, frame: ExpressionFrame) -> Expression:
-    where, reading = _place(node, frame), frame.reading
-    tested = isinstance(node, exp.In | exp.Exists)
-    join = joined(node, reading.catalog) if tested else None
-    if join is not None and reading.accepts(join):
-        raise where.unsupported(
-            "a subquery in a condition is not supported.",
-            "Subqueries stand in FROM or WITH.",
-            reading.shown("Join it instead.", join),
-        )
-    if frame.private_tables(node):
-        raise where.unsupported(
-            f"{'a list' if tested else 'a value'} that is itself read from people's rows cannot be used here.",
-            "It would be used without noise.",
-            reading.shown("Ask for it first, and write its values into a list.", listed(node))
-            if tested
-            else reading.shown("Ask for it first, and write the answer as a number.", first_asked(node)),
-        )
-    raise where.unsupported(
-        "a subquery in an expression is not supported.",
-        "Subqueries stand in FROM or WITH.",
-        reading.shown("Ask for it first, which is free, and write the answer here.", first_asked(node)),
-    )
+def _exists(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this")
+    block, lookups = _inner(node, node.this, frame)
+    return exists(node, block, lookups, frame.reading)
+
+
+def _single(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    block, lookups = _inner(node, node, frame)
+    return single(node, block, lookups, frame.reading)
+
+
+def _inner(node: exp.Expr, query: exp.Expr, frame: ExpressionFrame) -> tuple[Block, Lookups]:
+    """Return a subquery that has been read, and where it is gathered; what would need people's rows is refused."""
+    if frame.lookups is None or frame.read_inner is None:
+        refuse_subquery(node, frame)
+    block = frame.read_inner(query)
+    if shows_people(block, frame.reading) or (frame.lookups.people and reads_people(block, frame.reading)):
+        refuse_subquery(node, frame)
+    return block, frame.lookups
 
 
 _Reader = Callable[[exp.Expr, ExpressionFrame], Expression]
@@ -452,7 +493,8 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Anonymous: _function,
     exp.Filter: _aggregate,
     exp.WithinGroup: _aggregate,
-    exp.Subquery: _subquery,
-    exp.Select: _subquery,
-    exp.Exists: _subquery,
+    exp.Window: _window,
+    exp.Subquery: _single,
+    exp.Select: _single,
+    exp.Exists: _exists,
 }

@@ -16,7 +16,7 @@ def output_name(node: exp.Expr) -> str:
 def _named(node: exp.Expr) -> tuple[str, bool]:
     """Return a name, and whether it is strong enough to show through a cast or CASE around it."""
     match node:
-        case exp.Paren() | exp.Filter() | exp.WithinGroup():
+        case exp.Paren() | exp.Filter() | exp.WithinGroup() | exp.Window():
             return _named(node.this)
         case exp.Column():
             return str(name_of(node.this)), True

@@ -28,7 +28,7 @@ def within_group(node: exp.Expr, reading: Reading) -> exp.Expr:
     if not isinstance(called, exp.Anonymous) or len(ordered) != 1:
         raise place.bad("WITHIN GROUP orders by one column.", "A quantile is one of its values.", "Write ORDER BY x.")
     moved = exp.Anonymous(this=called.this, expressions=[ordered[0].this, *called.expressions])
-    moved.meta.update(called.meta)
+    moved.meta.update(node.meta)
     moved.meta[_DESCENDING] = bool(ordered[0].args.get("desc"))
     return moved
 
@@ -72,14 +72,14 @@ def _level(read: Expression, name: str, place: Place) -> Fraction:
     value = read.value if isinstance(read, Literal) else None
     if isinstance(value, bool) or not isinstance(value, int | Fraction) or not 0 <= value <= 1:
         raise place.bad(
-            f"The fraction of {name} is not a number from 0 to 1 that the text spells out.",
+            f"the fraction of {name} is not a number from 0 to 1 that the text spells out.",
             "It is the share of values below the quantile, and it is public.",
             _example(name),
         )
     level = Fraction(value)
     if level.denominator > _FINEST:
         raise place.bad(
-            f"The fraction of {name} has more than six places.", "No answer is so fine.", "Write 0.999 or so."
+            f"the fraction of {name} has more than six places.", "No answer is so fine.", "Write 0.999 or so."
         )
     return level
 

@@ -1,6 +1,7 @@
 """One reading of one text: where its nodes stand, which labels are taken, and how much of the limits is used."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NoReturn
 
@@ -9,7 +10,7 @@ from sqlglot import exp
 from sfumato.query.catalog import Catalog
 from sfumato.query.declared import Admitted
 from sfumato.query.expression import Column, Expression, Literal, Position, walk
-from sfumato.query.names import Name, free
+from sfumato.query.names import Name, Scope, free
 from sfumato.query.parameters import Bindings
 from sfumato.query.parse_rewriting import finest, grouped, parts
 from sfumato.query.parse_tree import DEEPEST, span
@@ -37,6 +38,7 @@ class Reading:
         self.accepts = accepts  # whether a question that a remedy would show can be read
         self.bindings = bindings
         self.used = set() if used is None else used  # the WITH definitions that have been read
+        self.around: tuple[Scope, ...] = ()  # the names that a subquery may use of the rows around it, nearest last
         self._labels: set[str] = set()
         self._declared: dict[tuple[str, str], Admitted] = {}
         self._joins = 0
@@ -68,6 +70,16 @@ class Reading:
                 "Give it a value, or write the value itself.",
             )
         return replace(literal, at=where.at)
+
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[None]:
+        """Read a subquery, which may use the names of the rows around it."""
+        before = self.around
+        self.around = (*before, scope)
+        try:
+            yield
+        finally:
+            self.around = before
 
     def label(self, name: str) -> str:
         """Return a label that no other relation of this query has."""

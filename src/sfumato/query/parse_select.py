@@ -6,18 +6,26 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sfumato.query.expression import Column, Expression, Literal, children, rebuild, sources
-from sfumato.query.parse_aggregate import Measures
-from sfumato.query.parse_expression import ExpressionFrame, fit_null, read_condition, read_expression
+from sfumato.query.names import Name, NamedColumn, Scope
+from sfumato.query.parse_aggregate import Measures, is_aggregate
+from sfumato.query.parse_block import Block
+from sfumato.query.parse_expression import fit_null, read_condition, read_expression, sort_key
+from sfumato.query.parse_frame import ExpressionFrame
 from sfumato.query.parse_naming import output_name
 from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
-from sfumato.query.parse_source import Block, Definition, FromReader, no_table, read_from
+from sfumato.query.parse_sets import combined
+from sfumato.query.parse_source import Definition, FromReader, no_table, read_from, unordered
+from sfumato.query.parse_subquery import Lookups
+from sfumato.query.parse_window import Windows
+from sfumato.query.people import holds_people
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
-from sfumato.query.relation import GroupBy, Limit, Named, Relation, Sort, SortKey
+from sfumato.query.relation import GroupBy, Limit, Named, Over, Relation, Sort, SortKey, Window
 from sfumato.query.resolve import fit
 from sfumato.query.types import Type
 
-_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_")
+_ROWS = ("from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset")
+_PARTS = ("expressions", "distinct", "with_", "windows", *_ROWS)
 _Known = Mapping[str, Definition]
 
 
@@ -39,7 +47,24 @@ def read_query(node: exp.Expr, reading: Reading, known: _Known) -> Block:
             return read_query(node.this, reading, known)
     elif isinstance(node, exp.Select):
         return _select(node, reading, known)
+    elif isinstance(node, exp.SetOperation):
+        return _combined(node, reading, known)
     return reading.refuse(node)
+
+
+def _combined(node: exp.SetOperation, reading: Reading, known: _Known) -> Block:
+    """Return a UNION, INTERSECT or EXCEPT, in its order; it is ordered by its own columns."""
+    reading.only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
+    reading.count_join(node)
+    known = _definitions(node, reading, known)
+    left, right = (unordered(read_query(side, reading, known)) for side in (node.this, node.expression))
+    block = combined(node, left, right, reading)
+    entries = tuple(NamedColumn(None, output.name, output.expression) for output in block.outputs)
+    frame = ExpressionFrame(reading, Scope(entries), None, "ORDER BY of a UNION", lambda _: True)
+    items = [SelectItem(output.name, output.expression, node) for output in block.outputs]
+    order = [key for key, _ in _order(node, items, frame)]
+    _check_unused(node, reading, known)
+    return _cut(node, block, order, reading)
 
 
 def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
@@ -48,13 +73,24 @@ def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
     reader = FromReader(reading, known, read_query)
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
-    frame = ExpressionFrame(reading, source.scope, Measures(), "SELECT", reader.private_tables)
+    windows = Windows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
+    people = holds_people(source.relation, reading.catalog)
+    below, above = Lookups(people), Lookups(people and not _groups(node))
+
+    def read_inner(inner: exp.Expr) -> Block:
+        with reading.inside(source.scope):
+            return read_query(inner, reading, known)
+
+    frame = ExpressionFrame(
+        reading, source.scope, Measures(below), "SELECT", reader.private_tables, windows, above, read_inner
+    )
     pending = source.pending
     if node.args.get("where") is not None:
-        condition = read_condition(node.args["where"].this, replace(frame, measures=None, clause="WHERE"))
+        inner = replace(frame, measures=None, windows=None, lookups=below, clause="WHERE")
+        condition = read_condition(node.args["where"].this, inner)
         pending = (*pending, condition)
     items = _items(node, frame)
-    block = _grouped(node, Block(source.relation, pending, ()), items, frame)
+    block = _grouped(node, Block(source.relation, pending, ()), items, frame, below)
     _check_unused(node, reading, known)
     return block
 
@@ -119,28 +155,71 @@ def _expanded(part: exp.Expr, frame: ExpressionFrame) -> list[SelectItem]:
     return [SelectItem(output_name(part), fit_null(read_expression(part, frame), where), part)]
 
 
-def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionFrame) -> Block:
+def _groups(node: exp.Select) -> bool:
+    """Whether a SELECT groups its rows: by its clauses, or by an aggregate that stands outside of a window."""
+    if node.args.get("group") is not None or node.args.get("having") is not None:
+        return True
+    order = node.args.get("order")
+    waiting: list[exp.Expr] = [*node.expressions, *([] if order is None else order.expressions)]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.Query):
+            continue
+        if isinstance(part, exp.Anonymous) and is_aggregate(str(part.this).lower()):
+            return True
+        inner = part.this.this if isinstance(part, exp.Window) and isinstance(part.this, exp.Filter) else part.this
+        waiting += list(inner.iter_expressions()) if isinstance(part, exp.Window) else list(part.iter_expressions())
+    return False
+
+
+def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionFrame, inner: Lookups) -> Block:
     """Group if the text does so, then HAVING, DISTINCT, ORDER BY and LIMIT over what came out."""
     reading, measures = frame.reading, frame.measures or Measures()
-    keys = _keys(node, items, frame)
+    windows = frame.windows or Windows({})
+    above = frame.lookups or Lookups(people=False)
+    keys = _keys(node, items, replace(frame, lookups=inner))
     having = node.args["having"].this if node.args.get("having") is not None else node
-    condition = read_condition(having, replace(frame, clause="HAVING")) if having is not node else None
+    condition = read_condition(having, replace(frame, windows=None, clause="HAVING")) if having is not node else None
+    qualify = _qualify(node, items, frame)
     order = _order(node, items, frame)
+    overs = tuple(windows.found)
+    windows.check_used(reading)
     if node.args.get("group") is not None or measures.found or condition is not None:
-        group = _Group(measures.name_group(reading), keys, frame)
+        inner, above = _below_keys(keys, inner, above)
+        label = measures.name_group(reading)
+        group = _Group(label, keys, frame, frozenset({windows.label}) | above.labels)
         items = [replace(item, value=group.over(item.value, item.node)) for item in items]
         order = [(replace(key, expression=group.over(key.expression, by)), by) for key, by in order]
         pending = () if condition is None else (group.over(condition, having),)
         named = tuple(Named(f"k{i}", key) for i, key in enumerate(keys, 1))
         for key in named:
             reading.declare(group.label, key.name, reading.declared(key.expression))
-        source = filtered(block.relation, block.pending)
+        source = filtered(inner.over(block.relation, reading), block.pending)
         relation = GroupBy(source, group.label, named, tuple(measures.found), reading.at(node))
-        block = Block(relation, pending, ())
+        block = Block(above.mapped(group.over).over(relation, reading), pending, ())
+        overs = tuple(group.window(over, by) for over, by in zip(overs, windows.nodes, strict=True))
+        qualify = None if qualify is None else group.over(qualify, node.args["qualify"].this)
+    else:
+        block = replace(block, relation=above.over(inner.over(block.relation, reading), reading))
+    if overs:
+        below = filtered(block.relation, block.pending)
+        if holds_people(below, reading.catalog):
+            reading.refuse(windows.nodes[0])
+        looked = Window(below, windows.label, overs, reading.at(windows.nodes[0]))
+        block = Block(looked, () if qualify is None else (qualify,), ())
     if node.args.get("distinct") is not None:
         block, items, order = _distinct(node, block, items, order, reading)
     outputs = tuple(Named(item.name, item.value) for item in items)
     return _cut(node, replace(block, outputs=outputs), [key for key, _ in order], reading)
+
+
+def _below_keys(keys: list[Expression], inner: Lookups, above: Lookups) -> tuple[Lookups, Lookups]:
+    """Return the subqueries that rows need, and those that groups need: a key of SELECT is one of the rows."""
+    used = {label for key in keys for label in sources(key)}
+    rows, groups = Lookups(inner.people), Lookups(above.people)
+    rows.found = [*inner.found, *(one for one in above.found if one.labels & used)]
+    groups.found = [one for one in above.found if not one.labels & used]
+    return rows, groups
 
 
 def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> list[Expression]:
@@ -149,9 +228,10 @@ def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> 
         return []
     frame.reading.only(group, "expressions", "all")
     label = frame.measures.label if frame.measures else ""
+    computed = {label, frame.windows.label if frame.windows else ""} - {""}
     if group.args.get("all"):
-        return list(dict.fromkeys(item.value for item in items if not label or label not in sources(item.value)))
-    inner = replace(frame, measures=None, clause="GROUP BY")
+        return list(dict.fromkeys(item.value for item in items if not computed & sources(item.value)))
+    inner = replace(frame, measures=None, windows=None, clause="GROUP BY")
     keys = []
     for part in _flat(group.expressions):
         where = frame.reading.place(part)
@@ -159,7 +239,7 @@ def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> 
         value = item.value if item is not None else read_expression(part, inner)
         if item is None and isinstance(value, Literal):
             raise where.bad("a constant is no group.", "Every row has it.", "Group by a column or its number.")
-        if label and label in sources(value):
+        if computed & sources(value):
             raise where.bad("a group cannot be an aggregate.", "Groups come first.", "Group by something else.")
         keys.append(value)
     return list(dict.fromkeys(keys))
@@ -204,13 +284,21 @@ class _Group:
     label: str
     keys: list[Expression]
     frame: ExpressionFrame
+    above: frozenset[str] = frozenset()
+    """Labels of what is computed from groups."""
+
+    def window(self, one: Over, node: exp.Expr) -> Over:
+        """Return what a window function says of groups."""
+        order = tuple(replace(key, expression=self.over(key.expression, node)) for key in one.order)
+        partition = tuple(self.over(part, node) for part in one.partition)
+        return replace(one, call=one.call.mapped(lambda part: self.over(part, node)), partition=partition, order=order)
 
     def over(self, value: Expression, node: exp.Expr) -> Expression:
         """Return an expression over the rows as one over the groups."""
         for i, key in enumerate(self.keys, 1):
             if value == key and not isinstance(key, Literal):
                 return Column(self.label, f"k{i}", key.type, value.at)
-        if isinstance(value, Column) and value.of != self.label:
+        if isinstance(value, Column) and value.of != self.label and value.of not in self.above:
             entries = self.frame.scope.entries
             name = next((entry.name for entry in entries if entry.expression == value), value.name)
             raise self.frame.reading.place(node).bad(
@@ -222,25 +310,40 @@ class _Group:
         return rebuild(value, tuple(self.over(part, node) for part in parts)) if parts else value
 
 
+def _qualify(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> Expression | None:
+    """Return the condition of QUALIFY, which may also use the names of SELECT."""
+    clause = node.args.get("qualify")
+    if clause is None:
+        return None
+    scope, known = frame.scope, {item.name for item in items if item.alias}
+    named = tuple(
+        NamedColumn(None, item.name, item.value)
+        for item in items
+        if item.name in known and not scope.candidates(None, Name(item.name, quoted=True))
+    )
+    inner = replace(frame, scope=replace(scope, entries=scope.entries + named), clause="QUALIFY")
+    condition = read_condition(clause.this, inner)
+    if frame.windows is None or not frame.windows.found:
+        raise frame.reading.place(clause).bad(
+            "QUALIFY has no window function.", "It chooses rows by one.", "Use WHERE to choose rows, HAVING for groups."
+        )
+    return condition
+
+
 _Order = list[tuple[SortKey, exp.Expr]]
 
 
-def _order(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> _Order:
+def _order(node: exp.Query, items: list[SelectItem], frame: ExpressionFrame) -> _Order:
     order = node.args.get("order")
     if order is None:
         return []
     frame.reading.only(order, "expressions")
-    keys: _Order = []
-    for part in order.expressions:
-        if not isinstance(part, exp.Ordered):
-            frame.reading.refuse(part)
-        frame.reading.only(part, "this", "desc", "nulls_first")
-        where = frame.reading.place(part)
-        item = _chosen(part.this, items, frame, where, aliases_first=True)
-        value = item.value if item is not None else read_expression(part.this, replace(frame, clause="ORDER BY"))
-        key = SortKey(fit_null(value, where), bool(part.args.get("desc")), bool(part.args.get("nulls_first")))
-        keys.append((key, part.this))
-    return keys
+
+    def read(part: exp.Expr, inner: ExpressionFrame) -> Expression:
+        item = _chosen(part, items, inner, inner.reading.place(part), aliases_first=True)
+        return item.value if item is not None else read_expression(part, inner)
+
+    return [(sort_key(part, replace(frame, clause="ORDER BY"), read), part.this) for part in order.expressions]
 
 
 def _distinct(
@@ -267,7 +370,7 @@ def _distinct(
     )
 
 
-def _cut(node: exp.Select, block: Block, order: list[SortKey], reading: Reading) -> Block:
+def _cut(node: exp.Query, block: Block, order: list[SortKey], reading: Reading) -> Block:
     """ORDER BY and LIMIT."""
     count, offset = _limit(node.args.get("limit"), reading), _limit(node.args.get("offset"), reading)
     if not order and count is None and not offset:

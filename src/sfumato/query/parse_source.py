@@ -7,24 +7,18 @@ from sqlglot import exp
 
 from sfumato.errors import excerpt
 from sfumato.query.expression import Column, Expression, Literal, conjunction
-from sfumato.query.functions import Function
+from sfumato.query.functions import FUNCTION_NAMES, Function
 from sfumato.query.names import Name, NamedColumn, Scope, lookup
-from sfumato.query.parse_expression import ExpressionFrame, fit_null, read_condition, read_expression
+from sfumato.query.parse_block import Block
+from sfumato.query.parse_expression import fit_null, read_condition, read_expression
+from sfumato.query.parse_frame import ExpressionFrame
 from sfumato.query.parse_reading import MOST_COLUMNS, MOST_ITEMS, Reading, name_of
+from sfumato.query.people import holds_people
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place, place
 from sfumato.query.relation import Join, JoinKind, Named, Project, Relation, Scan, Sort, Values
-from sfumato.query.resolve import alike, compare
+from sfumato.query.resolve import alike, call, compare
 from sfumato.query.types import Type
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A SELECT that has been read: rows of `relation` that meet the `pending` conditions, and what each gives."""
-
-    relation: Relation
-    pending: tuple[Expression, ...]
-    outputs: tuple[Named, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +103,13 @@ def _subquery(node: exp.Expr, reader: FromReader) -> FromItem:
         return read_from(node.this, joins, reader)
     if not isinstance(node.this, exp.Query):
         reader.reading.refuse(node)
-    block = _unordered(reader.read_query(node.this, reader.reading, reader.known))
+    block = unordered(reader.read_query(node.this, reader.reading, reader.known))
     source = _named(block, *_alias(node, reader.reading), reader.reading.place(node))
     return _with_joins(source, joins, reader)
 
 
-def _unordered(block: Block) -> Block:
-    """A table has no order: one that no LIMIT depends on is dropped."""
+def unordered(block: Block) -> Block:
+    """Return a block without an order that no LIMIT depends on: a table has none."""
     return replace(block, relation=block.relation.source) if isinstance(block.relation, Sort) else block
 
 
@@ -159,7 +153,7 @@ def _table(node: exp.Expr, reader: FromReader) -> FromItem:
     definition = reader.defined(name) if schema is None else None
     if definition is not None:
         reading.used.add(id(definition.node))
-        block = _unordered(reader.read_query(definition.node.this, reading, definition.known))
+        block = unordered(reader.read_query(definition.node.this, reading, definition.known))
         given = _alias(definition.node, reading)[1]
         names = [entry.name for entry in _named(block, None, given, where).scope.entries]
         renamed = tuple(Named(new, out.expression) for new, out in zip(names, block.outputs, strict=True))
@@ -220,29 +214,36 @@ def _join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
     reading.only(node, "this", "on", "using", "side", "kind", "method")
     side, kind, method = (str(node.args.get(key) or "").upper() for key in ("side", "kind", "method"))
-    if side == "FULL" or kind not in {"", "INNER", "OUTER", "CROSS"} or method not in {"", "NATURAL"}:
+    if kind not in {"", "INNER", "OUTER", "CROSS"} or method not in {"", "NATURAL"}:
         raise where.unsupported(
             f"a {' '.join(filter(None, (method, side, kind))).lower()} join is not supported.",
-            "Rows are joined by INNER, LEFT, RIGHT and CROSS joins; the others mix people or need an order.",
+            "Rows are joined by INNER, LEFT, RIGHT, FULL and CROSS joins; the others need an order.",
             "Use INNER JOIN or LEFT JOIN.",
         )
     reading.count_join(node)
     right = _item(node.this, reader)
-    left = _plain(left, reading) if side == "RIGHT" else left
-    right = _plain(right, reading) if side == "LEFT" else right
+    left = _plain(left, reading) if side in {"RIGHT", "FULL"} else left
+    right = _plain(right, reading) if side in {"LEFT", "FULL"} else right
+    if side == "FULL" and any(holds_people(one.relation, reading.catalog) for one in (left, right)):
+        raise where.unsupported(
+            "a full join of people's rows is not supported.",
+            "It keeps rows that met none: whether they are there depends on everybody at once.",
+            "Use INNER JOIN or LEFT JOIN; groups may be joined by FULL JOIN.",
+        )
     on, using = node.args.get("on"), [name_of(part) for part in node.args.get("using") or []]
     if method == "NATURAL":
         using = _shared(left.scope, right.scope)
     elif kind != "CROSS" and on is None and not using:
         raise where.bad("the join has no condition.", "JOIN needs ON or USING.", "Add ON, or write CROSS JOIN.")
-    conditions, scope = _using(using, left, right, side == "RIGHT", where)
+    conditions, scope = _using(using, left, right, side, where)
     if on is not None:
         conditions += (read_condition(on, ExpressionFrame(reading, scope, None, "ON", reader.private_tables)),)
     if not side:
         return FromItem(_inner(left, right, node, reader), left.pending + right.pending + conditions, scope)
     kept, padded = (right, left) if side == "RIGHT" else (left, right)
     condition = conjunction(conditions) if conditions else None
-    join = Join(JoinKind.LEFT, kept.relation, padded.relation, condition, where.at)
+    outer = JoinKind.FULL if side == "FULL" else JoinKind.LEFT
+    join = Join(outer, kept.relation, padded.relation, condition, where.at)
     return FromItem(join, kept.pending, scope)
 
 
@@ -283,7 +284,7 @@ def _shared(left: Scope, right: Scope) -> list[Name]:
 
 
 def _using(
-    names: list[Name], left: FromItem, right: FromItem, swapped: bool, where: Place
+    names: list[Name], left: FromItem, right: FromItem, side: str, where: Place
 ) -> tuple[tuple[Expression, ...], Scope]:
     """Return the equalities of USING, and the names after it: each shared column once, and first."""
     scope = _together(left.scope, right.scope, where)
@@ -291,9 +292,11 @@ def _using(
     merged: list[NamedColumn] = []
     halves: list[NamedColumn] = []
     for name in names:
-        pair = [side.scope.find(None, name, where) for side in (left, right)]
-        halves += [entry for side in (left, right) for entry in side.scope.candidates(None, name)]
+        pair = [one.scope.find(None, name, where) for one in (left, right)]
+        halves += [entry for one in (left, right) for entry in one.scope.candidates(None, name)]
         conditions.append(compare(Function.EQUAL, pair[0], pair[1], where))
-        merged.append(NamedColumn(None, str(name), pair[1] if swapped else pair[0]))
+        value = pair[1] if side == "RIGHT" else pair[0]
+        value = call(FUNCTION_NAMES["coalesce"], pair, "coalesce", where) if side == "FULL" else value
+        merged.append(NamedColumn(None, str(name), value))
     hidden = tuple(replace(entry, bare=entry.bare and entry not in halves) for entry in scope.entries)
     return tuple(conditions), replace(scope, entries=(*merged, *hidden))

@@ -7,7 +7,21 @@ Moving is sound because expressions are total: a condition that is never true of
 from dataclasses import replace
 
 from sfumato.query.expression import Expression, conjunction, conjuncts, sources
-from sfumato.query.relation import Filter, GroupBy, Join, JoinKind, Limit, Project, Relation, Scan, Sort, Values
+from sfumato.query.relation import (
+    Filter,
+    GroupBy,
+    Join,
+    JoinKind,
+    Limit,
+    Mark,
+    Project,
+    Relation,
+    Scan,
+    Sort,
+    Stack,
+    Values,
+    Window,
+)
 
 
 def filtered(relation: Relation, conditions: tuple[Expression, ...]) -> Relation:
@@ -25,13 +39,20 @@ def filtered(relation: Relation, conditions: tuple[Expression, ...]) -> Relation
 
 def _place(relation: Relation, condition: Expression, used: frozenset[str]) -> Relation | None:
     """Return the relation with the condition in a join that needs it, or None if none does."""
-    if not isinstance(relation, Join) or not used:
+    if not used or not used <= labels(relation):  # a subquery may look at the rows around it: that comes above
+        return None
+    if isinstance(relation, Mark):
+        left = _place(relation.left, condition, used)
+        return None if left is None else replace(relation, left=left)
+    if not isinstance(relation, Join):
         return None
     right = labels(relation.right)
+    if relation.kind is JoinKind.FULL:
+        return None  # either side may be absent there
     if not used & right:
         left = _place(relation.left, condition, used)
         return None if left is None else replace(relation, left=left)
-    if relation.kind is JoinKind.LEFT:
+    if relation.kind is not JoinKind.INNER:
         return None  # a condition on rows that were kept for want of a partner comes after the join
     if used <= right:
         below = _place(relation.right, condition, used)
@@ -47,5 +68,7 @@ def labels(relation: Relation) -> frozenset[str]:
             return labels(left) | labels(right)
         case Filter(source) | Sort(source) | Limit(source):
             return labels(source)
-        case Scan() | Values() | GroupBy() | Project():
+        case Window(source, label) | Mark(source, _, label):
+            return labels(source) | {label}
+        case Scan() | Values() | GroupBy() | Project() | Stack():
             return frozenset({relation.label})

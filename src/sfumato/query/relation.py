@@ -1,4 +1,4 @@
-"""Relations: eight frozen nodes. A question is a Project over what they build.
+"""Relations: eleven frozen nodes. A question is a Project over what they build.
 
 Every relation has `columns`, which expressions above refer to by label and name. A label is unique in its query and
 does not come from the text (a table's label is its name, `visits#2` when it occurs again), so aliases leave no trace.
@@ -7,6 +7,7 @@ CTEs and subqueries are inlined where they are used: their columns are replaced 
 DISTINCT is a GroupBy without measures. A per-unit subquery is a GroupBy below a GroupBy.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -15,6 +16,7 @@ from textwrap import indent
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import NOWHERE, Column, Expression, Literal, Position, identifier
 from sfumato.query.types import Type
+from sfumato.query.windows import WindowCall, WindowFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,11 @@ class Measure:
 
 
 class JoinKind(StrEnum):
-    """INNER keeps pairs that meet the condition; LEFT also keeps a left row that met none, with NULLs."""
+    """INNER keeps pairs that meet the condition; LEFT also a left row that met none, with NULLs; FULL those of both."""
 
     INNER = "inner"
     LEFT = "left"
+    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,29 @@ class SortKey:
     def __str__(self) -> str:
         direction = "desc" if self.descending else "asc"
         return f"{self.expression} {direction} nulls {'first' if self.nulls_first else 'last'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """What a window function says of a row: from the rows of its partition, in their order, inside its frame."""
+
+    name: str
+    call: Aggregate[Expression] | WindowCall[Expression]
+    partition: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    frame: WindowFrame
+    type: Type
+    at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        partition = f"by {', '.join(map(str, self.partition))} " if self.partition else ""
+        order = f"sort {', '.join(map(str, self.order))} " if self.order else ""
+        return f"{identifier(self.name)} = {self.call.written(str)} over ({partition}{order}{self.frame})"
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Every expression that is computed of a row."""
+        return (*self.call.parts, *self.partition, *(key.expression for key in self.order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +225,65 @@ class Limit:
         return f"limit {'all' if self.count is None else self.count}{offset}{_below(self.source)}"
 
 
-Relation = Scan | Values | Join | Filter | GroupBy | Project | Sort | Limit
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Every row with more columns: what window functions say of it."""
+
+    source: "Relation"
+    label: str
+    values: tuple[Over, ...]
+    at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.source.columns, *(Column(self.label, one.name, one.type) for one in self.values))
+
+    def __str__(self) -> str:
+        return f"{identifier(self.label)} {'; '.join(map(str, self.values))}{_below(self.source)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The rows of two projections with as many columns, of the same types; equal rows count as often as they occur."""
+
+    left: "Project"
+    right: "Project"
+    label: str
+    at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(Column(self.label, f"c{i}", item.expression.type) for i, item in enumerate(self.left.items, 1))
+
+    def __str__(self) -> str:
+        return f"{identifier(self.label)} of both{_below(self.left, self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Every left row once, with one more column: whether some right row meets the condition with it (never NULL)."""
+
+    left: "Relation"
+    right: "Relation"
+    label: str
+    condition: Expression | None
+    at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def found(self) -> Column:
+        """The column that it adds."""
+        return Column(self.label, "found", Type.BOOLEAN, self.at)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.left.columns, self.found)
+
+    def __str__(self) -> str:
+        on = "" if self.condition is None else f" on {self.condition}"
+        return f"{identifier(self.label)} found{on}{_below(self.left, self.right)}"
+
+
+Relation = Scan | Values | Join | Filter | GroupBy | Project | Sort | Limit | Window | Stack | Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +312,33 @@ class Query:
 def inputs(relation: Relation) -> tuple[Relation, ...]:
     """Return the relations directly below."""
     match relation:
-        case Join(_, left, right):
+        case Join(_, left, right) | Stack(left, right) | Mark(left, right):
             return (left, right)
         case Scan() | Values():
             return ()
         case _:
             return (relation.source,)
+
+
+def expressions(relation: Relation) -> Iterator[Expression]:
+    """Give the expressions of a relation, not of those below it."""
+    match relation:
+        case Scan() | Values() | Limit() | Stack():
+            return
+        case Join(condition=condition) | Mark(condition=condition):
+            yield from () if condition is None else (condition,)
+        case Filter(condition=condition):
+            yield condition
+        case GroupBy(keys=keys, measures=measures):
+            yield from (key.expression for key in keys)
+            yield from (part for measure in measures for part in measure.aggregate.parts)
+        case Project(items=items):
+            yield from (item.expression for item in items)
+        case Sort(keys=keys):
+            yield from (key.expression for key in keys)
+        case Window(values=values):
+            for value in values:
+                yield from value.expressions
 
 
 def _below(*relations: Relation) -> str:

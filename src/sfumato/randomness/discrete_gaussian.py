@@ -62,6 +62,16 @@ class DiscreteGaussian:
         total_low, total_high = normaliser(self.sigma_squared, bits + 4)
         return ((low << bits) // total_high, -((-high << bits) // total_low))
 
+    def upper_tail(self, least: int, bits: int) -> tuple[int, int]:
+        """Enclose P[Z >= least] * 2**bits between integers: half of what lies outside -least < z < least."""
+        if least <= 0:
+            low, high = self.upper_tail(1 - index(least), bits)
+            return ((1 << bits) - high, (1 << bits) - low)
+        low, high = part_sum(self.sigma_squared, index(least) - 1, bits + 4)
+        total_low, total_high = normaliser(self.sigma_squared, bits + 4)
+        beyond = max(0, total_low - high), max(0, total_high - low)
+        return ((beyond[0] << bits) // (2 * total_high), -((-beyond[1] << bits) // (2 * total_low)))
+
 
 @dataclass(frozen=True, slots=True)
 class _Chance:

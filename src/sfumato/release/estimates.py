@@ -25,7 +25,7 @@ def estimated(group: GroupPlan, noisy: NoisyGroup) -> dict[str, list[EngineValue
     }
     measured = {name: integers(values) for name, values in noisy.columns}
     for derived in group.derived:
-        column = point(derived, measured)
+        column = point(derived, group, measured)
         table[derived.name] = nulled(column) if column.dtype == np.float64 else [int(value) for value in column]
     return table
 

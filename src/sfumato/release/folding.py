@@ -1,7 +1,7 @@
 """Aggregates over noisy rows: sums of sums stay sums, everything else follows from the ends of all its rows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +11,7 @@ from sfumato.language.flow import Folded
 from sfumato.query.functions import DEVIATIONS, SAMPLES, Aggregation
 from sfumato.release.extension import is_exact, rounded, unknown
 from sfumato.release.form_algebra import as_affine, folded_sum
-from sfumato.release.forms import Boxed, Ends, Events, Exact, Form, Nulls, Number, Opaque, States, Truth, merged
+from sfumato.release.forms import Affine, Boxed, Ends, Events, Exact, Form, Nulls, Number, Opaque, States, Truth, merged
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noise_law import Floats
 from sfumato.release.ratio import Flags
@@ -86,7 +86,7 @@ def folded(measure: Folded, rows: FoldedRows, arguments: Sequence[Form], cells: 
         surely, maybe = present(tail)
         if distinct:  # which of the rows are equal is not known either
             surely = np.zeros_like(surely)
-        least, most = find(measure, rows, _Box(low, high, surely, maybe))
+        least, most = (end * _unit(measure) for end in find(measure, rows, _Box(low, high, surely, maybe)))
         return (least, most) if scale is None else (rounded(least * scale), rounded(most * scale))
 
     def nulls(tail: Fraction) -> Nulls:
@@ -176,6 +176,9 @@ def _certain(measure: Folded, rows: FoldedRows, argument: Form | None, cells: Me
             there = _first_of_equals(argument.values, rows.groups, there)
     elif measure.aggregate.distinct:
         return None
+    elif isinstance(argument, Affine) and argument.absent is not None:
+        there = there & ~argument.absent
+        argument = replace(argument, absent=None, _known={})
     affine = as_affine(argument, cells)
     if affine is None:
         return None
@@ -183,11 +186,22 @@ def _certain(measure: Folded, rows: FoldedRows, argument: Form | None, cells: Me
     match measure.aggregate.function:
         case Aggregation.COUNT:
             return Exact(count)
-        case Aggregation.SUM | Aggregation.AVG if (count > 0).all() and _scale(measure) is None:
-            shares = 1 / count if measure.aggregate.function is Aggregation.AVG else np.ones(rows.size)
-            summed = folded_sum(affine, rows.groups, rows.size, there * shares[rows.groups])
-            return Exact(summed.constant) if isinstance(argument, Exact) else summed
+        case Aggregation.SUM | Aggregation.AVG if _scale(measure) is None:
+            divisor = np.maximum(count, 1) if measure.aggregate.function is Aggregation.AVG else np.ones(rows.size)
+            shares = _unit(measure) / divisor
+            absent = None if (count > 0).all() else count == 0
+            summed = folded_sum(affine, rows.groups, rows.size, there * shares[rows.groups], absent)
+            if isinstance(argument, Exact):
+                return Exact(summed.constant if absent is None else np.where(absent, np.nan, summed.constant))
+            return summed
     return None
+
+
+def _unit(measure: Folded) -> float:
+    """Return what an average of steps is multiplied by where it is a double: the size of a step."""
+    argument = measure.aggregate.argument
+    steps = argument is not None and argument.facts.kind is Kind.INTEGER and measure.facts.kind is Kind.REAL
+    return float(argument.facts.step) if argument is not None and steps else 1.0
 
 
 def _scale(measure: Folded) -> float | None:

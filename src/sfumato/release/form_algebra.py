@@ -45,11 +45,12 @@ def added(one: Form, other: Form, sign: float = 1.0) -> Linear | None:
             if isinstance(one, Exact) and isinstance(other, Exact):
                 return Exact(one.values + sign * other.values)
             cells = _cells(one, other)
-            first, second = as_affine(one, cells), as_affine(other, cells)
-            return None if first is None or second is None else _added(first, second, sign)
+            (first, gone), (second, lost) = _with_absent(one, cells), _with_absent(other, cells)
+            absent = gone | lost
+            return replace(_added(first, second, sign), absent=absent if absent.any() else None)
         case Ratio(), (Exact() | Affine()):
             shift = other.values if isinstance(other, Exact) else other.constant
-            if (isinstance(other, Affine) and len(other.rows)) or np.isnan(shift).any():
+            if (isinstance(other, Affine) and (len(other.rows) or other.absent is not None)) or np.isnan(shift).any():
                 return None
             over = _added(one.over, _scaled(one.under, shift), sign)
             return replace(one, over=over, least=one.least + sign * shift, most=one.most + sign * shift, _known={})
@@ -93,7 +94,7 @@ def divided(one: Form, other: Form) -> Linear | None:
     match one, other:
         case _, Exact(values):
             return None if (values == 0).any() else multiplied(one, Exact(1 / values))
-        case ((Exact() | Affine()), Affine()):
+        case ((Exact() | Affine()), Affine(absent=None)):
             over = as_affine(one, other.cells)
             if over is None:
                 return None
@@ -154,8 +155,9 @@ def gathered(form: Form, places: Places, leaf: str) -> Form:
     match form:
         case Exact(values):
             return Exact(np.where(absent, np.nan, values[at]) if len(values) else np.full(len(places), np.nan))
-        case Affine() if not absent.any() and (moved := _moved(form, at)) is not None:
-            return moved
+        case Affine() if (moved := _moved(form, at)) is not None:
+            missing = absent if form.absent is None else absent | form.absent[at]
+            return _without(moved, missing)
         case Ratio(over, under, least, most, divisors) if not absent.any():
             parts = [_moved(one, at) for one in (over, under, *divisors)]
             found = [part for part in parts if part is not None]
@@ -172,7 +174,14 @@ def gathered(form: Form, places: Places, leaf: str) -> Form:
         _gathered_ends(form.ends, at),
         _gathered_nulls(form.nulls, at, absent),
         form.open,
+        _moved_levels(form, at) if not absent.any() else (),
     )
+
+
+def _moved_levels(form: Form, at: Places) -> tuple[Affine, ...]:
+    moved = [_moved(one, at) for one in form.levels] if isinstance(form, Boxed) else []
+    found = tuple(one for one in moved if one is not None)
+    return found if len(found) == len(moved) else ()
 
 
 def limited(form: Exact | Affine | Ratio | Boxed, least: Floats, most: Floats) -> Form:
@@ -242,21 +251,102 @@ def _moved(form: Affine, at: Places) -> Affine | None:
     return Affine(form.cells, form.constant[at], rows, form.places[entries], form.weights[entries], form.open)
 
 
-def folded_sum(form: Affine, groups: Places, size: int, weights: Floats) -> Affine:
-    """Return the sums of weighted rows, group by group."""
+def folded_sum(form: Affine, groups: Places, size: int, weights: Floats, absent: Flags | None = None) -> Affine:
+    """Return the sums of weighted rows, group by group; `absent` groups are NULL."""
     constant = np.bincount(groups, weights=weights * form.constant, minlength=size).astype(np.float64)
-    entries = coalesced(groups[form.rows], form.places, form.weights * weights[form.rows])
-    return Affine(form.cells, constant, *entries)
+    kept = weights[form.rows] != 0
+    entries = coalesced(groups[form.rows][kept], form.places[kept], form.weights[kept] * weights[form.rows][kept])
+    return Affine(form.cells, constant, *entries, absent=absent)
+
+
+def stacked(one: Form, other: Form, sizes: tuple[int, int], cells: MeasuredCells) -> Form:
+    """Return the rows of one form and then those of another."""
+    match one, other:
+        case Exact(), Exact():
+            return Exact(np.concatenate([one.values, other.values]))
+        case Truth(), Truth():
+            return Truth(
+                _stacked_events(one.events, other.events, sizes), _stacked_states(one, other), _open(one, other)
+            )
+        case ((Exact() | Affine()), (Exact() | Affine())):
+            (first, gone), (second, lost) = _with_absent(one, cells), _with_absent(other, cells)
+            absent = np.concatenate([gone, lost])
+            return Affine(
+                cells,
+                np.concatenate([first.constant, second.constant]),
+                np.concatenate([first.rows, second.rows + sizes[0]]),
+                np.concatenate([first.places, second.places]),
+                np.concatenate([first.weights, second.weights]),
+                _open(one, other),
+                absent if absent.any() else None,
+            )
+    if isinstance(one, Truth | Opaque) or isinstance(other, Truth | Opaque):
+        return Opaque(sum(sizes), open=True)
+    first_number, second_number = one, other
+
+    def ends(tail: Fraction) -> Ends:
+        (low, high), (least, most) = first_number.ends(tail), second_number.ends(tail)
+        return np.concatenate([low, least]), np.concatenate([high, most])
+
+    def nulls(tail: Fraction) -> Nulls:
+        (maybe, surely), (perhaps, certainly) = first_number.nulls(tail), second_number.nulls(tail)
+        return np.concatenate([maybe, perhaps]), np.concatenate([surely, certainly])
+
+    return Boxed(
+        _stacked_events(one.events, other.events, sizes),
+        _stacked_events(one.null_events, other.null_events, sizes),
+        ends,
+        nulls,
+        _open(one, other),
+    )
+
+
+def _open(one: Form, other: Form) -> bool:
+    return one.open or other.open
+
+
+def _stacked_events(one: Events, other: Events, sizes: tuple[int, int]) -> Events:
+    before, behind = (np.zeros(size, dtype=np.int64) for size in sizes)
+    found: dict[object, Places] = {("left", key): np.concatenate([counts, behind]) for key, counts in one.items()}
+    return found | {("right", key): np.concatenate([before, counts]) for key, counts in other.items()}
+
+
+def _stacked_states(one: Truth, other: Truth) -> Callable[[Fraction], States]:
+    def find(tail: Fraction) -> States:
+        first, second = one.states(tail), other.states(tail)
+        parts = ((getattr(first, name), getattr(second, name)) for name in ("true", "false", "null"))
+        return States(*(np.concatenate(pair) for pair in parts))
+
+    return find
 
 
 def as_affine(form: Form, cells: MeasuredCells) -> Affine | None:
     """Return exact numbers and sums as a sum; None for anything else, and where a number is NULL."""
     if isinstance(form, Affine):
-        return form
+        return form if form.absent is None else None
     if not isinstance(form, Exact) or np.isnan(form.values).any():
         return None
     nothing = np.zeros(0, dtype=np.int64)
     return Affine(cells, form.values, nothing, nothing, np.zeros(0))
+
+
+def _with_absent(form: Exact | Affine, cells: MeasuredCells) -> tuple[Affine, Flags]:
+    """Return numbers as a sum, and the rows of it that are NULL."""
+    if isinstance(form, Affine):
+        none = np.zeros(len(form.constant), dtype=bool)
+        return form, none if form.absent is None else form.absent
+    nothing = np.zeros(0, dtype=np.int64)
+    values = np.nan_to_num(form.values, nan=0.0)
+    return Affine(cells, values, nothing, nothing, np.zeros(0)), np.isnan(form.values)
+
+
+def _without(form: Affine, absent: Flags) -> Affine:
+    """Return sums of which these rows are NULL: nothing is added up there."""
+    if not absent.any():
+        return replace(form, absent=None, _known={})
+    kept = ~absent[form.rows]
+    entries = form.rows[kept], form.places[kept], form.weights[kept]
+    return Affine(form.cells, np.where(absent, 0.0, form.constant), *entries, form.open, absent)
 
 
 def _cells(one: Exact | Affine, other: Exact | Affine) -> MeasuredCells:
@@ -279,7 +369,8 @@ def _added(one: Affine, other: Affine, sign: float) -> Affine:
 def _scaled(one: Affine, factor: Floats) -> Affine:
     weights = one.weights * factor[one.rows]
     kept = weights != 0
-    return Affine(one.cells, one.constant * factor, one.rows[kept], one.places[kept], weights[kept])
+    parts = one.rows[kept], one.places[kept], weights[kept]
+    return Affine(one.cells, one.constant * factor, *parts, absent=one.absent)
 
 
 def _share(over: Affine, under: Affine) -> Ends:

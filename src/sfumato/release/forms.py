@@ -74,7 +74,10 @@ class Exact:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Affine:
-    """`constant` + the sum of weights times noisy integers: one entry per row and integer, in the order of rows."""
+    """`constant` + the sum of weights times noisy integers: one entry per row and integer, in the order of rows.
+
+    `absent` are the rows that are NULL, whatever the noise; None where there are none.
+    """
 
     cells: MeasuredCells
     constant: Floats
@@ -82,6 +85,7 @@ class Affine:
     places: Places
     weights: Floats
     open: bool = False
+    absent: Flags | None = None
     _known: dict[Fraction, Floats] = field(default_factory=dict)
 
     @property
@@ -135,15 +139,41 @@ class Affine:
         found[self.rows[alone]] = np.abs(self.weights[alone]) * self.cells.margins(kinds, tail)
         return found
 
+    def bar(self, tail: Fraction) -> Ends:
+        """Return where each sum lies, whatever it can be: around the centre, but for cells near their threshold.
+
+        There each true integer lies in its own interval, given that it was released. Proof: proofs/counted_keys.md
+        """
+        centre, margin = self.centre, self.margin(tail)
+        low, high = centre - margin, centre + margin
+        counts = np.bincount(self.rows, minlength=len(self.constant))
+        near = self.near(tail)
+        for count in np.unique(counts[near]).tolist():
+            rows = near & (counts == count)
+            entries = rows[self.rows]
+            least, most = self.cells.bars(self.places[entries], tail / count)
+            one, other = self.weights[entries] * least, self.weights[entries] * most
+            places = self.rows[entries]
+            for ends, parts in ((low, np.minimum(one, other)), (high, np.maximum(one, other))):
+                total = np.bincount(places, weights=parts, minlength=len(ends))
+                ends[rows] = self.constant[rows] + total[rows]
+        return low, high
+
+    def near(self, tail: Fraction) -> Flags:
+        """Return the rows that depend on an integer near the threshold that released it."""
+        found = np.zeros(len(self.constant), dtype=bool)
+        found[self.rows[self.cells.near(self.places, tail)]] = True
+        return found
+
     def ends(self, tail: Fraction) -> Ends:
         if tail == NEVER:
             return self.reach
-        centre, margin, (least, most) = self.centre, self.margin(tail), self.reach
-        return np.clip(centre - margin, least, most), np.clip(centre + margin, least, most)
+        (low, high), (least, most) = self.bar(tail), self.reach
+        return np.clip(low, least, most), np.clip(high, least, most)
 
     def nulls(self, tail: Fraction) -> Nulls:
-        never = np.zeros(len(self.constant), dtype=bool)
-        return never, never
+        missing = np.zeros(len(self.constant), dtype=bool) if self.absent is None else self.absent
+        return missing, missing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,8 +203,22 @@ class Ratio:
         if tail == NEVER:
             return self.least, self.most
         if tail not in self._known:
-            self._known[tail] = self._ends(float(tail))
+            self._known[tail] = self._all_ends(tail)
         return self._known[tail]
+
+    def _all_ends(self, tail: Fraction) -> Ends:
+        """Return the possible ratios; where a part is near its threshold, the quotients of what the parts can be."""
+        low, high = self._ends(float(tail))
+        near = self.over.near(tail) | self.under.near(tail)
+        if not near.any():
+            return low, high
+        over, under = self.over.ends(tail / 2), self.under.ends(tail / 2)
+        with np.errstate(all="ignore"):
+            corners = np.stack([one / other for one in over for other in under])
+        known = under[0] > 0
+        least, most = np.where(known, corners.min(axis=0), -np.inf), np.where(known, corners.max(axis=0), np.inf)
+        within = np.clip(least, self.least, self.most), np.clip(most, self.least, self.most)
+        return np.where(near, within[0], low), np.where(near, within[1], high)
 
     def _ends(self, tail: float) -> Ends:
         over, under = self.over.centre, self.under.centre
@@ -237,6 +281,8 @@ class Boxed:
     find_ends: Callable[[Fraction], Ends]
     find_nulls: Callable[[Fraction], Nulls]
     open: bool = False
+    levels: tuple[Affine, ...] = ()
+    """Sums that are surely no larger than the number, of which the last one is it: of what was raced for."""
     _ends: dict[Fraction, Ends] = field(default_factory=dict)
     _nulls: dict[Fraction, Nulls] = field(default_factory=dict)
 

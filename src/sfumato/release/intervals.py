@@ -14,10 +14,12 @@ import numpy as np
 
 from sfumato.engines.after_noise import Values
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Item, Show, outputs
-from sfumato.language.scalar import Operator, Scalar, column, columns
+from sfumato.language.flow import noisy_tables
+from sfumato.language.scalar import Operator, Scalar, columns
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.release.computed_rows import as_places, compute, numbered
 from sfumato.release.decode import EngineValue
 from sfumato.release.estimates import estimates
 from sfumato.release.forms import NEVER, Affine, Form, Number, Opaque, Truth
@@ -26,7 +28,7 @@ from sfumato.release.measured_cells import Places, measured_cells
 from sfumato.release.noise_law import Floats
 from sfumato.release.noisy import Noisy
 from sfumato.release.row_forms import Evaluate
-from sfumato.release.tracing import Traced, place_name, trace
+from sfumato.release.tracing import Traced, trace
 
 Rounding = Callable[[float], int | float]
 Bar = tuple[EngineValue, EngineValue]
@@ -67,25 +69,16 @@ def answer(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
     traced = trace(outcome)
     known: dict[str, Mapping[str, Values]] = dict(estimates(plan, noisy))
     sizes = {group.group.label: len(found.keys) for group, found in zip(plan.groups, noisy.groups, strict=True)}
-    for fold in traced.folds:
-        names = [name for _, name, _ in outputs(fold)]
-        items = tuple(Item(name, column(fold.label, name, facts)) for _, name, facts in outputs(fold))
-        found = evaluate(Show(fold, fold.label, items), known)
-        known[fold.label] = dict(zip(names, found, strict=True))
-        sizes[fold.label] = len(found[0]) if found else 1
-    numbered = {
-        given.label: {**known[given.label], place_name(given): range(sizes[given.label])}
-        for given in traced.tables
-        if given.rows is None
-    }
-    found = evaluate(traced.flow, numbered)
+    for again in noisy_tables(outcome):
+        known[again.label], sizes[again.label] = known[again.table], sizes[again.table]
+    computed = compute(traced.computed, known, sizes, evaluate)
+    known |= {label: one.columns for label, one in computed.items()}
+    sizes |= {label: one.size for label, one in computed.items()}
+    found = evaluate(traced.flow, numbered(traced.tables, known, sizes))
     shown = len(outcome.items)
-    places = {
-        given.label: np.array([-1 if place is None else int(place) for place in column_of], dtype=np.int64)
-        for given, column_of in zip(traced.tables, found[shown:], strict=True)
-    }
+    places = {given.label: as_places(column_of) for given, column_of in zip(traced.tables, found[shown:], strict=True)}
     layers = Layers(plan, noisy, evaluate, measured_cells(plan, noisy))
-    forms, chosen = layers.top(traced, places, known)
+    forms, chosen = layers.top(traced, places, computed)
     return Answered(plan, traced, tuple(map(tuple, found[:shown])), forms, chosen)
 
 
@@ -121,6 +114,9 @@ def _numbers(values: Sequence[EngineValue], facts: Facts) -> Sequence[EngineValu
 
 
 def _plain_bars(group: GroupPlan, name: str, values: Sequence[EngineValue], level: Fraction) -> list[Bar | None]:
+    if isinstance(group.selection, CountedKeys) and name == group.counted:
+        selection = group.selection
+        return [None if value is None else selection.bar(int(value), level) for value in values]
     margin = next(one.mechanism for one in group.measured if one.name == name).margin(level)
     return [None if value is None else (int(value) - margin, int(value) + margin) for value in values]
 
@@ -128,7 +124,7 @@ def _plain_bars(group: GroupPlan, name: str, values: Sequence[EngineValue], leve
 def _bars(form: Number, values: Sequence[EngineValue], tail: Fraction, whole: bool) -> list[Bar | None]:
     """Return the bars of one column, each with its own value inside, as far as the truth can be that value at all."""
     if isinstance(form, Affine):  # exact and symmetric, so that bars of counts can be added and compared
-        low, high = form.centre - form.margin(tail), form.centre + form.margin(tail)
+        low, high = form.bar(tail)
         least, most = np.full(len(low), -np.inf), np.full(len(low), np.inf)
     else:
         (low, high), (least, most) = _ends(form, tail, len(values)), form.ends(NEVER)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.language.scalar import Operator, Scalar
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
@@ -16,6 +17,9 @@ from sfumato.release.noise_law import Floats, Law, law_of
 from sfumato.release.noisy import Noisy
 
 _WIDEST = 10**75
+_SURE = 100
+"""Far from a threshold, having been released changes a tail by less than one part in so many."""
+Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
 
@@ -35,6 +39,8 @@ class MeasuredCells:
     fourths: Floats
     laws: tuple[Law, ...]
     """Of each of `measured`."""
+    selections: tuple[CountedKeys | None, ...]
+    """Of each of `measured`: what released its cells by their noisy values, if anything did."""
     _margins: dict[tuple[int, Fraction], int] = field(default_factory=dict)
 
     def margins(self, kinds: Places, tail: Fraction) -> Floats:
@@ -45,6 +51,29 @@ class MeasuredCells:
                 self._margins[kind, tail] = self.measured[kind].mechanism.margin(1 - tail)
             found[kind] = self._margins[kind, tail]
         return np.asarray(found[kinds])
+
+    def bars(self, places: Places, tail: Fraction) -> tuple[Floats, Floats]:
+        """Return where each of these true integers lies but for this tail, also where its own noise released it."""
+        kinds, values = self.kinds[places], self.values[places]
+        margins = self.margins(kinds, tail)
+        low, high = values - margins, values + margins
+        for kind, selection in enumerate(self.selections):
+            if selection is None:
+                continue
+            here, least = kinds == kind, float(selection.threshold)
+            sure = values > least + selection.overshoot(tail)
+            low = np.where(here, np.where(sure, np.maximum(low, least), 1.0), low)
+        return low, high
+
+    def near(self, places: Places, tail: Fraction) -> Flags:
+        """Return which integers are so near to the threshold that released them that their law is not the noise's."""
+        kinds, values = self.kinds[places], self.values[places]
+        found = np.zeros(len(places), dtype=bool)
+        for kind, selection in enumerate(self.selections):
+            if selection is not None:
+                apart = 2 * float(selection.margin(1 - tail / _SURE))
+                found |= (kinds == kind) & (values <= selection.threshold + apart)
+        return found
 
     def reach(self, kind: int) -> tuple[float, float]:
         """Return what the true integer can be, whatever the data: a count is not below 0, nor a sum of such values."""
@@ -66,6 +95,7 @@ class MeasuredCells:
 def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
     """Number the noisy integers of an answer."""
     measured: list[Measured] = []
+    selections: list[CountedKeys | None] = []
     labels: list[str] = []
     starts: dict[tuple[str, str], int] = {}
     values: list[Floats] = []
@@ -74,6 +104,8 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
         for one in group.measured:
             starts[group.group.label, one.name] = sum(sizes)
             measured.append(one)
+            selection = group.selection if one.name == group.counted else None
+            selections.append(selection if isinstance(selection, CountedKeys) else None)
             labels.append(group.group.label)
             flat = [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.numbers(one.name)]
             values.append(np.array(flat, dtype=np.float64))
@@ -83,7 +115,15 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
     kinds = np.repeat(np.arange(len(measured), dtype=np.int64), np.array(sizes, dtype=np.int64))
     every = np.concatenate(values) if values else np.zeros(0)
     return MeasuredCells(
-        tuple(measured), tuple(labels), starts, kinds, every, moments[kinds, 0], moments[kinds, 1], laws
+        tuple(measured),
+        tuple(labels),
+        starts,
+        kinds,
+        every,
+        moments[kinds, 0],
+        moments[kinds, 1],
+        laws,
+        tuple(selections),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.plan import Chosen, GroupPlan, Plan
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
@@ -29,9 +30,12 @@ def publish(plan: Plan, aggregates: Aggregates, source: Source) -> Noisy:
 
 
 def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> NoisyGroup:
-    places = _released(plan, exact, source)
-    columns = []
+    places, counts = _released(plan, exact, source)
+    columns: list[tuple[str, NoisyValues]] = []
     for measured in plan.measured:
+        if measured.name == plan.counted:
+            columns.append((measured.name, counts))
+            continue
         values: Answers = np.asarray(exact.columns[measured.name])[places]
         noisy = measured.mechanism.release(values, source)
         columns.append((measured.name, _values(noisy)))
@@ -59,13 +63,21 @@ def _values(noisy: Answers) -> NoisyValues:
     return tuple(tuple(int(value) for value in row) for row in noisy)
 
 
-def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> list[int]:
-    """Return where the cells to be shown are: all, if their keys are public, else those selected, by their keys."""
+def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> tuple[list[int], tuple[int, ...]]:
+    """Return where the cells to be shown are: all, if their keys are public, else those selected, by their keys.
+
+    Where a noisy number of people selects them, these numbers are returned with them.
+    """
     if plan.selection is None:
-        return list(range(len(exact.keys)))
-    kept = plan.selection.release(exact.units, source)
+        return list(range(len(exact.keys))), ()
     # the engine's order, and how many cells lay between two, are secret: the keys' own order is not
-    return sorted((int(place) for place in kept), key=lambda place: exact.keys[place])
+    if isinstance(plan.selection, OptimalSelection):
+        kept = plan.selection.release(exact.units, source)
+        return sorted((int(place) for place in kept), key=lambda place: exact.keys[place]), ()
+    selected = plan.selection.release(exact.columns[plan.counted or ""], source)
+    found = dict(zip(map(int, selected.places), map(int, selected.counts), strict=True))
+    places = sorted(found, key=lambda place: exact.keys[place])
+    return places, tuple(found[place] for place in places)
 
 
 def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:

@@ -37,7 +37,11 @@ class FormTable:
     present: tuple[Truth, ...] = ()
     """The noisy conditions under which each row is there."""
     keys: Mapping[tuple[EngineValue, ...], int] = field(default_factory=dict)
-    """Of an aggregate: which row has these keys."""
+    """Of an aggregate: which row has these keys. Of rows kept one by one: which comes from these rows below."""
+    measured: frozenset[str] = frozenset()
+    """The columns that do not come from keys and literals alone."""
+    below: Mapping[str, "FormTable"] = field(default_factory=dict)
+    """Of rows kept one by one: the tables that they come from."""
     open: bool = False
     """Whether nobody can say which rows there are."""
 
@@ -95,7 +99,7 @@ class Joined:
 
     def _computed(self, scalars: Sequence[Scalar]) -> list[Form]:
         values = self.exact_columns(scalars)
-        return [_exact_form(one, scalar.facts, self.rows) for one, scalar in zip(values, scalars, strict=True)]
+        return [exact_form(one, scalar.facts, self.rows) for one, scalar in zip(values, scalars, strict=True)]
 
     def exact_columns(self, scalars: Sequence[Scalar]) -> list[Sequence[EngineValue]]:
         """Return scalars without noise; the engine computes all that are more than a column or a literal."""
@@ -188,7 +192,8 @@ class Joined:
         return chosen([*arguments[1:-1:2], arguments[-1]], choices, self.cells)
 
 
-def _exact_form(values: Sequence[EngineValue], facts: Facts, rows: int) -> Form:
+def exact_form(values: Sequence[EngineValue], facts: Facts, rows: int) -> Form:
+    """Return values without noise as a form."""
     if facts.kind is Kind.BOOLEAN:
         return decided([value if isinstance(value, bool) else None for value in values])
     if facts.kind in _NUMBERS:
@@ -218,7 +223,7 @@ def _reach(form: Form) -> Ends | None:
     match form:
         case Exact(values) if not np.isnan(values).any():
             return values, values
-        case Affine():
+        case Affine(absent=None):
             return form.reach
         case Ratio():
             return form.least, form.most
@@ -229,11 +234,12 @@ def _unchanged(scalar: Scalar, arguments: list[Form]) -> Form | None:
     """Return the argument that the operator surely returns, by what the truth can be: a count is never below 0."""
     first, reaches = arguments[0], [_reach(form) for form in arguments]
     known = [reach for reach in reaches if reach is not None]
+    always = isinstance(first, Affine) and first.absent is None
     if len(known) < len(reaches):
-        return first if scalar.operator is Operator.COALESCE and isinstance(first, Affine) else None
+        return first if scalar.operator is Operator.COALESCE and always else None
     match scalar.operator:
         case Operator.COALESCE:
-            return first if isinstance(first, Affine) else None
+            return first if always else None
         case Operator.ABS:
             return first if bool((known[0][0] >= 0).all()) else None
         case Operator.CLIPPED:

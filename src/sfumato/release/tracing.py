@@ -1,8 +1,9 @@
 """Where a row comes from: a flow with the number of every row of its tables carried along.
 
-Between two aggregates a flow is row-local: each of its rows comes from one row of each table below, and each of its
-columns is a scalar of those rows' columns. The tables below are noisy groups, rows that the text spells out, and the
-aggregates themselves. `trace` follows the rows of the answer; `loosen` finds all rows that noise may have left out.
+Between two computed tables a flow is row-local: each of its rows comes from one row of each table below, and each of
+its columns is a scalar of those rows' columns. The tables below are noisy groups, rows that the text spells out, and
+what is computed from several rows: aggregates, windows, rows that were marked or stacked. `trace` follows the rows of
+the answer; `loosen` finds all rows that noise may have left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,22 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Order, Pair, Show, Take, below, outputs
+from sfumato.language.flow import (
+    Flow,
+    Fold,
+    Given,
+    Item,
+    Keep,
+    Marked,
+    Order,
+    Pair,
+    Show,
+    Stacked,
+    Take,
+    Windowed,
+    below,
+    outputs,
+)
 from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
@@ -22,6 +38,10 @@ _MOST_PAIRS = 1_000_000
 _SHOWN_NUMBERS = frozenset({Operator.NUMBER_TEXT, Operator.REAL_TEXT})
 _PLACE = Facts(Type.INTEGER, Kind.INTEGER, high=1 << 62)
 
+Extended = Windowed | Marked | Stacked
+"""Tables whose rows are those of the tables below, with columns that other rows decide."""
+Computed = Fold | Extended
+"""Tables that are computed from other tables. All their columns have one label."""
 Origins = Mapping[tuple[str, str], Scalar | None]
 """What each column is, in terms of the given tables' columns; None where it would be too large to write out."""
 
@@ -34,8 +54,8 @@ class Traced:
     items: tuple[Scalar | None, ...]
     """Each column of the answer as a scalar of the tables' columns; of a number that is shown as text, the number."""
     tables: tuple[Given, ...]
-    folds: tuple[Fold, ...]
-    """The aggregates that some of the tables are, by their labels."""
+    computed: tuple[Computed, ...]
+    """What some of the tables are, by their labels."""
     conditions: tuple[Scalar | None, ...]
     """What decided which rows there are: conditions, and the keys of an order of which only a part was taken."""
     met: Mapping[str, tuple[Scalar | None, ...]]
@@ -43,8 +63,17 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True)
+class Followed:
+    """A table with the numbers of the rows below that each of its rows comes from, as last columns."""
+
+    flow: Show
+    tables: tuple[Given, ...]
+    computed: tuple[Computed, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Loose:
-    """Every row that can be below an aggregate, whatever the noise."""
+    """Every row that can be below a computed table, whatever the noise."""
 
     flow: Show
     """The numbers of the tables' rows, one column for each."""
@@ -56,7 +85,7 @@ class Loose:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What is known of the tables below an aggregate."""
+    """What is known of the tables below a computed one."""
 
     noisy: Callable[[Scalar | None], bool]
     """Whether a scalar of the tables' columns depends on noise."""
@@ -86,7 +115,7 @@ class _Step:
 
 def trace(outcome: Show) -> Traced:
     """Return the top of an outcome with its rows' numbers."""
-    cut, folds = _cut(outcome.source)
+    cut, computed = _cut(outcome.source)
     nodes = (outcome, *_nodes(cut))
     number = _unused(nodes)
     step = _traced(cut, number, None)
@@ -95,22 +124,56 @@ def trace(outcome: Show) -> Traced:
     marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
     flow = Show(step.flow, outcome.label, (*outcome.items, *marks))
     items = tuple(_number_of(written_out(item.scalar, step.origins)) for item in outcome.items)
-    return Traced(flow, items, step.tables, folds, step.conditions, step.met)
+    return Traced(flow, items, step.tables, computed, step.conditions, step.met)
+
+
+def follow(table: Extended) -> Followed:
+    """Return a table with the numbers of the rows that each of its rows comes from."""
+    sides = (table.left.source, table.right.source) if isinstance(table, Stacked) else (_first(table),)
+    cuts = [_cut(side) for side in sides]
+    number = _unused(tuple(node for side in (table, *sides) for node in _nodes(side)))
+    steps = [_traced(cut, number, None) for cut, _ in cuts]
+    places = [place for step in steps for place in step.places]
+    names = [f"{number}{at}" for at in range(len(places))]
+    if isinstance(table, Stacked):
+        shown = [
+            Show(step.flow, table.label, (*side.items, *_marks(names, places, step.places)))
+            for side, step in zip((table.left, table.right), steps, strict=True)
+        ]
+        flow: Flow = replace(table, left=shown[0], right=shown[1])
+        marks = tuple(Item(name, column(table.label, name, _PLACE)) for name in names)
+    else:
+        source = steps[0].flow
+        flow = replace(table, left=source) if isinstance(table, Marked) else replace(table, source=source)
+        marks = tuple(Item(name, place) for name, place in zip(names, places, strict=True))
+    items = tuple(Item(name, column(label, name, facts)) for label, name, facts in outputs(table))
+    tables = tuple(given for step in steps for given in step.tables)
+    return Followed(Show(flow, table.label, (*items, *marks)), tables, tuple(one for _, own in cuts for one in own))
+
+
+def _first(table: Windowed | Marked) -> Flow:
+    return table.left if isinstance(table, Marked) else table.source
+
+
+def _marks(names: list[str], places: list[Scalar], own: tuple[Scalar, ...]) -> Iterator[Item]:
+    """Give the numbers of one side's rows; those of the other side are NULL."""
+    for name, place in zip(names, places, strict=True):
+        yield Item(name, place if any(place is one for one in own) else Scalar(Operator.CONSTANT, (), _PLACE, None))
 
 
 def _number_of(scalar: Scalar | None) -> Scalar | None:
     return scalar.arguments[0] if scalar is not None and scalar.operator in _SHOWN_NUMBERS else scalar
 
 
-def tables_below(fold: Fold) -> tuple[tuple[Given, ...], tuple[Fold, ...]]:
-    """Return the tables that an aggregate is made of, and those aggregates that some of them are."""
-    cut, folds = _cut(fold.source)
-    return tuple(node for node in _nodes(cut) if isinstance(node, Given)), folds
+def tables_below(flow: Flow) -> tuple[tuple[Given, ...], tuple[Computed, ...]]:
+    """Return the tables that a flow is made of, and what some of them are computed from."""
+    cut, computed = _cut(flow)
+    return tuple(node for node in _nodes(cut) if isinstance(node, Given)), computed
 
 
-def loosen(fold: Fold, noise: Noise) -> Loose | None:
-    """Return every row that can be below an aggregate; None where that cannot be said."""
-    cut, _ = _cut(fold.source)
+def loosen(flow: Flow, noise: Noise) -> Loose | None:
+    """Return every row that a flow can have; None where that cannot be said."""
+    cut, _ = _cut(flow)
     number = _unused(tuple(_nodes(cut)))
     step = _traced(cut, number, noise)
     if step.lost:
@@ -119,16 +182,16 @@ def loosen(fold: Fold, noise: Noise) -> Loose | None:
     return Loose(Show(step.flow, "rows", marks), step.tables, step.origins, step.doubts)
 
 
-def _cut(flow: Flow) -> tuple[Flow, tuple[Fold, ...]]:
-    """Return the flow with a table in place of every aggregate nearest to its top, and those aggregates."""
-    if isinstance(flow, Fold):
+def _cut(flow: Flow) -> tuple[Flow, tuple[Computed, ...]]:
+    """Return the flow with a given table in place of every computed one nearest to its top, and those."""
+    if isinstance(flow, Fold | Windowed | Stacked | Marked):
         return Given(flow.label, tuple((name, facts) for _, name, facts in outputs(flow)), None), (flow,)
     if isinstance(flow, Pair):
         (left, one), (right, other) = _cut(flow.left), _cut(flow.right)
         return replace(flow, left=left, right=right), one + other
     if isinstance(flow, Keep | Show | Order | Take):
-        source, folds = _cut(flow.source)
-        return replace(flow, source=source), folds
+        source, computed = _cut(flow.source)
+        return replace(flow, source=source), computed
     return flow, ()
 
 
@@ -187,7 +250,7 @@ def _numbered(given: Given, number: str, noise: Noise | None) -> _Step:
     if rows is not None:
         shown = [place for place, pair in enumerate(known) if pair in kept]
         rows = tuple((*(row[place] for place in shown), at) for at, row in enumerate(rows))
-    table = Given(label, (*kept, (number, _PLACE)), rows)
+    table = replace(given, columns=(*kept, (number, _PLACE)), rows=rows)
     return _Step(table, (column(label, number, _PLACE),), origins, (table,), ())
 
 
@@ -203,8 +266,10 @@ def _paired(pair: Pair, left: _Step, right: _Step, noise: Noise | None) -> _Step
         unsure = noise.doubtful | noise.partial
         shaky = bool(doubts or right.doubts) or any(table.label in unsure for table in right.tables)
         rows = prod(noise.sizes[table.label] for table in (*left.tables, *right.tables))
-        # a left row that may have met none would be there twice; and nobody waits for all pairs of large tables
-        lost = lost or (pair.kind is JoinKind.LEFT and shaky) or (bool(doubts) and rows > _MOST_PAIRS)
+        if pair.kind is JoinKind.FULL:
+            shaky = shaky or bool(left.doubts) or any(table.label in unsure for table in left.tables)
+        # a row that may have met none would be there twice; and nobody waits for all pairs of large tables
+        lost = lost or (pair.kind is not JoinKind.INNER and shaky) or (bool(doubts) and rows > _MOST_PAIRS)
     return _Step(
         replace(pair, left=left.flow, right=right.flow, condition=_all(kept)),
         left.places + right.places,
@@ -214,14 +279,17 @@ def _paired(pair: Pair, left: _Step, right: _Step, noise: Noise | None) -> _Step
         (),
         (*left.doubts, *right.doubts, *doubts),
         lost,
-        {**left.met, **right.met, **_met(pair, right, written)},
+        {
+            **left.met,
+            **right.met,
+            **(_met(right, written) if pair.kind is not JoinKind.INNER else {}),
+            **(_met(left, written) if pair.kind is JoinKind.FULL else {}),
+        },
     )
 
 
-def _met(pair: Pair, right: _Step, condition: list[Scalar | None]) -> dict[str, tuple[Scalar | None, ...]]:
-    if pair.kind is not JoinKind.LEFT:
-        return {}
-    return {table.label: (*right.met.get(table.label, ()), *right.conditions, *condition) for table in right.tables}
+def _met(side: _Step, condition: list[Scalar | None]) -> dict[str, tuple[Scalar | None, ...]]:
+    return {table.label: (*side.met.get(table.label, ()), *side.conditions, *condition) for table in side.tables}
 
 
 def _taken(take: Take, step: _Step, noise: Noise | None) -> _Step:

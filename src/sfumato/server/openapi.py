@@ -62,6 +62,7 @@ _SCHEMAS: dict[str, Schema] = {
         rows=_ROWS,
         level={"type": "number"},
         intervals=_ROWS,
+        biased=_ROWS,
         loss=_LOSS,
         notes=_TEXTS,
         receipt={"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}},

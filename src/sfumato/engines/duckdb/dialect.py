@@ -54,6 +54,7 @@ DUCKDB = Dialect(
     quotient=lambda a, b: f"({a} // {b})",
     remainder=lambda a, b: f"({a} % {b})",
     whole_double=lambda double: f"CAST({double} AS {WIDE})",
+    truncated=lambda double: f"trunc({double})",
     narrowed=lambda wide: f"TRY_CAST({wide} AS {NARROW})",
     finite=lambda double: f"isfinite({double})",
     sortable=lambda sql, kind: sql,

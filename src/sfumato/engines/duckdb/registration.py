@@ -18,11 +18,9 @@ from sfumato.engines.snapshots import Registered, Snapshot
 from sfumato.engines.snapshots import snapshot as snapshot_of
 from sfumato.engines.sql.copy import CopiedTable
 from sfumato.engines.sql.names import literal
-from sfumato.engines.versions import keyed, stamp_of, watch_of
-from sfumato.errors import BadSource, EngineFailed
+from sfumato.engines.versions import keyed, stamp_of, steady
+from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy
-
-_ATTEMPTS = 3
 
 
 def register(policy: Policy, progress: Progress, limits: Limits | None = None, *, again: bool = False) -> Registered:
@@ -77,18 +75,12 @@ class FileCopying:
         source = self.policy.source
         if source.scheme == "sqlite":  # one transaction: what is written meanwhile is not seen, and counts as a change
             return _BuiltFile(self.stamp(salt), _build(self.policy, folder, salt, progress, self.limits))
-        for _ in range(_ATTEMPTS):
-            files = source_files(source)
-            watched, stamp = watch_of(files), stamp_of(source_root(source), files, salt)
-            built = _build(self.policy, folder, salt, progress, self.limits)
-            if watch_of(source_files(source)) == watched:
-                return _BuiltFile(stamp, built)
+
+        def built() -> Path:
             shutil.rmtree(folder, ignore_errors=True)
-        raise BadSource(
-            "source changes while it is read.",
-            "A copy of half of a change would be of data that never was.",
-            "Take the snapshot again when nobody writes to it.",
-        )
+            return _build(self.policy, folder, salt, progress, self.limits)
+
+        return _BuiltFile(*steady(source_root(source), lambda: source_files(source), salt, built))
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
         """Return what is public about a copy."""
@@ -159,6 +151,6 @@ def _built(
             found = read_schema(connection, policy, streams, instead)
             read = load_tables(connection, policy, found, progress)
         build = Build(connection, policy, found, salt, read)
-        write_shape(connection, [build_table(build, table, progress) for table in policy.tables])
+        write_shape(connection, [one for table in policy.tables for one in build_table(build, table, progress)])
         execute(connection, f"DETACH {COPY}")  # writes everything into the file
     return copy

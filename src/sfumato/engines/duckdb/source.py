@@ -136,9 +136,9 @@ def read_schema(
         source = _as_written(policy, table, source)
         for column in table.columns:
             _check(table, column, source)
-        for key in _foreign_keys(policy, table):
+        for key in foreign_keys(policy, table):
             if source.column(key) is None:
-                raise _no_column(table, key)
+                raise no_column(table, key)
         found[table.name] = source
     return found
 
@@ -157,7 +157,7 @@ def _as_written(policy: Policy, table: Table, source: SourceTable) -> SourceTabl
     return replace(source, columns=changed(source.columns), parts=parts)
 
 
-def _foreign_keys(policy: Policy, table: Table) -> list[str]:
+def foreign_keys(policy: Policy, table: Table) -> list[str]:
     """Return the columns of a public table that others take their keys from: it may leave them undeclared."""
     columns = [column for other in policy.tables for column in other.columns]
     values = [column.values for column in columns if column.values is not None and not isinstance(column.values, tuple)]
@@ -167,7 +167,7 @@ def _foreign_keys(policy: Policy, table: Table) -> list[str]:
 def _check(table: Table, column: Column, source: SourceTable) -> None:
     stored = source.column(column.name)
     if stored is None:
-        raise _no_column(table, column.name)
+        raise no_column(table, column.name)
     check_type(table.name, column, stored)
     if not table.public:
         for part in source.parts:
@@ -175,7 +175,8 @@ def _check(table: Table, column: Column, source: SourceTable) -> None:
             check_range(table.name, column, part.column(column.name))
 
 
-def _no_column(table: Table, column: str) -> BadSource:
+def no_column(table: Table, column: str) -> BadSource:
+    """Return the refusal of a column that the source does not have."""
     return BadSource(
         f"tables.{table.name}.columns.{column} is not in the source.",
         "A declared column must exist in every file of its table; the index of a pandas frame is no column.",
@@ -239,11 +240,11 @@ def _checked_parquet(connection: duckdb.DuckDBPyConnection, table: Table, files:
     try:
         return _parquet(connection, files, keys)
     except EngineFailed as failure:
-        refusal = next((found for path in files.paths if (found := _not_parquet(table, files, path))), failure)
+        refusal = next((found for path in files.paths if (found := not_parquet(table, files, path))), failure)
     raise refusal
 
 
-def _not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
+def not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
     """Return the refusal of a file whose footer is none; what is wrong further inside is found when rows are read."""
     try:
         empty = path.stat().st_size == 0

@@ -81,7 +81,7 @@ def _pattern(text: str, pieces: Sequence[str]) -> str:
 
 _SHARED = TextForms(
     literal,
-    ("trim", "ltrim", "rtrim"),
+    ("trim({0}, {1})", "ltrim({0}, {1})", "rtrim({0}, {1})"),
     starts=lambda text, other: f"starts_with({text}, {other})",
     ends=lambda text, other, length: f"suffix({text}, {other})",
     contains=lambda text, other: f"contains({text}, {other})",

@@ -60,6 +60,7 @@ POSTGRES = Dialect(
     quotient=lambda a, b: f"div({a}, {b})",
     remainder=lambda a, b: f"mod({a}, {b})",
     whole_double=numbers.whole_double,
+    truncated=lambda double: f"trunc({double})",
     narrowed=texts.narrowed,
     finite=numbers.is_finite,
     sortable=_sortable,

@@ -123,7 +123,7 @@ def _pattern(text: str, pieces: Sequence[str]) -> str:
 
 _SHARED = TextForms(
     text_sql,
-    ("btrim", "ltrim", "rtrim"),
+    ("btrim({0}, {1})", "ltrim({0}, {1})", "rtrim({0}, {1})"),
     starts=lambda text, other: f"starts_with({text}, {other})",
     ends=lambda text, other, length: f"(right({text}, {length}) = {other})",
     contains=lambda text, other: f"(strpos({text}, {other}) > 0)",

@@ -41,6 +41,8 @@ class Dialect:
     """What `quotient` leaves, with the sign of the dividend."""
     whole_double: Callable[[str], str]
     """A double that is a whole number, as a wide integer, exactly."""
+    truncated: Callable[[str], str]
+    """A finite double without its places."""
     narrowed: Callable[[str], str]
     """A wide integer as a BIGINT; NULL beyond 64 bits."""
     finite: Callable[[str], str]
@@ -52,7 +54,9 @@ class Dialect:
     aggregate: Callable[[Aggregation, str, Facts, bool], str]
     """An aggregate of a value with these facts, of its distinct values only if the last is true. Sums are exact."""
     row_number: Callable[[Sequence[str], Sequence[str]], str]
-    """The number of a row among those that agree in the first, in the order of the second; both may be empty."""
+    """The number of a row among those that agree in the first, in the order of the second; both may be empty.
+
+    Where the first is empty, some engines give numbers that are distinct and no more."""
     draw: Callable[[str], str]
     """The first 48 bits of SHA-256 of a text in UTF-8, in any form that is ordered as these bits are."""
     scalar_text: Callable[[str, Kind], str]

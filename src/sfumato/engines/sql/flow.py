@@ -14,8 +14,25 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import finished, one_zero, parts
 from sfumato.engines.sql.names import PLACE, RANK, once_name
 from sfumato.engines.sql.scalar import Columns, scalar_sql
+from sfumato.engines.sql.window import WindowRows, window_finished, window_parts
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Fold, Given, Keep, Kept, Order, Pair, Read, Show, Take, outputs
+from sfumato.language.flow import (
+    FOUND,
+    Flow,
+    Fold,
+    Given,
+    Keep,
+    Kept,
+    Marked,
+    Order,
+    Pair,
+    Read,
+    Show,
+    Stacked,
+    Take,
+    Windowed,
+    outputs,
+)
 from sfumato.language.scalar import Scalar, literal
 from sfumato.query.relation import JoinKind
 
@@ -126,6 +143,12 @@ def _frame(flow: Flow, writing: Writing, *, ordered: bool) -> Frame:
             return replace(frame, order=(*(_sort_key(*key, frame, writing) for key in keys), *frame.order))
         case Take(source, most, offset):
             return replace(_apart(_frame(source, writing, ordered=True), writing), count=most, offset=offset)
+        case Windowed():
+            return _windowed(flow, writing)
+        case Stacked():
+            return _stacked(flow, writing, ordered)
+        case Marked():
+            return _marked(flow, writing, ordered)
 
 
 def _sort_key(scalar: Scalar, descending: bool, nulls_first: bool, frame: Frame, writing: Writing) -> tuple[str, str]:
@@ -200,14 +223,16 @@ def _constant(value: int | float | str | bool | None, facts: Facts, writing: Wri
 
 def _pair(pair: Pair, writing: Writing, ordered: bool) -> Frame:
     left, right = (_apart(_frame(side, writing, ordered=ordered), writing) for side in (pair.left, pair.right))
-    if pair.kind is JoinKind.LEFT and right.conditions:
+    if pair.kind is not JoinKind.INNER and right.conditions:
         right = _nested(right, writing)  # a row that they drop has not been met; the left side's may be tested later
+    if pair.kind is JoinKind.FULL and left.conditions:
+        left = _nested(left, writing)
     other = f"({right.source})" if right.joined else right.source
     columns = {**left.columns, **right.columns}
     on = "true" if pair.condition is None else writing.sql(pair.condition, columns)
     between = tuple((tie, "ASC NULLS LAST") for tie in left.ties)
     return Frame(
-        f"{left.source} {'LEFT' if pair.kind is JoinKind.LEFT else 'INNER'} JOIN {other} ON {on}",
+        f"{left.source} {pair.kind.upper()} JOIN {other} ON {on}",
         columns,
         left.conditions + right.conditions,
         order=left.order + between + right.order if left.order or right.order else (),
@@ -251,6 +276,55 @@ def _show(show: Show, writing: Writing, ordered: bool) -> Frame:
         listed.append(f"{place} AS place")
     source = f"({frame.select(listed)}) AS {alias}"
     return Frame(source, _addressed(show, alias), ties=_placed(alias, ordered))
+
+
+def _windowed(windowed: Windowed, writing: Writing) -> Frame:
+    """Compute for each row what windows say of it; what needs arithmetic is finished in another SELECT."""
+    frame = _nested(_frame(windowed.source, writing, ordered=True), writing)
+    rows = WindowRows(frame.columns, frame.ties, writing.dialect)
+    inner, outer = [], []
+    for at, value in enumerate(windowed.values):
+        named = {f"p{at}_{nth}": part for nth, part in enumerate(window_parts(value, rows))}
+        inner += [f"{part} AS {name}" for name, part in named.items()]
+        outer.append(window_finished(value, list(named), writing.dialect))
+    looked, alias = writing.alias(), writing.alias()
+    source = f"(SELECT *, {', '.join(inner)} FROM {frame.source}) AS {looked}"  # noqa: S608
+    names = {f"v{at}": sql for at, sql in enumerate(outer)}
+    listed = ", ".join(["*", *(f"{sql} AS {name}" for name, sql in names.items())])
+    here = {old: f"{alias}.{old.partition('.')[2]}" for old in (*frame.columns.values(), *frame.ties)}
+    columns = {key: here[old] for key, old in frame.columns.items()}
+    values = {(windowed.label, one.name): f"{alias}.{name}" for one, name in zip(windowed.values, names, strict=True)}
+    return Frame(
+        f"(SELECT {listed} FROM {source}) AS {alias}",  # noqa: S608
+        {**columns, **values},
+        order=tuple((f"{alias}.{sql.partition('.')[2]}", way) for sql, way in frame.order),
+        ties=tuple(here[tie] for tie in frame.ties),
+    )
+
+
+def _stacked(stacked: Stacked, writing: Writing, ordered: bool) -> Frame:
+    """Write both sides one behind the other; a row of the left side comes before one of the right."""
+    sides = [_frame(side.source, writing, ordered=ordered) for side in (stacked.left, stacked.right)]
+    texts = []
+    for at, (side, frame) in enumerate(zip((stacked.left, stacked.right), sides, strict=True)):
+        listed = [f"{writing.sql(item.scalar, frame.columns)} AS c{nth}" for nth, item in enumerate(side.items)]
+        listed += [f"row_number() OVER (ORDER BY {frame.ordered}) AS place"] if ordered else []
+        texts.append(frame.select([*listed, f"{at} AS side"]))
+    both, alias = writing.alias(), writing.alias()
+    union = " UNION ALL ".join(f"({text})" for text in texts)
+    names = [f"c{nth}" for nth in range(len(stacked.left.items))]
+    place = ["row_number() OVER (ORDER BY side, place) AS place"] if ordered else []
+    source = f"(SELECT {', '.join([*names, *place] or ['0 AS none'])} FROM ({union}) AS {both}) AS {alias}"  # noqa: S608
+    return Frame(source, _addressed(stacked, alias), ties=_placed(alias, ordered))
+
+
+def _marked(marked: Marked, writing: Writing, ordered: bool) -> Frame:
+    """Ask for each left row whether there is a right one; whatever it meets, it stays one row."""
+    frame = _nested(_frame(marked.left, writing, ordered=ordered), writing)
+    other = _nested(_frame(marked.right, writing, ordered=False), writing)
+    on = "true" if marked.condition is None else writing.sql(marked.condition, {**frame.columns, **other.columns})
+    found = f"EXISTS (SELECT 1 FROM {other.source} WHERE {on})"  # noqa: S608
+    return _nested(replace(frame, columns={**frame.columns, (marked.label, FOUND): found}), writing)
 
 
 def _apart(frame: Frame, writing: Writing) -> Frame:

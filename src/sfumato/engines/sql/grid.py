@@ -11,8 +11,8 @@ from math import ceil, floor
 from sfumato.engines.sql.dialect import Dialect
 
 _INT64 = 2**63
-_HUGE = 2**127
-"""Everything that is computed in wide integers stays below this."""
+_HUGE = 10**38
+"""Everything that is computed in wide integers stays below this, which every engine's hold."""
 _DOUBLES = 2**53
 _QUICK = 2**49
 """Below this the floating-point quotient errs by less than a quarter."""
@@ -72,12 +72,12 @@ def floating(expression: str, target: Range, dialect: Dialect) -> str:
     high = double(_outside((target.greatest + slack) * target.step, 1))
     value = f"least(greatest({expression}, {low}), {high})"
     quotient = f"({value} * {double(float(times))} / {double(float(over))})"
-    rest = f"abs({quotient} - trunc({quotient}))"
+    rest = f"abs({quotient} - {dialect.truncated(quotient)})"
     error = f"abs({quotient}) * {double(2.0**-50)} + {double(1e-300)}"
     clear = f"abs({quotient}) < {_QUICK} AND abs({rest} - {double(0.5)}) > {error}"
     away = f"CASE WHEN {quotient} < 0 THEN {wide(-1)} ELSE {wide(1)} END"
     up = f"CASE WHEN {rest} > {double(0.5)} THEN {away} ELSE {wide(0)} END"
-    quick = f"({dialect.whole_double(f'trunc({quotient})')} + {up})"
+    quick = f"({dialect.whole_double(dialect.truncated(quotient))} + {up})"
     sign = f"CASE WHEN {value} < 0 THEN {wide(-1)} ELSE {wide(1)} END"
     slow = f"({sign} * {_nearest_double(value, times, over, dialect)})"
     rounded = f"CASE WHEN {clear} THEN {quick} ELSE {slow} END"
@@ -111,9 +111,12 @@ def _nearest_double(value: str, times: int, over: int, dialect: Dialect) -> str:
 
     integer_part = dialect.whole_double
     size = f"abs({value})"
-    scaled = f"(({size} - trunc({size})) * {_double(2.0**53, dialect)})"  # a power of two: exact
-    integer, upper = f"({integer_part(f'trunc({size})')} * {wide(times)})", integer_part(f"trunc({scaled})")
-    lower = integer_part(f"trunc(({scaled} - trunc({scaled})) * {_double(2.0**55, dialect)})")
+    scaled = f"(({size} - {dialect.truncated(size)}) * {_double(2.0**53, dialect)})"  # a power of two: exact
+    integer, upper = (
+        f"({integer_part(dialect.truncated(size))} * {wide(times)})",
+        integer_part(dialect.truncated(scaled)),
+    )
+    lower = integer_part(dialect.truncated(f"(({scaled} - {dialect.truncated(scaled)}) * {_double(2.0**55, dialect)})"))
     whole_over = wide(over * 2**53)
     carried = f"({dialect.remainder(integer, wide(over))} * {wide(2**53)} + {upper} * {wide(times)})"
     quotient = f"({dialect.quotient(integer, wide(over))} + {dialect.quotient(carried, whole_over)})"

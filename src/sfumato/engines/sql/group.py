@@ -67,8 +67,8 @@ def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Diale
 def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
     """Return the statement of what is chosen: keys, bucket, how many rows their owner has, how many such rows.
 
-    Only rows count that have a bucket, a key and, where there is a condition, meet it. Where everybody has one row,
-    nobody's rows are counted.
+    Only rows count that have a bucket, a key and, where there is a condition, meet it. Where everybody has one row, how
+    many rows an owner has is left out.
     """
     bounded = _bounded(plan, tables, dialect)
     used = bounded.used
@@ -76,10 +76,10 @@ def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) 
     bucket = used.names[by]
     present = [f"{name} IS NOT NULL" for name in (*used.keys, bucket)]
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
-    own = "1" if plan.group.contribution.rows == 1 else f"count(*) OVER (PARTITION BY {_OWNER})"
-    columns = ", ".join([*used.keys, f"{clipped(bucket, by.facts, dialect)} AS bucket", f"{own} AS own"])
+    own = [] if plan.group.contribution.rows == 1 else ["own"]
+    columns = ", ".join([*used.keys, bucket, *(f"count(*) OVER (PARTITION BY {_OWNER}) AS {name}" for name in own)])
     rows = f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
-    return _grouped(replace(bounded, rows=rows), [*used.keys, "bucket", "own"], ["count(*)"])
+    return _grouped(replace(bounded, rows=rows), [*used.keys, bucket, *own], ["count(*)"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
         rows = {one: run(histograms[one.name]) for one in group.measured if one.name in histograms}
         vectors = {one.name: _histogram(one, numbers.keys, cells) for one, cells in rows.items()}
         columns = {one.name: {**numbers.columns, **vectors}[one.name] for one in group.measured}
-        held = {one.name: _held(one, numbers.keys, run(histograms[one.name])) for one in group.chosen}
+        held = {one.name: _held(group, one, numbers.keys, run(histograms[one.name])) for one in group.chosen}
         found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
     return Aggregates(tuple(found))
 
@@ -102,7 +102,9 @@ def check_outcome(plan: Plan) -> None:
     cells = {one.group.label: one.group.cells if one.group.public_keys else SELECTED for one in plan.groups}
 
     def size(node: Read | Given | Kept) -> int:
-        return len(node.rows) if isinstance(node, Given) and node.rows is not None else cells.get(node.label, 0)
+        if isinstance(node, Given):
+            return cells.get(node.table, 0) if node.rows is None else len(node.rows)
+        return 0
 
     check_work(plan.private.outcome, size)
 
@@ -145,19 +147,22 @@ def _histogram(one: Measured, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> A
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
 
 
-def _held(one: Chosen, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> HeldBuckets:
+def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> HeldBuckets:
     """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh."""
-    places = {key: place for place, key in enumerate(keys)}
-    found = [
-        (place, bucket, count * (one.weight // own))
-        for *key, bucket, own, count in rows
-        if (place := places.get(tuple(key))) is not None
-    ]
-    table = np.array(found, dtype=np.int64).reshape(len(found), 3)
-    entries, inverse = np.unique(table[:, :2], axis=0, return_inverse=True)
-    weights = np.zeros(len(entries), dtype=np.int64)
-    np.add.at(weights, inverse.ravel(), table[:, 2])
-    return HeldBuckets(entries[:, 0], entries[:, 1], weights)
+    width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
+    cells = np.zeros(len(rows), dtype=np.int64)
+    if width:
+        places = {key: place for place, key in enumerate(keys)}
+        cells = np.array([places.get(row[:width], -1) for row in rows], dtype=np.int64)
+    numbers = np.array([row[width:] for row in rows], dtype=np.int64).reshape(len(rows), 3 if shared else 2)
+    numbers, cells = numbers[cells >= 0], cells[cells >= 0]  # what is in no cell is nowhere
+    weights = numbers[:, -1] * (one.weight // numbers[:, 1] if shared else one.weight)
+    span = one.quantity.arguments[0].facts.span
+    entries = cells * span + np.clip(numbers[:, 0], 0, span - 1)  # what it was priced for, whatever is stored
+    order = np.argsort(entries, kind="stable")
+    held, starts = np.unique(entries[order], return_index=True)
+    together = np.add.reduceat(weights[order], starts) if len(starts) else weights
+    return HeldBuckets(held // span, held % span, together)
 
 
 def _columns(names: list[str], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:

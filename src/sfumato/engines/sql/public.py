@@ -21,7 +21,7 @@ from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.names import RANK
 from sfumato.errors import FreeLimit
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Flow, Given, Item, Kept, Pair, Read
+from sfumato.language.flow import Flow, Given, Item, Kept, Marked, Pair, Read, Stacked
 from sfumato.language.scalar import Scalar
 from sfumato.language.work import check_work
 
@@ -67,8 +67,9 @@ def with_kept(flow: Flow, change: Callable[[Kept], Kept]) -> Flow:
             return change(flow)
         case Read() | Given():
             return flow
-        case Pair(_, left, right):
-            return replace(flow, left=with_kept(left, change), right=with_kept(right, change))
+        case Pair() | Stacked() | Marked():
+            left, right = with_kept(flow.left, change), with_kept(flow.right, change)
+            return replace(flow, left=left, right=right)  # type: ignore[arg-type]  # a Show stays a Show
         case _:
             return replace(flow, source=with_kept(flow.source, change))
 

@@ -47,7 +47,7 @@ class TextForms:
     text: Callable[[str], str]
     """A text as a constant."""
     trims: tuple[str, str, str]
-    """The functions that cut given characters from both sides, the left and the right."""
+    """Calls that cut the characters {1} from both sides of {0}, from its left and from its right."""
     starts: Callable[[str, str], str]
     """Whether a text starts with another one, a constant."""
     ends: Callable[[str, str, int], str]
@@ -68,8 +68,8 @@ class TextForms:
             Operator.LIKE: self._like,
         }
 
-    def _trimmed(self, name: str) -> Form:
-        return lambda scalar, texts: f"{name}({texts[0]}, {self.text(str(scalar.constant))})"
+    def _trimmed(self, call: str) -> Form:
+        return lambda scalar, texts: call.format(texts[0], self.text(str(scalar.constant)))
 
     def _replace(self, scalar: Scalar, texts: list[str]) -> str:
         match scalar.constant:

@@ -28,9 +28,11 @@ from sfumato.lab.people.dice import SeededDice
 from sfumato.lab.people.population import HIGH, LOW, WANDERER, Population, populate
 from sfumato.lab.people.questions import questions
 from sfumato.lab.people.seeded import Seeded
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.threshold import Selected
 from sfumato.planning.plan import Measured, Plan
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Metered, Source
@@ -41,9 +43,10 @@ NAME = "replay"
 ASKED = 1
 """The epsilon of every question."""
 _FEW = 2
-_RECORDED = (Laplace, Gaussian, OptimalSelection)
+_RECORDED = (Laplace, Gaussian, OptimalSelection, CountedKeys)
+_SELECTIONS = (OptimalSelection, CountedKeys)
 
-Mechanism = Laplace | Gaussian | OptimalSelection
+Mechanism = Laplace | Gaussian | OptimalSelection | CountedKeys
 Vector = dict[tuple[Cell, ...], int]
 """An integer for each cell, by its keys."""
 
@@ -72,7 +75,7 @@ class Recording:
         found: list[Mechanism] = []
         for group in self.plan.groups:
             found += [] if group.selection is None else [group.selection]
-            found += [measured.mechanism for measured in group.measured]
+            found += [measured.mechanism for measured in group.apart]
         return found
 
 
@@ -93,10 +96,11 @@ def recording() -> Iterator[list[MechanismCall]]:
     calls: list[MechanismCall] = []
     originals = {kind: kind.release for kind in _RECORDED}
 
-    def _selected(self: OptimalSelection, values: object, source: Source) -> Any:
+    def _selected(self: OptimalSelection | CountedKeys, values: object, source: Source) -> Any:
         given = np.asarray(values)
         calls.append(MechanismCall(self, tuple(given.tolist()), ()))
-        return np.arange(len(given))
+        places = np.arange(len(given))
+        return places if isinstance(self, OptimalSelection) else Selected(places, given)
 
     def _noised(self: Any, values: object, source: Source) -> Any:
         answers = originals[type(self)](self, values, source)
@@ -108,7 +112,7 @@ def recording() -> Iterator[list[MechanismCall]]:
 
     try:
         for kind in _RECORDED:
-            setattr(kind, "release", _selected if kind is OptimalSelection else _noised)  # noqa: B010
+            setattr(kind, "release", _selected if kind in _SELECTIONS else _noised)  # noqa: B010
         yield calls
     finally:
         for kind, original in originals.items():
@@ -131,7 +135,7 @@ def price_alarms(made: Recording) -> Iterator[str]:
         return
     composed = Composed(tuple(events))
     core, delta = separate(composed)
-    if not any(isinstance(call.mechanism, Gaussian) for call in made.calls):
+    if not any(_is_gaussian(call.mechanism) for call in made.calls):
         if Fraction(pure_epsilon(core)) > loss.epsilon or delta > loss.delta:
             yield f"what was drawn costs more than the quoted {loss}"
         elif made.plan.event is None or pure_epsilon(separate(made.plan.event)[0]) < pure_epsilon(core):
@@ -140,6 +144,10 @@ def price_alarms(made: Recording) -> Iterator[str]:
         yield f"what was drawn costs more than the quoted {loss}"
     if made.plan.event is None or separate(made.plan.event)[1] < delta:
         yield "the event that is charged leaves out a delta"
+
+
+def _is_gaussian(mechanism: Mechanism) -> bool:
+    return isinstance(mechanism.noise if isinstance(mechanism, CountedKeys) else mechanism, Gaussian)
 
 
 def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
@@ -157,7 +165,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
             continue
         if group.selection is not None:
             yield from _selection(group.selection, next(mine), next(theirs), distance)
-        for measured in group.measured:
+        for measured in group.apart:
             first, second = next(mine), next(theirs)
             moves = _moves(_vector(here, first), _vector(there, second))
             yield from _measurement(measured, moves, distance)
@@ -187,7 +195,9 @@ def _measurement(measured: Measured, moves: list[int], distance: int) -> Iterato
         yield f"{measured.name} moved further than its noise is for"
 
 
-def _selection(selection: OptimalSelection, one: MechanismCall, other: MechanismCall, distance: int) -> Iterator[str]:
+def _selection(
+    selection: OptimalSelection | CountedKeys, one: MechanismCall, other: MechanismCall, distance: int
+) -> Iterator[str]:
     """The cells come in the engine's order: compare how many have each number of people."""
     most = max((*one.values, *other.values), default=0)
     counts = [np.bincount(np.array(call.values, dtype=np.int64), minlength=most + 1)[1:] for call in (one, other)]

@@ -61,15 +61,15 @@ def paired_form(label: str, made: Paired, cells: MeasuredCells, rows: int) -> Bo
     match made:
         case Covaried():
             nulls = too_few(known.under, made.divisor.fewest)
-            return Boxed(events, known.under.events, _covariances(made, known), nulls)
+            return Boxed(events, known.under.events, _unless_near(known.under, _covariances(made, known)), nulls)
         case Regressed():
             ends = _intercepts(made, known) if made.intercept else _slopes(made, known)
             nulls = _may_not_vary(known, (made.x_squares, None))
-            return Boxed(events, {(label, made.name, "varies"): one}, ends, nulls)
+            return Boxed(events, {(label, made.name, "varies"): one}, _unless_near(known.under, ends), nulls)
         case Correlated():
             nulls = _may_not_vary(known, (made.x_squares, made.y_squares))
             ends = _squares(_correlations(made, known)) if made.square else _correlations(made, known)
-            return Boxed(events, {(label, made.name, "varies"): one}, ends, nulls)
+            return Boxed(events, {(label, made.name, "varies"): one}, _unless_near(known.under, ends), nulls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,18 @@ class _Known:
         with np.errstate(all="ignore"):
             centre = np.where(self.under.centre > 0, over.centre / self.under.centre, 0)
         return least, np.clip(centre, least, most), most
+
+
+def _unless_near(under: Affine, ends: Callable[[Fraction], Ends]) -> Callable[[Fraction], Ends]:
+    """Return the same ends, but all that is possible where a count is so near the threshold that it says too little."""
+
+    def found(tail: Fraction) -> Ends:
+        if tail == NEVER:
+            return ends(tail)
+        near, (low, high), (least, most) = under.near(tail), ends(tail), ends(NEVER)
+        return np.where(near, least, low), np.where(near, most, high)
+
+    return found
 
 
 def _covariances(made: Covaried, known: _Known) -> Callable[[Fraction], Ends]:

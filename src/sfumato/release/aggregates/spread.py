@@ -101,7 +101,9 @@ def _ends(made: Spread, sums: GroupSums, under: Affine, over: Affine) -> Callabl
         points = [
             (deviations(made.count, (made.total, made.total), made.squares, (one, one)), divisor) for one in means
         ]
-        return finished(*sums.ratios(points, less, float(tail * (1 - _OF_THE_MEAN)), (0.0, most)))
+        low, high = sums.ratios(points, less, float(tail * (1 - _OF_THE_MEAN)), (0.0, most))
+        near = under.near(tail)  # a count that is so near the threshold says too little about a spread
+        return finished(np.where(near, 0.0, low), np.where(near, most, high))
 
     def finished(low: Floats, high: Floats) -> Ends:
         spread = (low * step**2, high * step**2)

@@ -1,0 +1,163 @@
+"""One build of a bounded copy in Spark: every table that is written is a folder of Parquet files of its own."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from sfumato.analysis.catalog import REMOVED
+from sfumato.engines.duckdb.beside import PublicRows
+from sfumato.engines.spark.column import NANOSECONDS, READING
+from sfumato.engines.spark.connection import execute, guarded
+from sfumato.engines.spark.dialect import SPARK, quoted
+from sfumato.engines.spark.source import SparkTable
+from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.names import quoted as standard_quoted
+from sfumato.errors import EngineFailed
+from sfumato.policy.policy import Policy, Table, fold
+
+ROWS = "rows"
+"""The folder of a build that becomes the copy's."""
+_HIDDEN = (Kind.OTHER, Kind.NOTHING)
+
+
+def copied_name(policy: Policy, table: str) -> str:
+    """Return what a table of the copy is to us: the number of the policy's table, and whether it is of removed rows."""
+    number = next(at for at, one in enumerate(policy.tables) if fold(one.name) == fold(table.removesuffix(REMOVED)))
+    return f"{'r' if table.endswith(REMOVED) else 't'}{number}"
+
+
+def view_name(identity: str, name: str) -> str:
+    """Return the view of a session for a table of a copy: never a name of the source."""
+    return f"c_{identity}_{name}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SparkBuild:
+    """`sql.copy.Building`: a session, a folder for its owner alone, and the salt in a file of its own."""
+
+    session: Any
+    identity: str
+    folder: Path
+    policy: Policy
+    sources: Mapping[str, SparkTable]
+    read: Mapping[str, int]
+    dialect: Dialect = SPARK
+    reading: ValueForms = READING
+    salt_sql: str = "salt.salt"
+    """A column of a row that is joined: plans hold literals and parameters, and are shown to many."""
+
+    @property
+    def salt_join(self) -> str:
+        """The one row of the file with the salt."""
+        return f" CROSS JOIN {self.stage('salt')} AS salt"
+
+    def bring_salt(self, salt: bytes) -> None:
+        """Write the salt into a file that only its owner may read."""
+        path = self._place(self.stage("salt"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        pq.write_table(pa.table({"salt": [salt.hex()]}), path, use_dictionary=False, write_statistics=False)
+        self._show(self.stage("salt"))
+
+    def source(self, name: str) -> SparkTable:
+        """Return the source's table of this name."""
+        return next(source for known, source in self.sources.items() if fold(known) == fold(name))
+
+    def parts(self, table: str) -> Sequence[Part]:
+        """Return the rows of a table of the source, those together that are stored alike."""
+        return self.source(table).parts
+
+    def stage(self, name: str) -> str:
+        """Return how an intermediate table is named."""
+        return quoted(view_name(self.identity, f"s_{name}"))
+
+    def kept(self, table: str) -> str:
+        """Return how a table of the copy is named."""
+        return quoted(view_name(self.identity, copied_name(self.policy, table)))
+
+    def _place(self, relation: str) -> Path:
+        name = relation.strip("`").removeprefix(view_name(self.identity, ""))
+        return self.folder / ("stage" if name.startswith("s_") else ROWS) / name
+
+    def make(self, relation: str, query: str, *, salted: bool = False) -> None:
+        """Write the rows of a query, in its order, into a new folder."""
+        path = self._place(relation)
+        guarded(lambda: self.session.sql(query).write.parquet(str(path)))
+        self._show(relation)
+
+    def append(self, relation: str, query: str, *, salted: bool = False) -> None:
+        """Write the rows of a query beside those that there are."""
+        path = self._place(relation)
+        guarded(lambda: self.session.sql(query).write.mode("append").parquet(str(path)))
+        self._show(relation)
+
+    def _show(self, relation: str) -> None:
+        path, name = self._place(relation), relation.strip("`")
+        guarded(lambda: self.session.read.parquet(str(path)).createOrReplaceTempView(name))
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query about the build itself."""
+        return execute(query)
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Throw intermediate tables away that there may be."""
+        for name in names:
+            path = self._place(self.stage(name))
+            if path.exists():
+                guarded(partial(self.session.catalog.dropTempView, self.stage(name).strip("`")))
+                path.unlink() if path.is_file() else shutil.rmtree(path)
+
+    def forget(self) -> None:
+        """Drop every view of the build."""
+        begins = view_name(self.identity, "")
+        for view in guarded(self.session.catalog.listTables):
+            if view.name.startswith(begins):
+                guarded(partial(self.session.catalog.dropTempView, view.name))
+
+
+def public_rows(build: SparkBuild) -> PublicRows:
+    """Return the public tables of the source: Spark writes them, and they are read again beside the ledger."""
+    return {table.name: _public(build, table) for table in build.policy.tables if table.public}
+
+
+def _public(build: SparkBuild, table: Table) -> tuple[dict[str, str], pa.RecordBatchReader]:
+    source = build.source(table.name)
+    columns = [(name, stored) for name, stored in source.columns.items() if stored.kind not in _HIDDEN]
+    if table.columns:
+        declared = {fold(column.name): column.name for column in table.columns}
+        columns = [(declared[fold(name)], stored) for name, stored in columns if fold(name) in declared]
+    names = [f"c{at}" for at in range(len(columns))]
+
+    def listed(part: Part) -> str:
+        pairs = zip(names, columns, strict=True)
+        return ", ".join(f"{_value(part.column(name), stored)} AS {at}" for at, (name, stored) in pairs)
+
+    query = " UNION ALL ".join(f"SELECT {listed(part) or '0 AS c0'} FROM {part.relation}" for part in source.parts)  # noqa: S608
+    target = build.stage(f"public{copied_name(build.policy, table.name)}")
+    build.make(target, query)
+    batches = _batches(build, target)
+    return {name: standard_quoted(at) for at, (name, _) in zip(names, columns, strict=True)}, batches
+
+
+def _value(stored: Stored, alike: Stored) -> str:
+    """Return a public value as the type that its column has in the whole table; one with a zone is read in UTC."""
+    type = "TIMESTAMP_NTZ" if alike.kind is Kind.CLOCK else alike.type
+    value = f"timestamp_micros({stored.sql} div 1000)" if stored.type == NANOSECONDS else stored.sql
+    return f"try_cast({value} AS {type})"
+
+
+def _batches(build: SparkBuild, relation: str) -> pa.RecordBatchReader:
+    try:
+        scanner = ds.dataset(build._place(relation), format="parquet").scanner()
+        return scanner.to_reader()
+    except (pa.ArrowException, OSError):
+        pass
+    raise EngineFailed()

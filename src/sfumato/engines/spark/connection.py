@@ -1,0 +1,300 @@
+"""Spark sessions whose settings are ours, and whose failures all read the same.
+
+A session that runs in this process is used and never stopped; where there is none, one of our own is started, once, and
+ends with the process. Nothing that Spark, Java or the driver says leaves this file.
+"""
+
+import atexit
+import logging
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from subprocess import DEVNULL
+from tempfile import mkdtemp
+from threading import RLock
+from typing import Any, TypeVar
+
+from sfumato.engines.engine import Limits
+from sfumato.errors import BadSource, EngineFailed
+
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.optimizer.windowGroupLimitThreshold": "1000000",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.variable.substitute": "false",
+}
+"""What statements mean depends on these: they are set in a session of their own, and read again.
+
+The threshold lets Spark keep of each person and partition the rows that come first, before rows are sent around: a
+person with very many rows is no slow task.
+"""
+OLDEST = 4
+Result = TypeVar("Result")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SILENT = "status = off\nrootLogger.level = off\n"
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark prints every error through these, with the values that are in it."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Held:
+    """The session of this process."""
+
+    session: Any
+    process: int
+    gateway: Any
+    """The way to a Java process of our own; None where somebody else's session is used."""
+    folder: Path | None
+    """Where that process writes what does not fit into memory: only its owner may enter."""
+
+
+_LOCK = RLock()
+_HELD: list[_Held] = []
+
+
+def session(limits: Limits | None = None) -> Any:
+    """Return a session with our settings: of the Spark that runs in this process, or of one that is started now."""
+    with _LOCK:
+        if _HELD and _HELD[0].process != os.getpid():
+            raise EngineFailed()  # the way to Java is the parent's: whoever used it would read the parent's answers
+        if _HELD and not _is_alive(_HELD[0].session):
+            _let_go()
+        if not _HELD:
+            _HELD.append(_begun(limits or Limits()))
+        return _HELD[0].session
+
+
+def execute(statement: str) -> list[tuple[Any, ...]]:
+    """Run one statement and return its rows, which leave Spark as one Arrow table; a failure is one fixed sentence."""
+    return guarded(lambda: _rows(session().sql(statement).toArrow()))
+
+
+def guarded(work: Callable[[], Result]) -> Result:
+    """Return what a call of Spark returns; a failure is one fixed sentence.
+
+    The refusal is raised after the handler, so that Spark's words are not even in its context.
+    """
+    try:
+        return work()
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+    raise EngineFailed()
+
+
+def is_of_spark(error: Exception) -> bool:
+    """Tell whether an error is Spark's, Java's or the driver's, so that its words may hold anything."""
+    kinds = (OSError, MemoryError, AssertionError, AttributeError, TypeError)  # what a dead session raises
+    names = ("pyspark", "py4j", "grpc", "pyarrow")
+    return isinstance(error, kinds) or any(kind.__module__.startswith(names) for kind in type(error).__mro__)
+
+
+def stop() -> None:
+    """Stop the session if it is our own; another one is only let go of."""
+    with _LOCK:
+        if _HELD and _HELD[0].process == os.getpid():
+            _let_go()
+
+
+def java_process() -> int | None:
+    """Return the process of our own Java, if there is one."""
+    return _HELD[0].gateway.proc.pid if _HELD and _HELD[0].gateway is not None else None
+
+
+def _rows(table: Any) -> list[tuple[Any, ...]]:
+    columns = [_column(column) for column in table.columns]
+    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+
+
+def _column(column: Any) -> list[Any]:
+    values = column.to_pylist()
+    return [None if one is None else int(one) for one in values] if str(column.type).startswith("decimal") else values
+
+
+def _begun(limits: Limits) -> _Held:
+    spark = _driver()
+    running: Any = None
+    try:
+        running = spark.SparkSession.getActiveSession()
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+    if running is None and ("SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ):
+        running = _refusing(spark.SparkSession.builder.getOrCreate)
+    gateway, folder = None, None
+    if running is None:
+        gateway, folder, running = _started(limits)
+    pinned = _refusing(lambda: _pinned(running))
+    if pinned is None:
+        raise BadSource(
+            "The settings of the Spark session could not be set.",
+            "What a statement means depends on them, so that nothing is read under others.",
+            "Use PySpark 4 or newer and a session whose spark.sql settings can be changed.",
+        )
+    return _Held(pinned, os.getpid(), gateway, folder)
+
+
+def _pinned(running: Any) -> Any:
+    """Return a session beside the running one, which keeps its own settings; None where one was not taken."""
+    pinned = running.newSession()
+    for key, value in SETTINGS.items():
+        pinned.conf.set(key, value)
+    return pinned if all(pinned.conf.get(key) == value for key, value in SETTINGS.items()) else None
+
+
+def _refusing(work: Callable[[], Result]) -> Result:
+    try:
+        return work()
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+    raise BadSource(
+        "Spark could not be started or reached.",
+        "What it said is not repeated: it may hold an address or a path.",
+        "Check that a Java 17 runtime is installed (JAVA_HOME, or java on the PATH), or the address of a remote one.",
+    )
+
+
+def _started(limits: Limits) -> tuple[Any, Path, Any]:
+    """Start a local Spark that listens to nobody else, shows nothing, and whose files only their owner may read."""
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        raise BadSource(
+            "A source on Spark needs a Java 17 runtime, which was not found.",
+            "Spark runs in Java, beside this program.",
+            "Install one (for example the package openjdk-17-jre-headless), or set JAVA_HOME.",
+        )
+    folder = Path(mkdtemp(prefix="sfumato-spark-"))  # for its owner only
+    (folder / "log4j2.properties").write_text(_SILENT)
+    gateway = None
+    try:
+        core = import_module("pyspark")
+        conf = core.SparkConf(loadDefaults=False)
+        for key, value in _own_settings(folder, limits).items():
+            conf.set(key, value)
+        launch = import_module("pyspark.java_gateway").launch_gateway
+        gateway = _refusing(lambda: launch(conf, {"stderr": DEVNULL, "stdout": DEVNULL}))
+        context = _refusing(lambda: core.SparkContext(conf=conf, gateway=gateway))
+        return gateway, folder, _refusing(lambda: import_module("pyspark.sql").SparkSession(context))
+    except BaseException:
+        _end(gateway, folder)
+        raise
+
+
+def _own_settings(folder: Path, limits: Limits) -> dict[str, str]:
+    log = f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties"
+    return {
+        "spark.app.name": "sfumato",
+        "spark.master": f"local[{limits.threads or '*'}]",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"{log} -Djava.io.tmpdir={folder}",
+        "spark.driver.maxResultSize": "256m",
+        "spark.driver.memory": f"{max(_bytes(limits.memory) >> 20, 512)}m",
+        "spark.eventLog.enabled": "false",
+        "spark.hadoop.fs.permissions.umask-mode": "077",
+        "spark.io.encryption.enabled": "true",
+        "spark.local.dir": str(folder / "spill"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.shuffle.partitions": str(max(4 * (limits.threads or os.cpu_count() or 1), 8)),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _bytes(size: str) -> int:
+    match = _SIZE.fullmatch(size.strip())
+    return int(float(match[1]) * _UNITS[match[2].upper()]) if match else 2 << 30
+
+
+def _is_alive(session: Any) -> bool:
+    try:
+        if hasattr(session, "is_stopped"):  # over Spark Connect
+            return not session.is_stopped
+        return session.sparkContext._jsc is not None and not session.sparkContext._jsc.sc().isStopped()
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+    return False
+
+
+def _let_go() -> None:
+    held = _HELD.pop()
+    if held.gateway is not None:
+        _end(held.gateway, held.folder)
+
+
+def _end(gateway: Any, folder: Path | None) -> None:
+    """End a Java process of our own, dead or alive, so that PySpark can start another one."""
+    core: Any = import_module("pyspark")
+    sql: Any = import_module("pyspark.sql")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for ending in (core.SparkContext._active_spark_context, gateway):
+            try:
+                ending.stop() if ending is not gateway else gateway.shutdown()
+            except Exception as error:
+                if not is_of_spark(error):
+                    raise
+    if gateway is not None and gateway.proc is not None:
+        gateway.proc.stdin.close()
+        gateway.proc.kill()
+        gateway.proc.wait()
+    core.SparkContext._active_spark_context = core.SparkContext._gateway = core.SparkContext._jvm = None
+    sql.SparkSession._instantiatedSession = sql.SparkSession._activeSession = None
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _driver() -> Any:
+    try:
+        with warnings.catch_warnings():  # about versions of pandas, which is not used
+            warnings.simplefilter("ignore")
+            spark = import_module("pyspark.sql")
+        version = import_module("pyspark").__version__
+    except ImportError:
+        spark, version = None, ""
+    if spark is None or int(version.split(".")[0]) < OLDEST:
+        raise BadSource(
+            "A source on Spark needs PySpark 4, which is not installed.",
+            "It is an extra, because not everybody needs it.",
+            "Install it: pip install 'sfumato[spark]'. It needs a Java 17 runtime.",
+        )
+    logger: Any = import_module("pyspark.logger").PySparkLogger
+    for name in _LOGGERS:
+        logger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(_not_of_the_driver)
+    return spark
+
+
+def _not_of_the_driver(record: logging.LogRecord) -> bool:
+    """Pass over what the driver logs under no name of its own."""
+    return "py4j" not in Path(record.pathname).parts
+
+
+atexit.register(stop)

@@ -1,0 +1,100 @@
+"""Spark's SQL: its entry for everything in which engines differ."""
+
+from collections.abc import Sequence
+
+from sfumato.engines.spark import numbers, texts, times
+from sfumato.engines.spark.numbers import DOUBLE, NARROW, TYPES, WIDE
+from sfumato.engines.sql.constant import constant_form, row_number
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.logic import ChoiceForms
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.intervals import reach
+from sfumato.language.scalar import Operator
+from sfumato.query.functions import Aggregation
+
+ID = "BINARY"
+"""Of 16 bytes, compared as unsigned bytes."""
+_TYPES = {Kind.REAL: DOUBLE, Kind.TEXT: "STRING", Kind.BOOLEAN: "BOOLEAN", Kind.UNIT: ID}
+_SMALL = 1 << 22
+"""Values up to here can be added in 64 bits: no table has 2^40 rows."""
+
+
+def quoted(name: str) -> str:
+    """Return a name as an identifier: between quotation marks it would be a text.
+
+    >>> print(quoted("a`b"))
+    `a``b`
+    """
+    return f"`{name.replace('`', '``')}`"
+
+
+def _aggregate(aggregation: Aggregation, value: str, facts: Facts, distinct: bool) -> str:
+    """Sums of 64-bit integers raise beyond 64 bits; those of decimals have ten digits more than what is added."""
+    if aggregation is Aggregation.SUM and facts.kind is Kind.INTEGER and reach(facts) > _SMALL:
+        value = f"CAST({value} AS DECIMAL({min(len(str(reach(facts))), 38)},0))"
+    return f"{aggregation}({'DISTINCT ' * distinct}{value})"
+
+
+def _row_number(partition: Sequence[str], order: Sequence[str]) -> str:
+    """Spark numbers within an order only; numbers over a whole table, which would be one task, are merely distinct."""
+    return row_number(partition, order or ["NULL"]) if partition else "monotonically_increasing_id()"
+
+
+def _sha256(text: str) -> str:
+    return f"sha2(CAST({text} AS BINARY), 256)"
+
+
+def _value_text(value: str, type: str) -> str:
+    if type != DOUBLE:
+        return f"CAST({value} AS STRING)"
+    bits = f"CAST(java_method('java.lang.Double', 'doubleToLongBits', {value}) AS {NARROW})"
+    return f"CASE WHEN {value} IS NOT NULL THEN lpad(hex({bits}), 16, '0') END"
+
+
+def _id_text(id: str) -> str:
+    return f"trim(LEADING '0' FROM hex({id}))"
+
+
+def _scalar_text(value: str, kind: Kind) -> str:
+    return _id_text(value) if kind is Kind.UNIT else _value_text(value, _TYPES.get(kind, NARROW))
+
+
+SPARK = Dialect(
+    name="spark",
+    forms={
+        Operator.CONSTANT: constant_form(TYPES, _TYPES, texts.text_sql),
+        **numbers.FORMS,
+        **ChoiceForms(TYPES, numbers.nullif).forms(),
+        **times.FORMS,
+        **texts.FORMS,
+    },
+    quoted=quoted,
+    literal=texts.text_sql,
+    double=DOUBLE,
+    integer_type=TYPES.of,
+    integer=TYPES.integer,
+    wide=WIDE,
+    quotient=numbers.quotient,
+    remainder=lambda a, b: f"({a} % {b})",
+    whole_double=numbers.whole_double,
+    truncated=numbers.truncated,
+    narrowed=lambda wide: f"try_cast({wide} AS {NARROW})",
+    finite=numbers.is_finite,
+    sortable=lambda sql, kind: sql,
+    aggregate=_aggregate,
+    row_number=_row_number,
+    draw=lambda text: f"substring({_sha256(text)}, 1, 12)",
+    scalar_text=_scalar_text,
+    octets=lambda text: f"octet_length({text})",
+    id_type=ID,
+    text_type="STRING",
+    rank_type="INT",
+    hash128=lambda text: f"unhex(substring({_sha256(text)}, 1, 32))",
+    id_text=_id_text,
+    value_text=_value_text,
+    place="place",
+    numbered="monotonically_increasing_id()",
+    numbers_rows=True,
+    ranked_at_once=1 << 62,
+    part=lambda id, parts: "0",
+)

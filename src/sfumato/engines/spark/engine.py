@@ -1,0 +1,158 @@
+"""The Spark engine: plans become statements before anything is charged, and exact, secret integers after."""
+
+import shutil
+from collections import deque
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+from weakref import WeakKeyDictionary, finalize
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.analysis.catalog import REMOVED, Catalog
+from sfumato.analysis.private_query import PrivateQuery
+from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.duckdb.beside import Beside
+from sfumato.engines.engine import Job, Limits
+from sfumato.engines.snapshots import Registered, identity_of, places_of
+from sfumato.engines.spark.build import copied_name, view_name
+from sfumato.engines.spark.dialect import SPARK, quoted
+from sfumato.engines.spark.numbers import NARROW, TYPES
+from sfumato.engines.spark.reader import SparkReader
+from sfumato.engines.spark.registration import rows_folder
+from sfumato.engines.sql.job import Statements, aggregated, prepared
+from sfumato.engines.sql.names import RANK
+from sfumato.engines.sql.public import KeptTable, PublicTables
+from sfumato.errors import EngineFailed
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Kept, Show
+from sfumato.planning.cut_off import CUT
+from sfumato.planning.plan import Plan
+from sfumato.policy.policy import Policy, fold
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import system_source
+
+_TYPES = {Kind.REAL: pa.float64(), Kind.TEXT: pa.string(), Kind.BOOLEAN: pa.bool_()}
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class _Shown:
+    """Public rows that Spark can read, too: the same that were priced."""
+
+    relation: str
+
+
+class Spark:
+    """One registered source. Threads may share it; in a process that was forked it refuses."""
+
+    catalog: Catalog
+    version: str
+    public: PublicTables
+
+    def __init__(self, policy: Policy, registered: Registered, limits: Limits) -> None:
+        self._beside = Beside(policy, registered, limits)
+        self.catalog, self.version, self.public = self._beside.catalog, self._beside.version, self._beside.public
+        self._identity = identity_of(registered.path)
+        self._folder = rows_folder(places_of(policy), self._identity)
+        self._tables, folders = {}, {}
+        for table in policy.tables:
+            if not table.public:
+                for name in (table.name, table.name + REMOVED, table.name + CUT):
+                    place = copied_name(policy, name)
+                    if (self._folder / place).exists():
+                        folders[view_name(self._identity, place)] = place
+                        self._tables[fold(name)] = self._relation(place, name != table.name)
+        self._shelf = self._folder / f"public-{fresh_id(system_source())[:12]}"
+        self._reader = SparkReader(self._folder, folders, limits)
+        self._lock = Lock()
+        self._brought: WeakKeyDictionary[KeptTable, _Shown] = WeakKeyDictionary()
+        self._unused: deque[str] = deque()
+
+    def _relation(self, place: str, losers: bool) -> str:
+        """Return a table of the copy; of those who lost something there is one row each, whose rank is 1."""
+        name = quoted(view_name(self._identity, place))
+        return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS losers" if losers else name  # noqa: S608
+
+    @property
+    def keeps_losses(self) -> bool:
+        """Whether the copy holds what caps and bounds cut off of each person."""
+        return any(name.endswith(CUT) for name in self._tables)
+
+    def check(self, private: PrivateQuery) -> None:
+        """Accept every question that was analysed: it has a statement here."""
+
+    def prepare(self, plan: Plan) -> Statements:
+        """Return what will be run. No private table is read: whatever can be refused is refused here."""
+        self._beside.ready()
+        return prepared(plan, self._tables, self.public, SPARK, self._bring)
+
+    def run(self, job: Job) -> Aggregates:
+        """Return the exact aggregates of a plan that has been charged: a statement per group, a small table each."""
+        return aggregated(job, self._reader.rows)
+
+    def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
+        """Return the columns of a query that reads public tables alone."""
+        return self._beside.exact(show)
+
+    def close(self) -> None:
+        """Let go of the copy, and leave no view and no public rows behind."""
+        self._close(self._reader, self._beside, self._shelf)
+
+    def retire(self) -> None:
+        """Let go of the copy when the last question about it is answered: another snapshot has taken its place."""
+        finalize(self, self._close, self._reader, self._beside, self._shelf)
+
+    @staticmethod
+    def _close(reader: SparkReader, beside: Beside, shelf: Path) -> None:
+        reader.close()
+        beside.close()
+        shutil.rmtree(shelf, ignore_errors=True)
+
+    def _bring(self, kept: Kept) -> Kept:
+        """Write public rows into a file that Spark reads, once."""
+        rows = kept.rows
+        if not isinstance(rows, KeptTable):
+            raise AssertionError("public rows are kept beside the ledger")
+        with self._lock:
+            found = self._brought.get(rows)
+            if found is None:
+                found = self._brought[rows] = _Shown(self._written(rows, [item.scalar.facts for item in kept.columns]))
+                finalize(rows, self._unused.append, found.relation).atexit = False
+        return replace(kept, rows=found)
+
+    def _written(self, rows: KeptTable, columns: list[Facts]) -> str:
+        while self._unused:
+            self._drop(self._unused.popleft())
+        name = view_name(self._identity, f"p{fresh_id(system_source())[:12]}")
+        fields = [(f"c{at}", _arrow_type(facts)) for at, facts in enumerate(columns)]
+        schema = pa.schema([*fields, (RANK, pa.int64())])
+        failed = True
+        try:
+            self._shelf.mkdir(mode=0o700, exist_ok=True)
+            with pq.ParquetWriter(self._shelf / name, schema) as writer:
+                for part in self._beside.rows(rows, len(columns)):
+                    values = zip(*part, strict=True)
+                    writer.write_table(
+                        pa.table(
+                            [pa.array(value, field.type) for value, field in zip(values, schema, strict=True)],
+                            schema=schema,
+                        )
+                    )
+            failed = False
+        except (OSError, pa.ArrowException):
+            pass
+        if failed:
+            raise EngineFailed()
+        self._reader.show(name, self._shelf / name)
+        return quoted(name)
+
+    def _drop(self, relation: str) -> None:
+        name = relation.strip("`")
+        self._reader.hide(name)
+        (self._shelf / name).unlink(missing_ok=True)
+
+
+def _arrow_type(facts: Facts) -> pa.DataType:
+    narrow = TYPES.of(facts) == NARROW
+    return _TYPES.get(facts.kind) or (pa.int64() if narrow else pa.decimal128(38, 0))

@@ -1,0 +1,212 @@
+"""Spark's form of every operator on numbers: `engines.sql.numbers` for integers, its own doubles.
+
+Wide integers are DECIMAL(38,0). Spark's `div` of decimals wraps around without a word, and `/` of two wide ones has
+room for 20 digits before the point: a longer quotient is computed in two steps. In ANSI mode whatever overflows or
+divides by zero raises, so that every form asks first. A value that is asked about and used is named in a lambda,
+because Spark writes an expression out as often as it is mentioned.  Proof: proofs/total_scalars.md
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from zlib import crc32
+
+from sfumato.engines.sql.dialect import Form
+from sfumato.engines.sql.numbers import IntegerTypes, NumberForms
+from sfumato.language.scalar import Operator, Scalar
+
+NARROW, WIDE, DOUBLE = "BIGINT", "DECIMAL(38,0)", "DOUBLE"
+TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
+_LEAF = re.compile(r"[\w.`]+|CAST\('[^']*' AS [\w(),]+\)")
+_SPELLED = re.compile(r"CAST\('(-?\d+)' AS DECIMAL\(38,0\)\)")
+_SPLIT = 10**19
+_FAR = 10**18
+"""A wide integer has 38 digits: divided by one from here on, it leaves at most 20."""
+_INFINITY = "CAST('Infinity' AS DOUBLE)"
+_ZERO, _ONE, _HALF = "CAST('0.0' AS DOUBLE)", "CAST('1.0' AS DOUBLE)", "CAST('0.5' AS DOUBLE)"
+
+
+def given(values: Sequence[str], body: Callable[..., str]) -> str:
+    """Return the body over values that are computed once. Their name follows from them, so that no other hides it."""
+    if all(_LEAF.fullmatch(value) for value in values):
+        return body(*values)
+    name = f"v{crc32(repr(values).encode()):08x}"
+    if len(values) == 1:
+        return f"get(transform(array({values[0]}), {name} -> {body(name)}), 0)"
+    listed = ", ".join(f"{value} AS a{at}" for at, value in enumerate(values))
+    inner = body(*(f"{name}.a{at}" for at in range(len(values))))
+    return f"get(transform(array(struct({listed})), {name} -> {inner}), 0)"
+
+
+def quotient(first: str, second: str, type: str = WIDE) -> str:
+    """Return a quotient towards zero; the second is not zero."""
+    if type != WIDE:
+        return f"({first} div {second})"
+    spelled = _SPELLED.fullmatch(second)
+    if spelled and abs(int(spelled[1])) == 1:
+        return first if spelled[1] == "1" else f"(-{first})"
+
+    def body(a: str, b: str) -> str:
+        if spelled:
+            return _divided(a, b) if abs(int(spelled[1])) >= _FAR else _in_two_steps(a, b)
+        far = TYPES.integer(_FAR, WIDE)
+        return f"CASE WHEN abs({b}) >= {far} THEN {_divided(a, b)} ELSE {_in_two_steps(a, b)} END"
+
+    return given([first, second], body)
+
+
+def _divided(a: str, b: str) -> str:
+    """Return a quotient of at most 20 digits: without its rest, it has no places."""
+    return f"CAST(({a} - {a} % {b}) / {b} AS {WIDE})"
+
+
+def _in_two_steps(a: str, b: str) -> str:
+    """Divide as on paper, with digits up to 10^19: b is below 10^18, so that no step leaves 38 places."""
+    split = TYPES.integer(_SPLIT, WIDE)
+
+    def lower(upper: str) -> str:
+        rest = f"(({upper} % {b}) * {split} + {a} % {split})"
+        return given([rest], lambda r: f"({_divided(upper, b)} * {split} + {_divided(r, b)})")
+
+    return given([_divided(a, split)], lower)
+
+
+def nullif(first: str, second: str, leaf: bool) -> str:
+    """Return a value, or NULL where it equals another one: Spark's own writes its first argument twice."""
+    return given([first, second], lambda a, b: f"CASE WHEN {a} = {b} THEN NULL ELSE {a} END")
+
+
+def is_finite(double: str) -> str:
+    """Return whether a double is neither infinite nor no number, which is the greatest here."""
+    return f"(abs({double}) < {_INFINITY})"
+
+
+def truncated(double: str) -> str:
+    """Return a double without its places: Spark's own functions pass through 64-bit integers, and raise."""
+    return f"({double} - {double} % {_ONE})"
+
+
+def _away(name: str) -> str:
+    """Return a named double rounded half away from zero."""
+    up = f"CASE WHEN abs({name} % {_ONE}) >= {_HALF} THEN sign({name}) ELSE {_ZERO} END"
+    return f"({truncated(name)} + {up})"
+
+
+def whole_double(double: str) -> str:
+    """Return a double that is a whole number below 2^116 as a wide integer; a cast goes through its decimal text."""
+    part = f"CAST('{2.0**53!r}' AS DOUBLE)"
+
+    def body(w: str) -> str:
+        upper = f"CAST(CAST({truncated(f'({w} / {part})')} AS {NARROW}) AS {WIDE}) * {TYPES.integer(2**53, WIDE)}"
+        return f"({upper} + CAST(CAST({w} % {part} AS {NARROW}) AS {WIDE}))"
+
+    return given([double], body)
+
+
+def _finite(sql: str) -> str:
+    return given([sql], lambda v: f"CASE WHEN {is_finite(v)} THEN {v} END")
+
+
+def _infix(symbol: str) -> Form:
+    return lambda scalar, texts: _finite(f"({texts[0]} {symbol} {texts[1]})")
+
+
+def _over(symbol: str) -> Form:
+    def form(scalar: Scalar, texts: list[str]) -> str:
+        return _finite(f"({texts[0]} {symbol} {nullif(texts[1], _ZERO, False)})")
+
+    return form
+
+
+def _quotient_of_doubles(scalar: Scalar, texts: list[str]) -> str:
+    return given([_over("/")(scalar, texts)], truncated)
+
+
+def _power(scalar: Scalar, texts: list[str]) -> str:
+    exponent = scalar.constant if isinstance(scalar.constant, int) else 1
+    return _finite(given(texts, lambda v: f"({' * '.join([v] * exponent)})"))
+
+
+def _floored(scalar: Scalar, texts: list[str]) -> str:
+    return _finite(
+        given(texts, lambda v: f"({truncated(v)} - CASE WHEN {v} < {truncated(v)} THEN {_ONE} ELSE {_ZERO} END)")
+    )
+
+
+def _ceiled(scalar: Scalar, texts: list[str]) -> str:
+    return _finite(
+        given(texts, lambda v: f"({truncated(v)} + CASE WHEN {v} > {truncated(v)} THEN {_ONE} ELSE {_ZERO} END)")
+    )
+
+
+def _brought(cut: Callable[[str], str]) -> Form:
+    """Bring a double to decimal places: what has none so far to the right, or to the left, stays as it is."""
+
+    def form(scalar: Scalar, texts: list[str]) -> str:
+        digits = scalar.constant if isinstance(scalar.constant, int) else 0
+        scale = TYPES.double_sql(10.0 ** abs(digits))
+        there, back = ("*", "/") if digits > 0 else ("/", "*")
+
+        def body(v: str) -> str:
+            if digits == 0:
+                return cut(v)
+            moved = given([f"({v} {there} {scale})"], lambda w: f"({cut(w)} {back} {scale})")
+            return given([moved], lambda r: f"CASE WHEN {is_finite(r)} THEN {r} ELSE {v} END")
+
+        return _finite(given(texts, body))
+
+    return form
+
+
+def _sqrt(scalar: Scalar, texts: list[str]) -> str:
+    return given(texts, lambda v: f"CASE WHEN {v} >= {_ZERO} AND {is_finite(v)} THEN sqrt({v}) END")
+
+
+def _whole(scalar: Scalar, texts: list[str]) -> str:
+    low, high = (TYPES.double_sql(side) for side in (-(2.0**63), 2.0**63))
+    rounded = given(texts, _away)
+    return given([rounded], lambda v: f"CASE WHEN {v} >= {low} AND {v} < {high} THEN CAST({v} AS {NARROW}) END")
+
+
+def _sign(scalar: Scalar, texts: list[str]) -> str:
+    def body(v: str) -> str:
+        return f"CASE WHEN {v} > 0 THEN 1L WHEN {v} < 0 THEN -1L WHEN {v} IS NOT NULL THEN 0L END"
+
+    return given(texts, body)
+
+
+def _called(name: str) -> Form:
+    return lambda scalar, texts: f"({name}({texts[0]}))"
+
+
+_DOUBLES: dict[Operator, Form] = {
+    Operator.ADD: _infix("+"),
+    Operator.SUBTRACT: _infix("-"),
+    Operator.MULTIPLY: _infix("*"),
+    Operator.NEGATE: _called("-"),
+    Operator.ABS: _called("abs"),
+    Operator.POWER: _power,
+    Operator.QUOTIENT: _quotient_of_doubles,
+    Operator.MODULO: _over("%"),
+    Operator.DIVIDE: _over("/"),
+    Operator.FLOORED: _floored,
+    Operator.CEILED: _ceiled,
+    Operator.ROUNDED: _brought(_away),
+    Operator.TRUNCATED: _brought(truncated),
+    Operator.SQRT: _sqrt,
+}
+
+FORMS = NumberForms(
+    TYPES,
+    quotient=quotient,
+    remainder=lambda first, second, type: f"({first} % {second})",
+    nonzero=nullif,
+    rounded_root=lambda double: given([given([f"sqrt({double})"], _away)], whole_double),
+    given=given,
+    own={
+        Operator.WHOLE: _whole,
+        Operator.FLAG: lambda scalar, texts: f"CAST({texts[0]} AS {NARROW})",
+        Operator.SIGN: _sign,
+    },
+    doubles=_DOUBLES,
+).forms()
+"""One form per operator on numbers."""

@@ -1,0 +1,106 @@
+"""Window functions as SQL: what an engine computes for each row, and the arithmetic that follows from it.
+
+Whatever depends on the order of rows is told apart by `ties`, so that the same rows give the same answer each time.
+What looks at the rows that are equal in the sort keys is written without them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.fold import finished, one_zero, parts
+from sfumato.engines.sql.scalar import Columns, scalar_sql
+from sfumato.language.facts import Kind
+from sfumato.language.flow import Overlaid, Positioned
+from sfumato.language.scalar import Scalar
+from sfumato.query.windows import SHARES, SHIFTS, WindowFrame, WindowFunction
+
+_OF_EQUALS = SHARES | {WindowFunction.RANK, WindowFunction.DENSE_RANK}
+"""What is the same for rows that are equal in the sort keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRows:
+    """The rows that windows look at: their columns, and what tells any two of them apart."""
+
+    columns: Columns
+    ties: tuple[str, ...]
+    dialect: Dialect
+
+    def key(self, scalar: Scalar) -> str:
+        """Return what rows of one partition agree in."""
+        sql = scalar_sql(scalar, self.columns, self.dialect)
+        return one_zero(sql, self.dialect) if scalar.facts.kind is Kind.REAL else sql
+
+    def sort_key(self, scalar: Scalar, descending: bool, nulls_first: bool) -> str:
+        """Return one item of an ORDER BY."""
+        value = self.dialect.sortable(scalar_sql(scalar, self.columns, self.dialect), scalar.facts.kind)
+        return f"{value} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
+
+
+def window_parts(value: Positioned | Overlaid, rows: WindowRows) -> list[str]:
+    """Return what is computed for a row: SQL with OVER."""
+    partition = [rows.key(key) for key in value.around.partition]
+    order = [rows.sort_key(*key) for key in value.around.order]
+    frame = value.around.frame
+    if isinstance(value, Overlaid):
+        tied = [*order, *rows.ties] if frame.rows else order
+        over = _over(partition, tied, frame)
+        return [f"{part} {over}" for part in parts(value.folded, rows.columns, rows.dialect)]
+    function, count = value.call.function, value.call.count
+    arguments = [scalar_sql(argument, rows.columns, rows.dialect) for argument in value.call.arguments]
+    tied = [*order, *rows.ties]
+    if function in _OF_EQUALS:
+        return [f"{function}() {_over(partition, order)}"]
+    if function is WindowFunction.ROW_NUMBER:
+        return [f"row_number() {_over(partition, tied)}"]
+    if function is WindowFunction.NTILE:
+        return [f"ntile({count}) {_over(partition, tied)}"]
+    if function in SHIFTS:
+        return [f"{function}({', '.join([arguments[0], str(count), *arguments[1:]])}) {_over(partition, tied)}"]
+    return [_placed(value, arguments[0], rows)]
+
+
+def window_finished(value: Positioned | Overlaid, named: Sequence[str], dialect: Dialect) -> str:
+    """Return the value from the names of its parts."""
+    return finished(value.folded, named, dialect) if isinstance(value, Overlaid) else named[0]
+
+
+def _placed(value: Positioned, argument: str, rows: WindowRows) -> str:
+    """Return the value of the first, last or n-th row of a frame.
+
+    A frame that ends with the rows that are equal in the sort keys ends, or begins, with the last, or first, of those:
+    the rows of a partition of their own.
+    """
+    frame, function, count = value.around.frame, value.call.function, value.call.count
+    partition = [rows.key(key) for key in value.around.partition]
+    order = [rows.sort_key(*key) for key in value.around.order]
+    tied = [*order, *rows.ties]
+    called = f"{function}({argument}{f', {count}' if function is WindowFunction.NTH_VALUE else ''})"
+    if frame.rows or frame.whole:
+        return f"{called} {_over(partition, tied, WindowFrame(True, frame.start, frame.end))}"
+    equals = [*partition, *(rows.key(key) for key, _, _ in value.around.order)]
+    whole = WindowFrame(rows=True)
+    if function is WindowFunction.NTH_VALUE:  # from the first row on: what is in the frame are so many
+        found = f"{called} {_over(partition, tied, whole)}"
+        return f"CASE WHEN count(*) {_over(partition, order, frame)} >= {count} THEN {found} END"
+    ends_here = (frame.end if function is WindowFunction.LAST_VALUE else frame.start) is not None
+    return f"{called} {_over(equals if ends_here else partition, tied, whole)}"
+
+
+def _over(partition: Sequence[str], order: Sequence[str], frame: WindowFrame | None = None) -> str:
+    clauses = [f"PARTITION BY {', '.join(partition)}"] if partition else []
+    clauses += [f"ORDER BY {', '.join(order)}"] if order else []
+    if frame is not None and (order or frame.rows):
+        unit = "ROWS" if frame.rows else "RANGE"
+        clauses.append(f"{unit} BETWEEN {_end(frame.start, 'PRECEDING')} AND {_end(frame.end, 'FOLLOWING')}")
+    return f"OVER ({' '.join(clauses)})"
+
+
+def _end(distance: Fraction | None, unbounded: str) -> str:
+    if distance is None:
+        return f"UNBOUNDED {unbounded}"
+    if distance == 0:
+        return "CURRENT ROW"
+    return f"{abs(int(distance))} {'PRECEDING' if distance < 0 else 'FOLLOWING'}"

@@ -1,0 +1,167 @@
+"""Keys that nobody declared, selected by the very count that is shown: one noise serves both.
+
+Each present key's number of people gets integer noise, Laplace or Gaussian; the keys whose noisy number reaches a
+threshold are released with it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from sfumato.accounting.event import Approximate, Event
+from sfumato.certified.binary import scaled_ceiling, scaled_floor
+from sfumato.errors import BadParameter
+from sfumato.exact import integer, probability
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.keys import PRECISION, chance_of_any, key_counts, touched_keys
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.threshold import Selected
+from sfumato.randomness.discrete_gaussian import DiscreteGaussian
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.margin import smallest_covering
+from sfumato.randomness.source import Source
+
+_FINEST = 4096  # a chance below 2^-4096 is stated as that
+_LARGEST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class CountedKeys:
+    """Add `noise` to the number of people of each present key; release key and noisy number if >= threshold.
+
+    Theorem: let one unit be counted once in at most `groups_per_unit` = g keys, and let `core` describe the release of
+    all these numbers with this noise if the keys were public. Then `release` is as private as `core`, except with
+    probability delta = 1 - (1 - P[Z >= threshold - 1])^g. Given that a key is released, the interval of `bar` holds
+    its number of people at the level.  [Korolova et al. 2009]  Proof: proofs/counted_keys.md
+    """
+
+    noise: Laplace | Gaussian
+    core: Event
+    """What releasing the vector of all numbers would cost."""
+    groups_per_unit: int
+    threshold: int
+
+    def __post_init__(self) -> None:
+        integer(self.groups_per_unit, "groups_per_unit", 1)
+        integer(self.threshold, "threshold", 2)
+
+    @classmethod
+    def by_delta(cls, noise: Laplace | Gaussian, core: Event, groups_per_unit: int, delta: object) -> "CountedKeys":
+        """Return the mechanism with the lowest threshold whose delta is at most this.
+
+        >>> from sfumato.accounting.event import Neighbours
+        >>> noise = Laplace(1, Fraction(1), Neighbours.ADD_REMOVE)
+        >>> CountedKeys.by_delta(noise, noise.event, 1, "1e-9").threshold
+        22
+        """
+        allowed = probability(delta, "delta")
+        groups = integer(groups_per_unit, "groups_per_unit", 1)
+        if allowed < Fraction(2 * groups, 1 << _FINEST):
+            raise BadParameter(
+                "delta is below what a threshold can promise.",
+                f"A chance below 2^-{_FINEST} per key is stated as that.",
+                "Give a delta such as 1e-9.",
+            )
+        return cls(noise, core, groups, 1 + _least_reach(_law(noise), groups, allowed))
+
+    @property
+    def delta(self) -> Fraction:
+        """The chance that a key which only one unit has is shown, rounded up in its 64th bit."""
+        return _delta(_law(self.noise), self.threshold - 1, self.groups_per_unit)
+
+    @property
+    def touched(self) -> int:
+        """How many keys differ between neighbours."""
+        return touched_keys(self.groups_per_unit, self.noise.neighbours)
+
+    @property
+    def event(self) -> Approximate:
+        """What a release costs."""
+        return Approximate(self.core, self.delta)
+
+    def release(self, values: object, source: Source) -> Selected:
+        """Release the keys that pass, given one true number per key (0 means that the key is absent)."""
+        counts = key_counts(values)
+        noisy = self.noise.release(counts, source)  # also for keys that cannot pass
+        places = np.flatnonzero((counts >= 1) & np.asarray(noisy >= self.threshold, dtype=np.bool_))
+        return Selected(places, noisy[places])
+
+    def bar(self, noisy: int, confidence: Fraction) -> tuple[int, int]:
+        """Return where the true number lies, given that the key was released with this noisy one."""
+        reach = self.noise.margin(confidence)
+        if noisy > self.threshold + self.overshoot(1 - confidence):
+            return max(noisy - reach, self.threshold), noisy + reach
+        return 1, noisy + reach
+
+    def overshoot(self, tail: Fraction) -> int:
+        """Return how far a key of fewer people than the threshold gets beyond it, but for this tail of those shown."""
+        return _overshoot(_law(self.noise), tail)
+
+    def margin(self, confidence: Fraction) -> int:
+        """Return how far the noise of a number reaches with this probability, before selection."""
+        return self.noise.margin(confidence)
+
+    def units_for(self, chance: object) -> int:
+        """Return the smallest number of people that is released with at least this probability, exactly."""
+        wanted, law = probability(chance, "probability"), _law(self.noise)
+        fewest = smallest_covering(lambda surplus: _at_least(law, -surplus, wanted), guess=1, least=None)
+        return max(1, self.threshold + fewest)
+
+
+Law = DiscreteLaplace | DiscreteGaussian
+
+
+def _law(noise: Laplace | Gaussian) -> Law:
+    return DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
+
+
+@lru_cache(maxsize=1024)
+def _least_reach(law: Law, groups: int, allowed: Fraction) -> int:
+    return smallest_covering(lambda reach: _delta(law, reach, groups) <= allowed, guess=1, least=1)
+
+
+@lru_cache(maxsize=4096)
+def _delta(law: Law, reach: int, groups: int) -> Fraction:
+    """Return 1 - (1 - P[Z >= reach])^groups, rounded up."""
+    bits = 2 * PRECISION
+    low, high = law.upper_tail(reach, bits)
+    while low.bit_length() <= PRECISION and bits < _FINEST:
+        bits *= 2
+        low, high = law.upper_tail(reach, bits)
+    return chance_of_any(high, bits, groups)
+
+
+@lru_cache(maxsize=1024)
+def _overshoot(law: Law, tail: Fraction) -> int:
+    """Return the least k with P[Z > 1 + k] <= tail · P[Z >= 1]: nobody starts nearer than 1 below the threshold."""
+    return smallest_covering(lambda further: _is_rare(law, further, tail), guess=1, least=0)
+
+
+def _is_rare(law: Law, further: int, tail: Fraction) -> bool:
+    def _excess(bits: int) -> tuple[Fraction, Fraction]:
+        beyond, base = law.upper_tail(further + 2, bits), law.upper_tail(1, bits)
+        return beyond[0] - tail * base[1], beyond[1] - tail * base[0]
+
+    return not _above_zero(_excess)
+
+
+def _at_least(law: Law, reach: int, wanted: Fraction) -> bool:
+    def _excess(bits: int) -> tuple[Fraction, Fraction]:
+        low, high = law.upper_tail(reach, bits)
+        return Fraction(low - scaled_ceiling(wanted, bits)), Fraction(high - scaled_floor(wanted, bits))
+
+    return _above_zero(_excess)
+
+
+def _above_zero(excess: Callable[[int], tuple[Fraction, Fraction]]) -> bool:
+    """Decide whether a real is above 0; what cannot be told from it in 4096 bits counts as above."""
+    bits = 2 * PRECISION
+    while bits <= _FINEST:
+        low, high = excess(bits)
+        if low > 0 or high <= 0:
+            return low > 0
+        bits *= 2
+    return True

@@ -1,0 +1,332 @@
+"""Functions of dates that others are made of: they are written out when they are read, and mean what those mean."""
+
+from collections.abc import Callable, Iterator
+
+from sfumato.query.expression import Call, Case, Expression, Literal
+from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
+from sfumato.query.position import Place
+from sfumato.query.resolve import call, cast, compare, fit, named
+from sfumato.query.types import TIMES, Type
+
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
+_PER_YEAR = {"year": 1, "quarter": 4, "month": 12}
+
+Read = Callable[[Expression, Place], Expression]
+
+
+def _function(name: str, arguments: list[Expression], place: Place) -> Expression:
+    return call(FUNCTION_NAMES[name], arguments, name, place)
+
+
+def _text(value: str, place: Place) -> Expression:
+    return Literal(value, Type.TEXT, place.at)
+
+
+def _whole(value: int, place: Place) -> Expression:
+    return Literal(value, Type.INTEGER, place.at)
+
+
+def _computed(function: Function, one: Expression, other: Expression, place: Place) -> Expression:
+    form = Form(function, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ())
+    return call(form, [one, other], str(function), place)
+
+
+def _part(part: str, time: Expression, place: Place) -> Expression:
+    """Return a part of a date or timestamp as an integer."""
+    if part == "second":
+        seconds = _function("date_part", [_text("second", place), time], place)
+        return cast(_function("floor", [seconds], place), Type.INTEGER, place)
+    names = {"doy": "dayofyear", "dow": "dayofweek"}
+    return _function(names.get(part, part), [time], place)
+
+
+def _timestamp(time: Expression, place: Place) -> Expression:
+    return time if time.type is Type.TIMESTAMP else fit(time, Type.TIMESTAMP, place)
+
+
+def _check_time(value: Expression, name: str, place: Place) -> Expression:
+    if isinstance(value, Literal) and (value.type is Type.TEXT or value.value is None):
+        return fit(value, Type.TIMESTAMP, place)
+    if value.type in TIMES:
+        return value
+    raise place.bad(
+        f"{name} takes a date or timestamp, and this is {named(value.type)}.",
+        "Types are checked before any data is read.",
+        "Use another column, or CAST(… AS date).",
+    )
+
+
+def _word(value: Expression, name: str, place: Place) -> str:
+    if isinstance(value, Literal) and isinstance(value.value, str):
+        return value.value
+    raise place.unsupported(
+        f"{name} takes a text that is spelled out in the query.",
+        "What it does may not differ from row to row.",
+        "Write the text itself, not a column or expression.",
+    )
+
+
+def _check_count(arguments: list[Expression], count: int, name: str, place: Place) -> None:
+    if len(arguments) != count:
+        raise place.bad(
+            f"{name} was given {len(arguments)} arguments.", f"It takes {count}.", "Add or remove arguments."
+        )
+
+
+# ── differences ──
+
+
+def _difference(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """DuckDB's date_diff: how many beginnings of a year, month, … lie between two times; of weeks, days / 7."""
+    part, start, end = _span(name, arguments, place)
+    if part in _PER_YEAR:
+        numbers = [_counted(part, time, place) for time in (start, end)]
+        return _computed(Function.SUBTRACT, numbers[1], numbers[0], place)
+    unit = _text("day" if part == "week" else part, place)
+    begun = [_function("date_trunc", [unit, _timestamp(time, place)], place) for time in (start, end)]
+    return _elapsed(begun[0], begun[1], _SECONDS[part], place)
+
+
+def _whole_difference(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """DuckDB's date_sub: how many whole days, hours, … lie between two times."""
+    part, start, end = _span(name, arguments, place)
+    if part in _PER_YEAR:
+        raise place.unsupported(
+            f"{name} of whole {part}s is not supported.",
+            "Months have different lengths.",
+            f"Use date_diff('{part}', …), which counts how often one begins, or whole days.",
+        )
+    return _elapsed(_timestamp(start, place), _timestamp(end, place), _SECONDS[part], place)
+
+
+def _span(name: str, arguments: list[Expression], place: Place) -> tuple[str, Expression, Expression]:
+    _check_count(arguments, 3, name, place)
+    word = _word(arguments[0], name, place).lower()
+    part = word if word in (*_PER_YEAR, *_SECONDS) else word.removesuffix("s")
+    if part not in (*_PER_YEAR, *_SECONDS):
+        raise place.unknown("part of a date", word, [*_PER_YEAR, *_SECONDS], f"{name} knows others.")
+    start, end = (_check_time(value, name, place) for value in arguments[1:])
+    return part, start, end
+
+
+def _counted(part: str, time: Expression, place: Place) -> Expression:
+    """Return how many of these have begun since the year 0."""
+    year = _part("year", time, place)
+    if part == "year":
+        return year
+    whole = _computed(Function.MULTIPLY, year, _whole(_PER_YEAR[part], place), place)
+    return _computed(Function.ADD, whole, _part(part, time, place), place)
+
+
+def _elapsed(start: Expression, end: Expression, seconds: int, place: Place) -> Expression:
+    span = Call(Function.ELAPSED, (end, start), Type.INTERVAL, place.at)
+    passed = _function("date_part", [_text("epoch", place), span], place)
+    whole = cast(_function("trunc", [passed], place), Type.INTEGER, place)
+    return whole if seconds == 1 else _function("div", [whole, _whole(seconds, place)], place)
+
+
+# ── texts ──
+
+
+def _padded(number: Expression, width: int, place: Place) -> Expression:
+    digits = cast(number, Type.TEXT, place)
+    joined = _joined([_text("0" * (width - 1), place), digits], place)
+    return _function("right", [joined, _whole(width, place)], place)
+
+
+def _joined(parts: list[Expression], place: Place) -> Expression:
+    return call(Form(Function.JOINED, (Takes.TEXT,), Type.TEXT, (), repeats=True), parts, "||", place)
+
+
+def _chosen(number: Expression, words: list[str], place: Place) -> Expression:
+    """Return the word of a number, the first being that of 1."""
+    branches = tuple(
+        (compare(Function.EQUAL, number, _whole(at, place), place), _text(word, place))
+        for at, word in enumerate(words, 1)
+    )
+    return Case(branches, Literal(None, Type.TEXT, place.at), Type.TEXT, place.at)
+
+
+def _half(time: Expression, words: tuple[str, str], place: Place) -> Expression:
+    half = _function("div", [_part("hour", time, place), _whole(12, place)], place)
+    return _chosen(_computed(Function.ADD, half, _whole(1, place), place), list(words), place)
+
+
+def _twelve(time: Expression, place: Place) -> Expression:
+    """Return the hour from 1 to 12."""
+    before = _computed(Function.ADD, _part("hour", time, place), _whole(11, place), place)
+    return _computed(
+        Function.ADD, _computed(Function.MODULO, before, _whole(12, place), place), _whole(1, place), place
+    )
+
+
+def _sunday_first(time: Expression, place: Place) -> Expression:
+    return _computed(Function.ADD, _part("dow", time, place), _whole(1, place), place)
+
+
+def _number(part: str) -> Read:
+    return lambda time, place: _part(part, time, place)
+
+
+def _short_year(time: Expression, place: Place) -> Expression:
+    return _computed(Function.MODULO, _part("year", time, place), _whole(100, place), place)
+
+
+_NUMBERS: dict[str, tuple[Read, int, bool]] = {
+    "YYYY": (_number("year"), 4, False),
+    "YY": (_short_year, 2, False),
+    "Q": (_number("quarter"), 1, False),
+    "MM": (_number("month"), 2, False),
+    "IW": (_number("week"), 2, False),
+    "DDD": (_number("doy"), 3, False),
+    "DD": (_number("day"), 2, False),
+    "D": (_sunday_first, 1, False),
+    "ID": (_number("isodow"), 1, False),
+    "HH24": (_number("hour"), 2, True),
+    "HH12": (_twelve, 2, True),
+    "HH": (_twelve, 2, True),
+    "MI": (_number("minute"), 2, True),
+    "SS": (_number("second"), 2, True),
+}
+"""Numbers of to_char: how they are computed, how many digits they have, and whether they are of the clock."""
+_WORDS = ("MONTH", "Month", "month", "MON", "Mon", "mon", "DAY", "Day", "day", "DY", "Dy", "dy", "AM", "PM", "am", "pm")
+_STRFTIME = {
+    "Y": "YYYY",
+    "y": "YY",
+    "m": "MM",
+    "d": "DD",
+    "H": "HH24",
+    "I": "HH12",
+    "M": "MI",
+    "S": "SS",
+    "j": "DDD",
+    "B": "FMMonth",
+    "b": "Mon",
+    "A": "FMDay",
+    "a": "Dy",
+    "p": "AM",
+    "u": "ID",
+    "V": "IW",
+}
+_DASHED = frozenset("mdHIMSj")
+
+
+def _to_char(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """PostgreSQL's to_char of a date or timestamp."""
+    _check_count(arguments, 2, name, place)
+    time, pattern = _check_time(arguments[0], name, place), _word(arguments[1], name, place)
+    return _written(list(_patterns(pattern, name, place)), time, place)
+
+
+def _patterns(pattern: str, name: str, place: Place) -> Iterator[tuple[str, str]]:
+    """Give the pieces of a pattern: (what it is, or nothing for plain text; the text)."""
+    known = sorted({*_NUMBERS, *_WORDS}, key=len, reverse=True)
+    at = 0
+    while at < len(pattern):
+        if pattern[at] == '"':
+            end = pattern.find('"', at + 1)
+            end = len(pattern) if end < 0 else end
+            yield "", pattern[at + 1 : end]
+            at = end + 1
+            continue
+        mark = "FM" if pattern.startswith("FM", at) else ""
+        rest = pattern[at + len(mark) :]
+        piece = next((one for one in known if rest.startswith(one)), None)
+        piece = piece or next((one for one in _NUMBERS if rest.upper().startswith(one)), None)
+        if piece is not None:
+            yield f"{mark}{piece}", ""
+            at += len(mark) + len(piece)
+        elif pattern[at].isalnum() or mark:
+            raise place.unsupported(
+                f"{name} does not know what `{pattern[at : at + 6]}` is.",
+                f"It knows {', '.join([*_NUMBERS, 'Month', 'Mon', 'Day', 'Dy', 'AM'])}, and FM before them.",
+                'Use these, and put other words into double quotes: YYYY"w"IW.',
+            )
+        else:
+            yield "", pattern[at]
+            at += 1
+
+
+def _strftime(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """DuckDB's strftime: the date and the format in either order."""
+    _check_count(arguments, 2, name, place)
+    first = arguments[0]
+    swapped = isinstance(first, Literal) and isinstance(first.value, str) and "%" in first.value
+    time, pattern = arguments[::-1] if swapped else arguments
+    written, letters = [], iter(_word(pattern, name, place))
+    for letter in letters:
+        if letter != "%":
+            written.append(("", letter))
+            continue
+        code = next(letters, "")
+        dashed = code == "-"
+        code = next(letters, "") if dashed else code
+        if code == "%":
+            written.append(("", "%"))
+        elif code in _STRFTIME and (not dashed or code in _DASHED):
+            written.append((f"{'FM' * dashed}{_STRFTIME[code]}", ""))
+        elif code == "w":
+            written.append(("DOW", ""))
+        else:
+            raise place.unsupported(
+                f"{name} does not know %{'-' * dashed}{code}.",
+                f"It knows %{' %'.join([*_STRFTIME, 'w', '%'])}, and %- before m, d, H, I, M, S and j.",
+                "Use these.",
+            )
+    return _written(written, _check_time(time, name, place), place)
+
+
+def _written(pieces: list[tuple[str, str]], time: Expression, place: Place) -> Expression:
+    """Return a date as text, piece by piece."""
+    clock = {"FM" * fm + one for one, (_, _, of_clock) in _NUMBERS.items() if of_clock for fm in (0, 1)}
+    clock |= {"AM", "PM", "am", "pm"}
+    if any(piece in clock for piece, _ in pieces):
+        time = _timestamp(time, place)
+    parts: list[Expression] = [_text("", place)]
+    for piece, text in pieces:
+        parts.append(_piece(piece, time, place) if piece else _text(text, place))
+    return _joined(parts, place)
+
+
+def _piece(piece: str, time: Expression, place: Place) -> Expression:
+    plain, bare = piece.removeprefix("FM"), piece.startswith("FM")
+    if plain == "DOW":
+        return cast(_part("dow", time, place), Type.TEXT, place)
+    if plain in _NUMBERS:
+        read, width, _ = _NUMBERS[plain]
+        number = read(time, place)
+        return cast(number, Type.TEXT, place) if bare or width == 1 else _padded(number, width, place)
+    if plain in {"AM", "PM", "am", "pm"}:
+        return _half(time, ("AM", "PM") if plain.isupper() else ("am", "pm"), place)
+    months = plain.lower() in {"month", "mon"}
+    words = [word[:3] if plain.lower() in {"mon", "dy"} else word for word in (_MONTHS if months else _DAYS)]
+    words = [word.upper() if plain.isupper() else word.lower() if plain.islower() else word for word in words]
+    if plain.lower() in {"month", "day"} and not bare:
+        words = [word.ljust(9) for word in words]  # as PostgreSQL pads them
+    return _chosen(_part("month" if months else "isodow", time, place), words, place)
+
+
+def _name_of(part: str) -> Callable[[str, list[Expression], Place], Expression]:
+    def read(name: str, arguments: list[Expression], place: Place) -> Expression:
+        _check_count(arguments, 1, name, place)
+        return _written([(part, "")], _check_time(arguments[0], name, place), place)
+
+    return read
+
+
+WRITTEN_OUT: dict[str, Callable[[str, list[Expression], Place], Expression]] = {
+    "to_char": _to_char,
+    "strftime": _strftime,
+    "date_diff": _difference,
+    "datediff": _difference,
+    "date_sub": _whole_difference,
+    "datesub": _whole_difference,
+    "monthname": _name_of("FMMonth"),
+    "dayname": _name_of("FMDay"),
+}
+"""Functions by name, and how a call of one is written out."""
