@@ -20,6 +20,7 @@ from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.plan import Plan
 from sfumato.policy.canonical import canonical_text
 from sfumato.policy.reading import read_policy
+from sfumato.preparing import Price
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
 
@@ -81,7 +82,7 @@ CHOSEN = {
 
 
 def _exact(database: Database, sql: str) -> tuple[Plan, list[dict[str, Any]]]:
-    asked = database._prepare(sql, "1", None, None)
+    asked = database._prepare(sql, None, Price("1"))
     found = asked.engine.run(asked.job)
     return asked.plan, [{name: np.asarray(values) for name, values in group.columns.items()} for group in found.groups]
 
@@ -155,7 +156,7 @@ TRUTH = {
 
 @pytest.mark.parametrize("sql", TRUTH)
 def test_a_question_pays_for_the_tail_that_its_data_has_and_its_bars_hold(light: Database, sql: str) -> None:
-    asked = light._prepare(sql, "1", None, None)
+    asked = light._prepare(sql, None, Price("1"))
     aggregates, receipt, source = asked.engine.run(asked.job), light._receipt(asked, "race"), HashSource(5)
     errors, held = [], 0
     for _ in range(75):

@@ -89,7 +89,7 @@ def test_gaussian_noise_is_taken_where_a_ledger_charges_less_for_it() -> None:
     assert isinstance(plain.groups[0].measured[0].mechanism, Laplace)
     for plan in (smooth, plain):
         assert plan.groups[0].measured[0].mechanism.margin(CONFIDENCE) == 25
-    fresh = Filter(3, Fraction(1, 10**6))
+    fresh = Filter(Fraction(3), Fraction(1, 10**6))
     assert smooth.event is not None
     assert plain.event is not None
     first, second = fresh.used_after(smooth.event), fresh.used_after(plain.event)

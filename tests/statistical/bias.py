@@ -16,6 +16,7 @@ from tests.sources import HashSource
 import sfumato
 from sfumato.engines.after_noise import evaluate
 from sfumato.planning.cut_off import cut_off, losses_plan
+from sfumato.preparing import Price
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
 
@@ -86,7 +87,7 @@ def _covered(folder: Path, world: World, releases: int, seed: int, epsilon: str)
         exact = database._engine.run(database._engine.prepare(plan))
         source = HashSource(seed)
         for sql in QUESTIONS:
-            asked = database._prepare(sql, epsilon, None, None)
+            asked = database._prepare(sql, None, Price(epsilon))
             aggregates, receipt = asked.engine.run(asked.job), database._receipt(asked, "measured")
             held = intervals = opened = unbiased = 0
             for _ in range(releases):

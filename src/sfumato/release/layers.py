@@ -28,6 +28,7 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 from sfumato.release.aggregates.families import leaf_forms
+from sfumato.release.common_tables import shown_cells
 from sfumato.release.computed_rows import ComputedRows, rows_of
 from sfumato.release.decode import EngineValue
 from sfumato.release.estimates import estimates
@@ -138,9 +139,10 @@ class Layers:
     def _group(self, label: str) -> FormTable:
         place = next(at for at, group in enumerate(self.plan.groups) if group.group.label == label)
         group, found = self.plan.groups[place], self.noisy.groups[place]
-        exact = {key.name: [cells[at] for cells in found.keys] for at, key in enumerate(group.group.keys)}
+        shown = [found.keys[cell] for cell in shown_cells(found)]
+        exact = {key.name: [cells[at] for cells in shown] for at, key in enumerate(group.group.keys)}
         forms, measured = leaf_forms(group, self.cells, found), frozenset(one.name for one in group.derived)
-        return FormTable(len(found.keys), exact, forms, measured=measured)
+        return FormTable(len(shown), exact, forms, measured=measured)
 
     def _loosened(self, flow: Flow) -> "LooseRows | None":
         """Return every row that a flow can have, whatever the noise; None where that cannot be said."""
@@ -232,7 +234,7 @@ class Layers:
             Item("found", column(marked.label, FOUND, FOUND_FACTS)),
             Item("row", column(marked.label, "#", place)),
         )
-        tables = {**estimates(self.plan, self.noisy), marked.label: {**known, "#": range(rows)}}
+        tables = {**estimates(self.plan, self.noisy, self.cells.consistent), marked.label: {**known, "#": range(rows)}}
         tables |= {given.label: tables[given.table] for given in noisy_tables(marked.right)}
         values, at = self.evaluate(Show(replace(marked, left=given), "marked", items), tables)
         return [value for _, value in sorted(zip(at, values, strict=True))]

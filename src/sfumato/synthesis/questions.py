@@ -17,7 +17,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, PublicRows, Table
 from sfumato.analysis.groups import noisy_facts
-from sfumato.analysis.private_query import Asked, Cell, Group
+from sfumato.analysis.private_query import Asked, Cell, Group, Place
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
@@ -171,7 +171,7 @@ def _read(flow: Flow) -> Read | None:
 class _Estimated:
     """The cells of a question's groups, and for each aggregate a number and a margin per cell."""
 
-    cells: tuple[tuple[Cell, ...], ...]
+    cells: tuple[tuple[Place, ...], ...]
     numbers: Mapping[str, Floats]
     margins: Mapping[str, Floats]
     modelled: bool

@@ -19,7 +19,7 @@ from sfumato.accounting.approximate import separate
 from sfumato.accounting.event import Composed, Event, Neighbours
 from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Place
 from sfumato.errors import Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.subject import Subject, schema_of, subject
@@ -47,7 +47,7 @@ _RECORDED = (Laplace, Gaussian, OptimalSelection, CountedKeys)
 _SELECTIONS = (OptimalSelection, CountedKeys)
 
 Mechanism = Laplace | Gaussian | OptimalSelection | CountedKeys
-Vector = dict[tuple[Cell, ...], int]
+Vector = dict[tuple[Place, ...], int]
 """An integer for each cell, by its keys."""
 
 
@@ -65,7 +65,7 @@ class Recording:
     """A question on one database: its plan, the cells of each group, and every call in order."""
 
     plan: Plan
-    keys: tuple[tuple[tuple[Cell, ...], ...], ...]
+    keys: tuple[tuple[tuple[Place, ...], ...], ...]
     calls: tuple[MechanismCall, ...]
     noisy: Noisy
 
@@ -173,12 +173,12 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
                 yield f"{measured.name}: the noise of equal coins depends on the data"
 
 
-def _vector(keys: Sequence[tuple[Cell, ...]], call: MechanismCall) -> Vector:
-    width = len(call.values) // max(len(keys), 1)
+def _vector(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> Vector:
+    width = len(call.values) // max(len(keys), 1)  # of a histogram, all buckets of a cell
     return dict(zip(((*key, bucket) for key in keys for bucket in range(width)), call.values, strict=True))
 
 
-def _moves(one: Mapping[tuple[Cell, ...], int], other: Mapping[tuple[Cell, ...], int]) -> list[int]:
+def _moves(one: Mapping[tuple[Place, ...], int], other: Mapping[tuple[Place, ...], int]) -> list[int]:
     return [abs(one.get(key, 0) - other.get(key, 0)) for key in {*one, *other}]
 
 

@@ -25,6 +25,7 @@ from sfumato.release.aggregates.paired import paired_form, paired_point
 from sfumato.release.aggregates.raced import raced_form, raced_mean_form, raced_mean_point, raced_point
 from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
 from sfumato.release.aggregates.spread import spread_form, spread_point
+from sfumato.release.common_tables import shown_cells
 from sfumato.release.form_algebra import sum_of
 from sfumato.release.forms import Form
 from sfumato.release.measured_cells import MeasuredCells
@@ -58,7 +59,7 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:
     """Return every aggregate of a group by its name, a row per cell."""
-    rows = len(noisy.keys)
+    rows = len(shown_cells(noisy))
     chosen = {one.name: np.array(noisy.column(one.name), dtype=np.int64).reshape(rows, -1) for one in group.chosen}
     return {made.name: _form(group.group.label, made, cells, chosen, rows) for made in group.derived}
 
