@@ -77,7 +77,7 @@ class _Both:
         found = engine.run(job).groups
         return *price, [
             (
-                {key: [int(values[at]) for values in group.columns.values()] for at, key in enumerate(group.keys)},
+                {key: [values[at].tolist() for values in group.columns.values()] for at, key in enumerate(group.keys)},
                 None if group.units is None else sum(int(n) for n in group.units),
                 {name: _held(group, held) for name, held in group.held.items()},
             )

@@ -247,7 +247,7 @@ def _title(argument: Expression) -> str:
     return excerpt(argument.name) if isinstance(argument, Column) else "this"
 
 
-def number(value: Expression, name: str, place: Place) -> Expression:
+def as_number(value: Expression, name: str, place: Place) -> Expression:
     """Return the argument of a function that takes a number, or refuse; NULL is one."""
     if value.type in NUMBERS:
         return value
