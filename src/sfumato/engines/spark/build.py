@@ -25,6 +25,8 @@ from sfumato.policy.policy import Policy, Table, fold
 
 ROWS = "rows"
 """The folder of a build that becomes the copy's."""
+_LAZY = ("draws", "found", "keys", "pairs", "owners")
+"""Intermediate tables that are read once or twice and cheap to compute: Spark computes them where they are read."""
 _HIDDEN = (Kind.OTHER, Kind.NOTHING)
 
 
@@ -90,6 +92,9 @@ class SparkBuild:
     def make(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new folder."""
         path = self._place(relation)
+        if path.name.removeprefix("s_").startswith(_LAZY):
+            guarded(lambda: self.session.sql(query).createOrReplaceTempView(relation.strip("`")))
+            return
         guarded(lambda: self.session.sql(query).write.parquet(str(path)))
         self._show(relation)
 
@@ -111,9 +116,8 @@ class SparkBuild:
         """Throw intermediate tables away that there may be."""
         for name in names:
             path = self._place(self.stage(name))
-            if path.exists():
-                guarded(partial(self.session.catalog.dropTempView, self.stage(name).strip("`")))
-                path.unlink() if path.is_file() else shutil.rmtree(path)
+            guarded(partial(self.session.catalog.dropTempView, self.stage(name).strip("`")))
+            path.unlink() if path.is_file() else shutil.rmtree(path, ignore_errors=True)
 
     def forget(self) -> None:
         """Drop every view of the build."""
