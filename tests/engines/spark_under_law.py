@@ -77,6 +77,8 @@ class SparkUnderLaw:
                 spark().read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(in_backticks(name))
             return [tuple(map(_python, row)) for row in execute(statement)]
         finally:
+            for name in tables:
+                spark().catalog.dropTempView(name)
             shutil.rmtree(folder)
 
     def opened(self, root: Path, policy: Mapping[str, object], data: Mapping[str, pa.Table]) -> Engine:
@@ -91,9 +93,10 @@ class SparkUnderLaw:
         try:
             write_folder(folder / "data", tables)
             here = replace(policy, source=Location("spark", "data", folder / "data"))
-            sources = read_schema(spark(), here, lambda name: view_name(identity, f"s_source{name}"))
+            views: set[str] = set()
+            sources = read_schema(spark(), here, view_name(identity, "s_source"), views)
             read = {name: table.num_rows for name, table in tables.items()}
-            build = SparkBuild(spark(), identity, folder, policy, sources, read)
+            build = SparkBuild(spark(), identity, folder, policy, sources, read, views)
             (folder / ROWS).mkdir()
             build.bring_salt(salt)
             copied = [bounded_table(build, table, lambda *_: None) for table in policy.tables if not table.public]

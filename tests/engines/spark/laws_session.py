@@ -24,7 +24,7 @@ FIXED = str(EngineFailed())
 VALUE = "Unverwechselbarheim"
 
 
-def _policy(folder: Path, **more: Any) -> dict[str, Any]:
+def policy_of_folder(folder: Path, **more: Any) -> dict[str, Any]:
     columns = {
         "who": {"type": "integer"},
         "dept": {"type": "text", "values": list(DEPTS)},
@@ -43,7 +43,7 @@ def _policy(folder: Path, **more: Any) -> dict[str, Any]:
     }
 
 
-def _write(folder: Path, rows: int = 60) -> None:
+def write_visits(folder: Path, rows: int = 60) -> None:
     """Write visits in partitions, whose files store their numbers in different types; half of the rows are 2024's."""
     for year, kind in ((2024, pa.float64()), (2025, pa.decimal128(10, 2))):
         here = range(rows // 2) if year == 2024 else range(rows // 2, rows)
@@ -61,7 +61,7 @@ def _write(folder: Path, rows: int = 60) -> None:
     write_folder(folder / "data", {"staff": pa.table({"dept": list(DEPTS), "boss": ["Ann", "Bob", "Eve"]})})
 
 
-def _left(folder: Path) -> list[str]:
+def left_behind(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if ".rows-" in path.name or ".build-" in path.name)
 
 
@@ -69,7 +69,7 @@ def test_partitions_files_of_different_types_and_nanoseconds_are_read_and_nothin
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark()
-    _write(tmp_path)
+    write_visits(tmp_path)
     plans: list[str] = []
     make = SparkBuild.make
 
@@ -78,7 +78,7 @@ def test_partitions_files_of_different_types_and_nanoseconds_are_read_and_nothin
         make(build, relation, query, salted=salted)
 
     monkeypatch.setattr(SparkBuild, "make", seen)
-    with sfumato.open(_policy(tmp_path)) as database:
+    with sfumato.open(policy_of_folder(tmp_path)) as database:
         (row,) = database.ask("SELECT COUNT(*) AS n, SUM(year - 2024) AS later FROM visits", epsilon=100).rows()
         assert abs(row["n"] - 40) <= 2  # 20 people keep 2 of 3 rows each
         assert 5 < row["later"] < 35
@@ -87,14 +87,14 @@ def test_partitions_files_of_different_types_and_nanoseconds_are_read_and_nothin
         ).rows()
         assert {one["myalias"] for one in bosses} == {"Ann", "Bob", "Eve"}
         database.ask("SELECT COUNT(*) AS n FROM visits WHERE at >= DATE '2025-01-01'", epsilon=1)
-        (copy,) = _left(tmp_path)
+        (copy,) = left_behind(tmp_path)
         assert all(path.stat().st_mode & 0o077 == 0 for path in [tmp_path / copy])
     salt = (tmp_path / "clinic.ledger.copy.salt").read_bytes().hex()
     told = "".join(capfd.readouterr())
     assert any("salt" in plan for plan in plans)
     assert not any(hidden in "".join(plans) for hidden in (salt, VALUE, "Ann"))
     assert told == ""
-    assert _left(tmp_path) == [copy]
+    assert left_behind(tmp_path) == [copy]
     assert not [view.name for view in spark().catalog.listTables() if view.name.startswith("c_")]
 
 
@@ -120,11 +120,11 @@ def test_java_that_is_killed_is_one_sentence_charged_and_the_next_question_is_an
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spark()
-    _write(tmp_path)
+    write_visits(tmp_path)
     dead = [tmp_path / f"clinic.ledger.{name}" for name in ("build-dead", "rows-dead")]
     for folder in dead:  # what a process that was killed leaves behind
         (folder / "stage").mkdir(parents=True)
-    with sfumato.open(_policy(tmp_path)) as database:
+    with sfumato.open(policy_of_folder(tmp_path)) as database:
         assert not any(folder.exists() for folder in dead)
         process = connection.java_process()
         assert process is not None
@@ -141,7 +141,7 @@ def test_java_that_is_killed_is_one_sentence_charged_and_the_next_question_is_an
         assert database.budget().spent.epsilon > before
         assert database.ask(COUNT, epsilon=2).rows()
         assert connection.java_process() != process
-        (copy,) = _left(tmp_path)
+        (copy,) = left_behind(tmp_path)
         shutil.rmtree(tmp_path / copy)
         with pytest.raises(EngineFailed):
             database.ask(COUNT, epsilon=3)
@@ -151,7 +151,7 @@ def test_java_that_is_killed_is_one_sentence_charged_and_the_next_question_is_an
 def test_a_missing_driver_or_java_is_refused_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _write(tmp_path)
+    write_visits(tmp_path)
     connection.stop()
 
     def missing(name: str) -> None:
@@ -160,11 +160,11 @@ def test_a_missing_driver_or_java_is_refused_with_what_to_install(
     with monkeypatch.context() as patch:
         patch.setattr(connection, "import_module", missing)
         with pytest.raises(BadSource, match=r"pip install 'sfumato\[spark\]'"):
-            sfumato.open(_policy(tmp_path))
+            sfumato.open(policy_of_folder(tmp_path))
     with monkeypatch.context() as patch:
         patch.delenv("JAVA_HOME", raising=False)
         patch.setattr(shutil, "which", lambda name: None)
         with pytest.raises(BadSource, match="Java 17"):
-            sfumato.open(_policy(tmp_path))
-    assert not _left(tmp_path)
+            sfumato.open(policy_of_folder(tmp_path))
+    assert not left_behind(tmp_path)
     assert LIMITS.threads == 2

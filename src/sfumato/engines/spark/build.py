@@ -51,6 +51,8 @@ class SparkBuild:
     policy: Policy
     sources: Mapping[str, SparkTable]
     read: Mapping[str, int]
+    views: set[str]
+    """Every view that was made, by name."""
     dialect: Dialect = SPARK
     reading: ValueForms = READING
     salt_sql: str = "salt.salt"
@@ -93,7 +95,9 @@ class SparkBuild:
         """Write the rows of a query, in its order, into a new folder."""
         path = self._place(relation)
         if path.name.removeprefix("s_").startswith(_LAZY):
-            guarded(lambda: self.session.sql(query).createOrReplaceTempView(relation.strip("`")))
+            name = relation.strip("`")
+            guarded(lambda: self.session.sql(query).createOrReplaceTempView(name))
+            self.views.add(name)
             return
         guarded(lambda: self.session.sql(query).write.parquet(str(path)))
         self._show(relation)
@@ -107,6 +111,7 @@ class SparkBuild:
     def _show(self, relation: str) -> None:
         path, name = self._place(relation), relation.strip("`")
         guarded(lambda: self.session.read.parquet(str(path)).createOrReplaceTempView(name))
+        self.views.add(name)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself."""
@@ -121,10 +126,8 @@ class SparkBuild:
 
     def forget(self) -> None:
         """Drop every view of the build."""
-        begins = view_name(self.identity, "")
-        for view in guarded(self.session.catalog.listTables):
-            if view.name.startswith(begins):
-                guarded(partial(self.session.catalog.dropTempView, view.name))
+        while self.views:
+            guarded(partial(self.session.catalog.dropTempView, self.views.pop()))
 
 
 def public_rows(build: SparkBuild) -> PublicRows:

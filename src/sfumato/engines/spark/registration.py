@@ -110,7 +110,8 @@ class SparkCopying:
         return _BuiltFolder(stamp, folder / "copy", folder / ROWS, rows_folder(places_of(self.policy), identity))
 
     def _build(self, spark: Any, identity: str, folder: Path, salt: bytes, progress: Progress) -> None:
-        sources = read_schema(spark, self.policy, lambda name: view_name(identity, f"s_source{name}"))
+        views: set[str] = set()
+        sources = read_schema(spark, self.policy, view_name(identity, "s_source"), views)
         counts = {
             name: sum(
                 int(execute(f"SELECT count(*) FROM {part.relation}")[0][0])  # noqa: S608
@@ -118,7 +119,7 @@ class SparkCopying:
             )
             for name, source in sources.items()
         }
-        build = SparkBuild(spark, identity, folder, self.policy, sources, counts)
+        build = SparkBuild(spark, identity, folder, self.policy, sources, counts, views)
         (folder / ROWS).mkdir(mode=0o700)
         try:
             build.bring_salt(salt)
