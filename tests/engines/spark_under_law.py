@@ -43,7 +43,8 @@ def spark() -> Any:
         pytest.skip(f"Spark is not installed: its engine was NOT tested. {refusal}")
 
 
-def _python(value: Any) -> Any:
+def as_integer(value: Any) -> Any:
+    """Return an opaque id as the integer that DuckDB has."""
     return int.from_bytes(value, "big") if isinstance(value, bytes) else value
 
 
@@ -75,7 +76,7 @@ class SparkUnderLaw:
             write_folder(folder, tables)
             for name in tables:
                 spark().read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(in_backticks(name))
-            return [tuple(map(_python, row)) for row in execute(statement)]
+            return [tuple(map(as_integer, row)) for row in execute(statement)]
         finally:
             for name in tables:
                 spark().catalog.dropTempView(name)
@@ -113,4 +114,4 @@ class SparkUnderLaw:
             build.forget()
         finally:
             shutil.rmtree(folder)
-        return public | {name: Counter(tuple(map(_python, row)) for row in rows) for name, rows in found.items()}
+        return public | {name: Counter(tuple(map(as_integer, row)) for row in rows) for name, rows in found.items()}

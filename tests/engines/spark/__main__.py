@@ -7,7 +7,7 @@ import os
 import sys
 
 import pytest
-from tests.engines.spark.running import FLAGS, LAWS
+from tests.engines.spark.running import FLAGS, LAWS, MORE
 
 SUITES = (
     "totality_numbers",
@@ -24,10 +24,9 @@ SUITES = (
 def main() -> None:
     os.environ |= {**FLAGS, "SFUMATO_SPARK_LAWS": "1"}
     chosen = " or ".join(sys.argv[1:])
-    own = [*LAWS, "tests/engines/spark/laws_killed.py"]
     options = ["-q", "-p", "no:cacheprovider", "-o", "python_files=test_*.py laws_*.py", "--durations=10"]
     options += ["-k", f"(spark) and ({chosen})" if chosen else "spark"]
-    sys.exit(pytest.main([*options, *own, *(f"tests/engines/test_{name}.py" for name in SUITES)]))
+    sys.exit(pytest.main([*options, *LAWS, *MORE, *(f"tests/engines/test_{name}.py" for name in SUITES)]))
 
 
 if __name__ == "__main__":

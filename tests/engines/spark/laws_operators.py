@@ -37,7 +37,7 @@ from sfumato.query.expression import Call, Cast, Expression
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
 
-EACH = 5
+EACH = 3
 """So many uses of each function, spread over all of them."""
 
 

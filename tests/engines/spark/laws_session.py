@@ -65,11 +65,17 @@ def left_behind(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if ".rows-" in path.name or ".build-" in path.name)
 
 
-def test_partitions_files_of_different_types_and_nanoseconds_are_read_and_nothing_is_told(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spark()
-    write_visits(tmp_path)
+    folder = tmp_path_factory.mktemp("clinic")
+    write_visits(folder)
+    return folder
+
+
+def test_partitions_files_of_different_types_and_nanoseconds_are_read_and_nothing_is_told(
+    clinic: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     plans: list[str] = []
     make = SparkBuild.make
 
@@ -78,7 +84,11 @@ def test_partitions_files_of_different_types_and_nanoseconds_are_read_and_nothin
         make(build, relation, query, salted=salted)
 
     monkeypatch.setattr(SparkBuild, "make", seen)
-    with sfumato.open(policy_of_folder(tmp_path)) as database:
+    dead = [clinic / f"clinic.ledger.{name}" for name in ("build-dead", "rows-dead")]
+    for folder in dead:  # what a process that was killed leaves behind
+        (folder / "stage").mkdir(parents=True)
+    with sfumato.open(policy_of_folder(clinic)) as database:
+        assert not any(folder.exists() for folder in dead)
         (row,) = database.ask("SELECT COUNT(*) AS n, SUM(year - 2024) AS later FROM visits", epsilon=100).rows()
         assert abs(row["n"] - 40) <= 2  # 20 people keep 2 of 3 rows each
         assert 5 < row["later"] < 35
@@ -87,14 +97,14 @@ def test_partitions_files_of_different_types_and_nanoseconds_are_read_and_nothin
         ).rows()
         assert {one["myalias"] for one in bosses} == {"Ann", "Bob", "Eve"}
         database.ask("SELECT COUNT(*) AS n FROM visits WHERE at >= DATE '2025-01-01'", epsilon=1)
-        (copy,) = left_behind(tmp_path)
-        assert all(path.stat().st_mode & 0o077 == 0 for path in [tmp_path / copy])
-    salt = (tmp_path / "clinic.ledger.copy.salt").read_bytes().hex()
+        (copy,) = left_behind(clinic)
+        assert all(path.stat().st_mode & 0o077 == 0 for path in [clinic / copy])
+    salt = (clinic / "clinic.ledger.copy.salt").read_bytes().hex()
     told = "".join(capfd.readouterr())
     assert any("salt" in plan for plan in plans)
     assert not any(hidden in "".join(plans) for hidden in (salt, VALUE, "Ann"))
     assert told == ""
-    assert left_behind(tmp_path) == [copy]
+    assert left_behind(clinic) == [copy]
     assert not [view.name for view in spark().catalog.listTables() if view.name.startswith("c_")]
 
 
@@ -117,32 +127,26 @@ def test_an_error_of_spark_is_one_sentence_without_a_word_of_it(capfd: pytest.Ca
 
 
 def test_java_that_is_killed_is_one_sentence_charged_and_the_next_question_is_answered(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    clinic: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    spark()
-    write_visits(tmp_path)
-    dead = [tmp_path / f"clinic.ledger.{name}" for name in ("build-dead", "rows-dead")]
-    for folder in dead:  # what a process that was killed leaves behind
-        (folder / "stage").mkdir(parents=True)
-    with sfumato.open(policy_of_folder(tmp_path)) as database:
-        assert not any(folder.exists() for folder in dead)
+    with sfumato.open(policy_of_folder(clinic)) as database:
         process = connection.java_process()
         assert process is not None
         before = database.budget().spent.epsilon
         os.kill(process, signal.SIGKILL)
-        rows = connection._is_alive
+        alive = connection._is_alive
         connection._is_alive = lambda session: True  # it dies after we looked
         try:
             with pytest.raises(EngineFailed) as caught:
                 database.ask(COUNT, epsilon=1)
         finally:
-            connection._is_alive = rows
+            connection._is_alive = alive
         assert (str(caught.value), caught.value.__cause__, caught.value.__context__) == (FIXED, None, None)
         assert database.budget().spent.epsilon > before
         assert database.ask(COUNT, epsilon=2).rows()
         assert connection.java_process() != process
-        (copy,) = left_behind(tmp_path)
-        shutil.rmtree(tmp_path / copy)
+        (copy,) = left_behind(clinic)
+        shutil.rmtree(clinic / copy)
         with pytest.raises(EngineFailed):
             database.ask(COUNT, epsilon=3)
     assert "".join(capfd.readouterr()) == ""

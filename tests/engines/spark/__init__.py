@@ -1,1 +1,0 @@
-"""Laws of the Spark engine, in one process and one session: `python -m tests.engines.spark` runs them, and more."""
