@@ -7,6 +7,7 @@ about and used is named in a subselect that `OFFSET 0` keeps apart.  Proof: proo
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from zlib import crc32
 
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms
@@ -23,8 +24,10 @@ def let(body: str, **values: str) -> str:
     return f"(SELECT {body} FROM (SELECT {listed} OFFSET 0) AS s)"  # noqa: S608
 
 
-def _given(values: Sequence[str], body: Callable[..., str]) -> str:
-    names = [f"v{at}" for at in range(len(values))]
+def given(values: Sequence[str], body: Callable[..., str]) -> str:
+    """Return the body over values that are computed once. Their names follow from them, so that no other hides them."""
+    mark = f"v{crc32(repr(values).encode()):08x}"
+    names = [f"{mark}_{at}" for at in range(len(values))]
     return let(body(*names), **dict(zip(names, values, strict=True)))
 
 
@@ -191,7 +194,7 @@ FORMS = NumberForms(
     remainder=lambda first, second, type: f"({first} % {second})",
     nonzero=lambda sql, zero, leaf: f"nullif({sql}, {zero})",
     rounded_root=_rounded_root,
-    given=_given,
+    given=given,
     own={
         Operator.WHOLE: _whole,
         Operator.FLAG: lambda scalar, texts: f"CAST(CAST({texts[0]} AS integer) AS {NARROW})",
