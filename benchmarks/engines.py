@@ -176,10 +176,14 @@ def in_spark(folder: Path, size: int) -> None:
         for name in ("spark", "skewed")
     }
     print(f"spark: one person with a tenth of all rows / even = {times['skewed'] / times['spark']:.2f}x")
-    ordered = spark.table("sales").orderBy("shop", "buyer").write
-    print(f"spark: writing the same rows in order {seconds(lambda: ordered.parquet(f'{folder}/ordered')):.1f} s")
+    ordered = spark.table("sales").orderBy("shop", "buyer").write.mode("overwrite")
     measure(
-        "spark", folder, f"spark:{folder}/spark", f"spark:{folder}/small", lambda: spark.sql(SQL).toArrow().to_pylist()
+        "spark",
+        folder,
+        f"spark:{folder}/spark",
+        f"spark:{folder}/small",
+        lambda: spark.sql(SQL).toArrow().to_pylist(),
+        lambda: ordered.parquet(f"{folder}/ordered"),
     )
     print(f"spark: the driver's Python held {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB at most")
     spark.stop()
