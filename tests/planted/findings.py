@@ -193,8 +193,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "preparing.py",
-            "words = self._words_about(tables_of(read.query.relation))",
-            "words = repr(self._policy)",
+            "names = [question(read.query, plan, words) for plan in plans]",
+            "names = [question(read.query, plan, repr(self._policy)) for plan in plans]",
         ),
     ),
     planned(
