@@ -173,3 +173,26 @@ def test_the_law_can_fail(clinics: list[tuple[Opened, list[Opened]]]) -> None:
     """Most shapes do move on some neighbour: a law over constants would prove nothing."""
     moved = sum(_check(*clinics[0], sql) > 0 for sql in SHAPES)
     assert moved > len(SHAPES) * Fraction(4, 5)
+
+
+def test_the_rest_is_a_cell_that_a_person_may_be_in_too(tmp_path: Path) -> None:
+    """Different people, or values, of several keys do not add up in a rest; there they would count more than once."""
+    from random import Random
+
+    mine = [visit(Random(0), 1) | {"urgent": urgent, "dept": "er", "age": 3} for urgent in (True, False, None)]
+    world = World([*mine, visit(Random(1), 2)])
+    for neighbours in ("add-remove", "replace"):
+        changes = {"visits": {"rows_per_unit": 5}, "neighbours": neighbours}
+        first = Opened(tmp_path / neighbours / "all", world, **changes)
+        changes = {"visits": {"rows_per_unit": 5}, "neighbours": neighbours}
+        other = Opened(tmp_path / neighbours / "other", world.without(1), **changes)
+        for sql in (
+            "SELECT urgent, COUNT(DISTINCT patient_id) FROM visits GROUP BY ROLLUP (urgent)",
+            "SELECT urgent, dept, COUNT(DISTINCT age), COUNT(*) FROM visits GROUP BY CUBE (urgent, dept)",
+            "SELECT urgent, SUM(age) FROM visits GROUP BY ROLLUP (urgent)",
+        ):
+            assert _check(first, [other], sql)
+        (whole, _) = first.plan("SELECT urgent, SUM(age) FROM visits GROUP BY ROLLUP (urgent)").groups
+        assert whole.group.cells == whole.group.contribution.groups == 3
+        first.engine.close()
+        other.engine.close()

@@ -64,8 +64,15 @@ def with_rests(groups: Sequence[Group]) -> tuple[Group, ...]:
         keys = {_described(groups[place], ()).keys for place in places}
         if len(keys) > 1 and prod(_sizes([groups[place] for place in places]).values()) <= MOST_CELLS:
             for place in places:
-                found[place] = replace(groups[place], keys=tuple(map(_with_rest, groups[place].keys)))
+                found[place] = _with_all_rows(groups[place])
     return tuple(found)
+
+
+def _with_all_rows(group: Group) -> Group:
+    """Return the group with its rests, which are cells that a person may be in, too."""
+    whole = replace(group, keys=tuple(map(_with_rest, group.keys)))
+    touched = min(group.contribution.rows, max(1, whole.cells))
+    return replace(whole, contribution=replace(group.contribution, groups=touched))
 
 
 def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
@@ -98,10 +105,13 @@ def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
 
 
 def _is_margin(group: Group) -> bool:
-    """Whether each row is in exactly one cell or in the rest, and nothing was cut by cells."""
+    """Whether each row is in exactly one cell or in the rest, nothing was cut by cells, and all that is asked adds up.
+
+    What is different in each of two keys is not different in the rest that holds both: DISTINCT has no rest.
+    """
     free = not group.contribution.bound_rows and not group.contribution.bound_groups
     scalars = [key.scalar for key in group.keys]
-    sums = all(asked.aggregate.function in _SUMS for asked in group.asked)
+    sums = all(asked.aggregate.function in _SUMS and not asked.aggregate.distinct for asked in group.asked)
     return group.public_keys and group.combinations is None and free and sums and len(set(scalars)) == len(scalars)
 
 
