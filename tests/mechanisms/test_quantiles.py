@@ -101,6 +101,29 @@ def test_one_person_moves_two_levels_together_by_no_more_than_epsilon(
         assert exp(-2) * (1 - 1e-9) <= one[outcome] / two[outcome] <= exp(2) * (1 + 1e-9)
 
 
+def extreme_law(mechanism: Quantiles, values: list[int], level: int) -> list[float]:
+    """The law of the least or greatest value by itself, chosen on all values, from the definition."""
+    counts, scale = Counter(values), mechanism._scale
+    over = mechanism.passed_over if level == 0 else len(values) - mechanism.passed_over
+    before = np.cumsum([0, *(counts[bucket] for bucket in range(mechanism.buckets))]) * scale
+    scores = -np.maximum(0, np.maximum(before[:-1] - over * scale, over * scale - before[1:]))
+    weights = np.exp(float(mechanism._rate(mechanism._round_epsilon, Fraction(level))) * scores)
+    return list(weights / weights.sum())
+
+
+@pytest.mark.parametrize("levels", [(Fraction(0),), (ONE,), (Fraction(0), ONE)], ids=str)
+def test_one_person_moves_both_extremes_together_by_no_more_than_epsilon(levels: tuple[Fraction, ...]) -> None:
+    """Without a level between them nothing parts the values: both extremes are chosen on all of them."""
+    mechanism = Quantiles(levels, 41, 1, ONE, ADD, ends=False)
+    few = mechanism.passed_over - 1
+    values = [0, *[1] * (few - 1), *[39] * (few - 1), 40]
+    losses = []
+    for level in map(int, levels):
+        pairs = zip(*(extreme_law(mechanism, data, level) for data in (values, [*values, 20])), strict=True)
+        losses.append(max(np.log(one / two) for one, two in pairs))
+    assert 0.2 < sum(losses) <= 1
+
+
 @pytest.mark.usefixtures("four_steps")
 def test_two_levels_are_drawn_as_defined_with_error_rate_one_in_a_million() -> None:
     mechanism = Quantiles((Fraction(1, 3), Fraction(3, 4)), 4, 1, Fraction(2), ADD, ends=False)

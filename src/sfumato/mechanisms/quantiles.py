@@ -132,7 +132,9 @@ class Quantiles:
 
     @property
     def _rounds(self) -> int:
-        return len(self._inner).bit_length() + (len(self._inner) < len(self.levels))
+        extremes = len(self.levels) - len(self._inner)
+        # levels between them part the extremes; without one both are chosen on all values
+        return len(self._inner).bit_length() + (min(extremes, 1) if self._inner else extremes)
 
     @property
     def _for_ends(self) -> Fraction:
