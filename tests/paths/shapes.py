@@ -127,6 +127,8 @@ SHAPES = (
     "SELECT SUM(g) FROM (SELECT age - LAG(age) OVER (PARTITION BY patient_id ORDER BY day) AS g FROM visits) t",
     "SELECT dept, COUNT(*) FROM (SELECT dept, COUNT(*) OVER (PARTITION BY patient_id) AS c "
     "FROM visits) t WHERE c > 1 GROUP BY dept",
+    "SELECT COUNT(*), SUM(k) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY v.patient_id ORDER BY s.floor) AS k FROM "
+    "visits v JOIN staff s ON v.dept = s.dept) t WHERE k <= 2",
     "SELECT COUNT(*), SUM(x) FROM (SELECT patient_id, age AS x FROM visits UNION ALL SELECT "
     "patient_id, 1 FROM patients) t",
     "SELECT s.name, COUNT(v.patient_id), SUM(v.cost) FROM staff s LEFT JOIN visits v ON v.dept "

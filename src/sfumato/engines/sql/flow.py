@@ -185,12 +185,15 @@ def _where(tests: Sequence[str]) -> str:
 
 
 def _kept(kept: Kept, writing: Writing, ordered: bool) -> Frame:
-    if ordered or not isinstance(kept.rows, KeptRows):
-        raise AssertionError("kept rows meet people's rows, which have no order, in the engine that keeps them")
+    if not isinstance(kept.rows, KeptRows):
+        raise AssertionError("kept rows meet people's rows in the engine that keeps them")
     quoted, alias = writing.dialect.quoted, writing.alias()
-    listed = [f"c{at}" for at in range(len(kept.columns))] or ["0 AS none"]
+    listed = [f"c{at}" for at in range(len(kept.columns))]
+    if ordered or not listed:
+        # a row of a person meets rows that agree in all keys, which are told apart by their numbers among those
+        listed.append(f"{quoted(RANK) if ordered else 0} AS place")
     cut = f"SELECT {', '.join(listed)} FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}"  # noqa: S608
-    return Frame(f"({cut}) AS {alias}", _addressed(kept, alias))
+    return Frame(f"({cut}) AS {alias}", _addressed(kept, alias), ties=_placed(alias, ordered))
 
 
 def _decoded(stored: str, facts: Facts) -> str:
