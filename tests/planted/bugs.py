@@ -365,8 +365,8 @@ BUGS: tuple[Bug, ...] = (
         (
             "engines/sql/numbers.py",
             "            return self._result(divided(first, divisor, type), scalar, type)\n",
-            "            raising = f\"CASE WHEN {second} = 0 THEN error('division by zero')::{type} ELSE {second} END\"\n"
-            "            return self._result(divided(first, raising, type), scalar, type)\n",
+            "            bad = f\"CASE WHEN {second} = 0 THEN error('division by zero')::{type} ELSE {second} END\"\n"
+            "            return self._result(divided(first, bad, type), scalar, type)\n",
         ),
     ),
     planned(
