@@ -292,11 +292,3 @@ def _per_person(here: exp.Expr, scope: exp.Select, keys: list[exp.Expr]) -> str:
     if counts:
         outer.set("group", exp.Group(expressions=[number.copy()]))
     return _text(outer)
-
-
-def _keys(part: exp.Expr) -> Iterator[exp.Expr]:
-    if isinstance(part, exp.GroupingSets | exp.Cube | exp.Rollup | exp.Tuple):
-        for inner in part.expressions:
-            yield from _keys(inner)
-    else:
-        yield part.unnest()
