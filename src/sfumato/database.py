@@ -32,7 +32,7 @@ from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
 from sfumato.planning.cut_off import CutOff
 from sfumato.planning.kept import KeptPlan, account_of_share, wish_document
-from sfumato.planning.quote import Quote, make_quote
+from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.planning.spending import share_note
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
@@ -178,10 +178,15 @@ class Database:
         share: object = None,
         delta: object = None,
         parameters: object = None,
+        household: object = None,
     ) -> Quote:
-        """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
+        """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would.
+
+        With `household` it also says what so many people lose together.
+        """
         asked = self._prepare(sql, parameters, Price(epsilon, within, share, delta))
         quote = make_quote(asked.plan, self._losses(asked, measure=False), self.policy.budget.truncation)
+        quote = for_household(quote, household)
         if asked.wish.epsilon is not None or asked.plan.event is None:
             return quote
         return replace(quote, notes=(share_note(self._ledger.account(self.account), asked.plan.event), *quote.notes))
@@ -354,6 +359,7 @@ class Database:
             self._source.name,
             declared_gamma(self._source),
             needed,
+            asked.units,
         )
 
     def _kept(self, asked: Prepared, kept: str) -> list[Release]:

@@ -7,7 +7,7 @@ from threading import Lock, RLock
 from weakref import WeakSet
 
 from sfumato.accounting.event import to_json
-from sfumato.engines.engine import Engine, Watch
+from sfumato.engines.engine import Engine, SnapshotWatch
 from sfumato.errors import Refusal
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.recorded_policy import DATASET
@@ -36,7 +36,7 @@ class LossesPayer:
 class SharedDataset:
     """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
 
-    def __init__(self, engine: Engine, ledger: Ledger, watch: Watch | None = None) -> None:
+    def __init__(self, engine: Engine, ledger: Ledger, watch: SnapshotWatch | None = None) -> None:
         self.engine = engine
         self.ledger = ledger
         self._watch = watch

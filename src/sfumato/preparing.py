@@ -17,7 +17,8 @@ from sfumato.planning.question import question, tables_of
 from sfumato.planning.spending import chosen
 from sfumato.planning.workload import workload_of
 from sfumato.policy.canonical import words_about
-from sfumato.policy.policy import Policy
+from sfumato.policy.describing import units_of
+from sfumato.policy.policy import Policy, fold
 from sfumato.query.parameters import bind, spelled_out
 from sfumato.query.parse import parse
 from sfumato.query.relation import Options, Query
@@ -51,6 +52,8 @@ class Prepared:
     """The snapshot that answers, also if another one takes its place meanwhile."""
     outcomes: tuple[Plan, ...]
     """The plan with the outcome of each question."""
+    units: str
+    """Whom the private tables that it reads protect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +79,14 @@ class Preparation:
         read = self._read(sql, parameters, engine)
         wish = self._wish(price, read.query.options)
         plans = make_plans(read.private, wish)  # price and error known; data untouched
-        words = self._words_about(tables_of(read.query.relation))
+        tables = tables_of(read.query.relation)
+        words = self._words_about(tables)
         names = [question(read.query, plan, words) for plan in plans]
         place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.place(plans)
         job = engine.prepare(plans[place])
-        return Prepared(read.written, wish, plans[place], job, names[place], engine, (plans[place],))
+        return Prepared(
+            read.written, wish, plans[place], job, names[place], engine, (plans[place],), self._units(tables)
+        )
 
     def together(self, texts: Sequence[str], price: Price, key: str | None, engine: Engine) -> Prepared:
         """Prepare several questions that are charged as one; what reads public tables alone is asked by itself."""
@@ -95,13 +101,14 @@ class Preparation:
         workload = workload_of([one.private for one in read])
         wish = self._wish(price, Options())
         plans = make_plans(workload.together, wish)
-        words = self._words_about(set().union(*(tables_of(one.query.relation) for one in read)))
+        tables: set[str] = set().union(*(tables_of(one.query.relation) for one in read))
+        words = self._words_about(tables)
         names = [json.dumps([question(one.query, plan, words) for one in read]) for plan in plans]
         place = self._place(plans, names, wish, key, engine)
         outcomes = workload.plans(plans[place])
         jobs = [engine.prepare(one) for one in outcomes]  # each outcome has to be one that can be computed
         written = ";\n".join(one.written for one in read)
-        return Prepared(written, wish, plans[place], jobs[0], names[place], engine, outcomes)
+        return Prepared(written, wish, plans[place], jobs[0], names[place], engine, outcomes, self._units(tables))
 
     def parted(self, texts: object, engine: Engine) -> tuple[list[int], list[str]]:
         """Return which of several questions read people's rows, and all of them."""
@@ -132,6 +139,10 @@ class Preparation:
             return known
         part = None if wish.share is None else wish.share.part
         return plans.index(chosen(plans, self._ledger.account(self._account), part))
+
+    def _units(self, tables: set[str]) -> str:
+        """Name whom these tables protect."""
+        return units_of(table for table in self._policy.tables if fold(table.name) in tables)
 
     def _words_about(self, tables: Iterable[str]) -> str:
         """Return the hash of what the policy says about these tables: it says the same as long as it is open."""

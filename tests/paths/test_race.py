@@ -34,10 +34,8 @@ SMALL: Rows = [
 QUESTIONS = (
     "SELECT COUNT(*) AS x FROM visits",
     "SELECT dept, COUNT(*) AS x FROM visits WHERE cost > 2 GROUP BY dept",
-    "SELECT SUM(cost) AS x FROM visits",
     "SELECT dept, SUM(cost) AS x FROM visits GROUP BY dept",
     "SELECT AVG(cost) AS x FROM visits",
-    "SELECT SUM(cost + 1) AS x FROM visits",
     "SELECT COUNT(*) AS x FROM visits JOIN wards ON visits.dept = wards.dept",
 )
 MOST, WITHIN = 6, 64
@@ -87,8 +85,10 @@ def _exact(database: Database, sql: str) -> tuple[Plan, list[dict[str, Any]]]:
     return asked.plan, [{name: np.asarray(values) for name, values in group.columns.items()} for group in found.groups]
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-@pytest.mark.parametrize("chosen", CHOSEN)
+@pytest.mark.parametrize(
+    ("chosen", "neighbours"),
+    [("rows", "add-remove"), ("bounds", "add-remove"), ("both", "add-remove"), ("both", "replace")],
+)
 def test_one_person_moves_no_difference_of_levels_by_more_than_its_noise_was_made_for(
     tmp_path: Path, chosen: str, neighbours: str
 ) -> None:

@@ -15,6 +15,7 @@ from sfumato.errors import BudgetExhausted
 from sfumato.ledger.ledger import Entry
 from sfumato.planning.cut_off import CUT
 from sfumato.release.documents import release_document
+from sfumato.release.receipt import receipt_from_json, receipt_to_json
 from sfumato.server.travelling import answer_document, answer_of
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
@@ -162,7 +163,7 @@ def test_where_nothing_can_be_cut_nothing_is_said_and_the_intervals_are_the_same
             release = database.ask(sql, epsilon="0.5")
             [plain], [biased] = release.intervals("0.9"), release.intervals("0.8", bias=True)
             assert plain == biased  # all of the tail is the noise's but for the half that losses would have
-            assert not any("cut off" in note for note in release.notes)
+            assert release.notes == ()
         exact = database.ask("SELECT COUNT(*) AS n FROM wards")
         assert exact.intervals(bias=True) == [{"n": (3, 3)}]
 
@@ -173,3 +174,14 @@ def test_no_question_can_name_the_table_of_losses(tmp_path: Path) -> None:
         with pytest.raises(sfumato.Refusal) as refused:
             database.ask(f'SELECT COUNT(*) FROM "visits{CUT}"', epsilon=1)  # noqa: S608
         assert refused.value.code == "unknown_name"
+
+
+def test_a_receipt_names_whom_every_table_protects(shared: Database) -> None:
+    for sql, units in (
+        ("SELECT COUNT(*) AS n FROM visits JOIN wards ON visits.dept = wards.dept", "visits: each who"),
+        ("SELECT COUNT(*) AS n FROM votes", "votes: each row"),
+        ("SELECT COUNT(*) AS n FROM wards", ""),
+    ):
+        release = shared.ask(sql, epsilon="0.1") if units else shared.ask(sql)
+        assert release.receipt.units == units
+        assert receipt_from_json(receipt_to_json(release.receipt)) == release.receipt

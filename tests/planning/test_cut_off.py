@@ -3,21 +3,18 @@
 from collections import defaultdict
 from fractions import Fraction
 from itertools import product
-from math import exp
 
 import pytest
 
-from sfumato.accounting.event import Composed, Neighbours, Pure
+from sfumato.accounting.event import Composed, Pure
 from sfumato.language.flow import Read
-from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.cut_off import (
+    BUCKETS,
     CUT,
-    FAR,
     MOVED,
     ROWS,
     CutOff,
     Statistic,
-    _sum_of_two,
     cut_off,
     losses_plan,
     statistics,
@@ -59,11 +56,12 @@ def _plan(policy: Policy) -> Plan:
 
 def test_what_can_be_cut_is_measured_and_nothing_else() -> None:
     found = statistics(_policy())
-    assert [(one.table, one.column, one.base, one.tail) for one in found] == [
-        ("visits", ROWS, 3, True),
-        ("visits", MOVED, 3, False),
-        ("visits", "cost", 6, True),
+    assert [(one.table, one.column, one.most, one.base, one.tail) for one in found] == [
+        ("visits", ROWS, 3, 1, True),
+        ("visits", MOVED, 3, 3, False),
+        ("visits", "cost", 6, 2, True),
     ]
+    assert found[0].ends[:3] == (4, 16, 64)
     assert losses_plan(_policy(truncation=None)) is None
 
 
@@ -80,7 +78,7 @@ def test_neighbours_stay_within_the_declared_loss(neighbours: str) -> None:
         assert group.group.rows.table == "visits" + CUT
         assert group.group.rows.most == 1
         scales = {each.name: each.mechanism.scale for each in group.measured}  # type: ignore[union-attr]
-        amounts = range(one.base + 1) if not one.tail else [0, 1, one.base - 1, one.base, FAR * one.base, 10**9]
+        amounts = range(one.base + 1) if not one.tail else [0, 1, one.base - 1, one.base, one.ends[1], one.ends[-1]]
         people = [_coordinates(one, losses) for losses in product(amounts, repeat=len(one.parts))]
         others = people if neighbours == "replace" else [defaultdict(int)]
         farthest = max(
@@ -95,13 +93,11 @@ def test_neighbours_stay_within_the_declared_loss(neighbours: str) -> None:
 def _coordinates(one: Statistic, losses: tuple[int, ...]) -> dict[str, int]:
     """Return what one person adds to each released number, by the definition."""
     found: dict[str, int] = defaultdict(int)
-    total = sum(losses)
-    if not one.tail or total < one.base:
+    had = sum(losses) + one.most
+    if not one.tail or had < one.ends[0]:
         found |= {f"s{at}": amount for at, amount in enumerate(losses)}
-    elif total < FAR * one.base:
-        found["mid"] = 1
     else:
-        found["far"] = 1
+        found[f"h{max(place for place in range(BUCKETS) if one.ends[place] <= had)}"] = 1
     return found
 
 
@@ -136,16 +132,12 @@ def test_people_that_are_found_far_out_leave_it_unbounded() -> None:
     assert _published([10**6] * 5).bounds_at("visits", ROWS, Fraction(1, 40)) is not None  # the noise hides five
 
 
-def test_the_quantile_of_two_noises_is_that_of_their_convolution() -> None:
-    for scale in (Fraction(1, 2), Fraction(3), Fraction(40)):
-        x = exp(-1 / float(scale))
-        law = {n: (1 - x) / (1 + x) * x ** abs(n) for n in range(-2000, 2001)}
-        for tail in (Fraction(1, 10), Fraction(1, 100)):
-            reach = _sum_of_two(scale, tail)
-            both = {n: sum(law[k] * law[n - k] for k in range(-1000, 1001)) for n in (*range(reach - 3, reach + 400),)}
-            beyond = sum(both[n] for n in range(reach + 1, reach + 400))
-            assert beyond <= tail
-            assert beyond + both[reach] + both[reach - 1] > tail
-    assert Laplace(1, Fraction(40), Neighbours.ADD_REMOVE).margin(Fraction(9, 10)) < _sum_of_two(
-        Fraction(40), Fraction(1, 20)
-    )
+def test_more_people_and_more_noise_never_make_a_bound_smaller() -> None:
+    tail = Fraction(1, 40)
+    found = [
+        _published([7] * people, noise).bounds_at("visits", ROWS, tail) for people in (0, 100) for noise in (-1, 0, 2)
+    ]
+    bounds = [one["removed"] for one in found if one is not None]
+    assert len(bounds) == 6
+    assert bounds[:3] == sorted(bounds[:3])
+    assert all(small <= large for small, large in zip(bounds[:3], bounds[3:], strict=True))

@@ -12,6 +12,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import UnknownName, UnreachableMargin
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.planning.planner import make_plan, make_plans
 from sfumato.planning.quote import make_quote
 from sfumato.planning.spending import chosen
@@ -48,7 +49,7 @@ def test_a_name_matches_whatever_its_case() -> None:
 def test_keys_are_selected_beside_it() -> None:
     plan = make_plan(private_of(group_of(asked("count"), keys=(SECRET_DEPT,))), margins(a1=500, delta="1e-6"))
     selection = plan.groups[0].selection
-    assert selection is not None
+    assert isinstance(selection, OptimalSelection)
     assert plan.loss.epsilon == 2 * selection.epsilon
     assert plan.loss.delta == Fraction(1, 10**6)
 

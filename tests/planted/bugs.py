@@ -237,7 +237,7 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "planning/noise.py",
-            "loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if keys else Fraction(0))",
+            "loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if selections(needs) else Fraction(0))",
             "loss = PrivacyLoss(sum(epsilons, Fraction(0)), Fraction(0))",
         ),
     ),
@@ -345,15 +345,13 @@ BUGS: tuple[Bug, ...] = (
         "the price depends on the data",
         "fuzzing",
         (
-            "database.py",
-            "        plans = make_plans(private, wish)  # price and error known; data untouched\n",
-            "        plans = make_plans(private, wish)\n"
-            "        ((rows,),) = self._engine._reader.rows(\n"
-            "            f'SELECT count(*) FROM {self._engine._tables[\"visits\"]}'\n"
-            "        )\n"
+            "preparing.py",
+            "        plans = make_plans(read.private, wish)  # price and error known; data untouched\n",
+            "        plans = make_plans(read.private, wish)\n"
+            "        ((rows,),) = engine._reader.rows(f'SELECT count(*) FROM {engine._tables[\"visits\"]}')\n"
             "        if plans[0].event is not None:\n"
             "            wish = __import__('dataclasses').replace(wish, epsilon=(wish.epsilon or 1) / (1 + rows))\n"
-            "            plans = make_plans(private, wish)\n",
+            "            plans = make_plans(read.private, wish)\n",
         ),
     ),
     planned(

@@ -103,7 +103,7 @@ class TakeSnapshot(Protocol):
         """
 
 
-class Watch(Protocol):
+class SnapshotWatch(Protocol):
     """Notices that another process has taken a snapshot."""
 
     def moved(self) -> bool:
@@ -126,7 +126,7 @@ class Backend:
     """Whether the source has changed since its snapshot was taken; nothing is read."""
     was_paid_for: Callable[[Policy], bool]
     """Whether there is a snapshot that a ledger belongs to."""
-    watch: Callable[[Policy], Watch]
+    watch: Callable[[Policy], SnapshotWatch]
     """Looks for snapshots that other processes take."""
     inspect: Callable[[Policy], Inspected] | None = None
     """Counts what the source loses on its way into the copy, for its owner; None where the engine cannot."""

@@ -5,7 +5,7 @@ A flow mirrors the relation it was made of, node by node; labels are the relatio
 
 from dataclasses import dataclass, field
 
-from sfumato.language.facts import Facts, Kind
+from sfumato.language.facts import Facts, Kind, hull
 from sfumato.language.scalar import Scalar
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import JoinKind
@@ -261,8 +261,9 @@ def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:
             return [(label, item.name, item.scalar.facts) for item in items]
         case Windowed(source, label, values):
             return outputs(source) + [(label, value.name, value.facts) for value in values]
-        case Stacked(left):
-            return outputs(left)
+        case Stacked(left, right):
+            pairs = zip(outputs(left), outputs(right), strict=True)
+            return [(label, name, hull(facts, other)) for (label, name, facts), (_, _, other) in pairs]
         case Marked(left, _, label):
             return [*outputs(left), (label, FOUND, FOUND_FACTS)]
         case _:

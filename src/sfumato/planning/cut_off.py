@@ -7,7 +7,8 @@ stated probability, if the tails are regular.  Proof: proofs/truncation.md
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, exp, expm1
+from itertools import pairwise
+from math import ceil, log
 
 from sfumato.accounting.event import Composed, Neighbours, Pure
 from sfumato.accounting.loss import PrivacyLoss
@@ -36,10 +37,11 @@ ABOVE, BELOW = "above ", "below "
 """And for each bounded number, before its name: what its sum lost on either side."""
 MOST_LOST = 1 << 62
 """Larger losses count as this much."""
-FAR = 32
-"""People who lost so many times `base` are counted apart: a regular tail has few of them."""
-_ALARM = Fraction(1, 10**5)
-"""So seldom noise alone makes a regular tail look irregular."""
+BUCKETS, WIDER = 9, 4
+"""People who lost much are counted in so many buckets, each so many times as wide as the one before."""
+_ODD = Fraction(1, 100)
+"""So seldom noise alone makes the first buckets look fuller than a regular tail allows, later ones more seldom; then
+the bound is wider, and holds."""
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
 
@@ -62,9 +64,20 @@ class Statistic:
     """Both folded; ROWS and MOVED for what is about rows."""
     parts: tuple[str, ...]
     """The columns of the table of losses that are its entries."""
-    base: int
-    """Below it losses are summed, from it on people are counted; where there is no tail, nobody loses more."""
+    most: int
+    """What a person can have at most under the policy: rows, or steps of a sum."""
     tail: bool = True
+    """Whether a person can lose more than that."""
+
+    @property
+    def base(self) -> int:
+        """Below it losses are summed, from it on people are counted; without a tail nobody loses more."""
+        return -(-self.most // WIDER) if self.tail else self.most
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Where buckets begin, as what somebody had in all: more than the policy admits by a quarter, and so on."""
+        return tuple((self.most + self.base) * WIDER**place for place in range(BUCKETS))
 
     @property
     def weight(self) -> int:
@@ -114,20 +127,18 @@ def _group(one: Statistic, at: int, epsilon: Fraction, policy: Policy) -> GroupP
     total = parts[0]
     for part in parts[1:]:
         total = added(total, part, Type.INTEGER)
-    nothing = constant(0, Type.INTEGER)
-    below = compared(Operator.LESS, total, constant(one.base, Type.INTEGER))
-    near = compared(Operator.LESS, total, constant(FAR * one.base, Type.INTEGER))
     if not one.tail:
         measured = [_summed("s0", parts[0], one.base, one.base, epsilon, policy.neighbours)]
     else:
-        columns = {f"s{place}": chosen(((below, part),), nothing, Type.INTEGER) for place, part in enumerate(parts)}
         twice = 2 if policy.neighbours is Neighbours.REPLACE else 1  # from one coordinate to another
         reach, law = twice * one.base, (epsilon, policy.neighbours)
-        measured = [_summed(name, value, one.base - 1, reach, *law) for name, value in columns.items()]
-        whole = constant(1, Type.INTEGER)
-        mid = chosen(((below, nothing), (near, whole)), nothing, Type.INTEGER)
-        far = chosen(((near, nothing),), whole, Type.INTEGER)
-        measured += [_summed("mid", mid, 1, twice, *law), _summed("far", far, 1, twice, *law)]
+        nothing, whole = constant(0, Type.INTEGER), constant(1, Type.INTEGER)
+        below = [compared(Operator.LESS, total, constant(end - one.most, Type.INTEGER)) for end in one.ends]
+        small = [chosen(((below[0], part),), nothing, Type.INTEGER) for part in parts]
+        last = chosen(((below[-1], nothing),), whole, Type.INTEGER)
+        counts = [chosen(((low, nothing), (high, whole)), nothing, Type.INTEGER) for low, high in pairwise(below)]
+        measured = [_summed(f"s{place}", value, one.base - 1, reach, *law) for place, value in enumerate(small)]
+        measured += [_summed(f"h{place}", value, 1, twice, *law) for place, value in enumerate([*counts, last])]
     group = Group(label, read, parts[0], not alone, (), (), Contribution(1, 1, bound_rows=False, bound_groups=False))
     return GroupPlan(group, None, tuple(measured), ())
 
@@ -153,17 +164,45 @@ class CutOff:
         """Return for each part what all people together lost at most, but for this probability; None if unbounded."""
         one, noisy = self.found[table, name]
         laws = _laws(self.plan, one)
-        each = tail / (len(one.parts) + one.tail)
-        beyond = 0
-        if one.tail:
-            people = max(noisy["mid"] + noisy["far"] + _sum_of_two(laws["mid"].scale, each), 0)
-            if noisy["far"] - laws["far"].margin(1 - _ALARM) > 2 * people / FAR:
-                return None  # people are found where a regular tail has none
-            beyond = people * one.base * (1 + 2 * people.bit_length())  # claim 3
+        each = tail / 4 / len(one.parts) if one.tail else tail
+        beyond = _tail(one, noisy, laws, 3 * tail / 4) if one.tail else 0
+        if beyond is None:
+            return None
         return {
             part: max(noisy[f"s{at}"] + laws[f"s{at}"].margin(1 - 2 * each), 0) + beyond
             for at, part in enumerate(one.parts)
         }
+
+
+def _tail(one: Statistic, noisy: Mapping[str, int], laws: Mapping[str, Laplace], tail: Fraction) -> int | None:
+    """Return what those who lost much lost together, at most; None where people are found in the last bucket.
+
+    Up to the bucket from which on the tail is taken to be regular, people are counted; from there on n⁺ people, of whom
+    no more than n⁺·Y/y had y in all.  Proof: proofs/truncation.md, claim 3
+    """
+    first = _regular_from(noisy, laws)
+    if first == BUCKETS - 1:
+        return None
+    lost = 0
+    for place in range(first + 1):
+        people = max(noisy[f"h{place}"] + laws[f"h{place}"].margin(1 - 2 * tail / 2 ** (place + 1)), 0)
+        if place < first:
+            lost += people * (one.ends[place + 1] - one.most)
+        elif people:
+            people = -(-people * WIDER // (WIDER - 1))
+            lost += people * (one.ends[place] - one.most) + ceil(people * one.ends[place] * log(people))
+    return lost
+
+
+def _regular_from(noisy: Mapping[str, int], laws: Mapping[str, Laplace]) -> int:
+    """Return the first bucket after which none is fuller than a regular tail allows, as far as noise can tell."""
+    first = 0
+    for place in range(BUCKETS):
+        allowed = max(noisy[f"h{first}"], 0) / WIDER ** (place - first - 1) / (WIDER - 1) if place > first else None
+        noise = laws[f"h{place}"].margin(1 - 2 * _ODD / WIDER**place)  # the farther out, the wider it makes the bound
+        if allowed is not None and noisy[f"h{place}"] - noise > allowed:
+            first = place
+    return first
 
 
 def cut_off(policy: Policy, plan: Plan, noisy: Mapping[str, Mapping[str, int]]) -> CutOff:
@@ -179,24 +218,3 @@ def _laws(plan: Plan, one: Statistic) -> dict[str, Laplace]:
         if isinstance(read, Read) and read.table == one.table + CUT and read.columns[0][0] == one.parts[0]:
             found |= {each.name: each.mechanism for each in group.measured if isinstance(each.mechanism, Laplace)}
     return found
-
-
-def _sum_of_two(scale: Fraction, tail: Fraction) -> int:
-    """Return t such that the sum of two such noises is below -t with at most this probability.
-
-    P[Z₁ + Z₂ ≥ k] = c·x^k·((k + b)/(1 - x) + x/(1 - x)²) with x = e^(-1/scale), c = ((1 - x)/(1 + x))² and
-    b = (1 + x²)/(1 - x²): it falls in k, so halving finds it; one more covers what floats lose.
-    """
-    x, left = exp(-1 / float(scale)), -expm1(-1 / float(scale))
-    c, b = (left / (1 + x)) ** 2, (1 + x * x) / -expm1(-2 / float(scale))
-
-    def above(k: int) -> float:
-        return c * exp(-k / float(scale)) * ((k + b) / left + x / left**2)
-
-    low, high = 0, ceil(float(scale)) + 1
-    while above(high + 1) > tail:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if above(middle + 1) <= tail else (middle, high)
-    return high + 1

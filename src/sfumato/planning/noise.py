@@ -30,6 +30,8 @@ _UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
 _LEAST_DELTA = Fraction(1, 10**300)
+_MOST_GAIN = Fraction(1, 2)
+"""The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
 Mechanism = Laplace | Gaussian | Quantiles | PermuteAndFlip
 Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
@@ -40,8 +42,9 @@ def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> 
     """Return the noise with the smaller expected error that is (epsilon, delta)-DP in all."""
     epsilons = tuple(share * epsilon for share in shares(laplace_weights(needs), LAPLACE_ROOT))
     plain = laplace_noise(needs, epsilons, delta)
-    smooth = _gaussian_noise(needs, epsilons, delta)
-    if smooth is None or expected_error(needs, plain[0]) <= expected_error(needs, smooth[0]):
+    error = expected_error(needs, plain[0])
+    smooth = _gaussian_noise(needs, epsilons, delta, error)
+    if smooth is None or error <= expected_error(needs, smooth[0]):
         return plain
     return smooth
 
@@ -104,10 +107,12 @@ def concentrated_loss(epsilon: Fraction, delta: Fraction) -> Fraction | None:
     return Fraction(_SHORT.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
 
 
-def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction) -> Noise | None:
+def _gaussian_noise(
+    needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction, error: Fraction
+) -> Noise | None:
     """Return Gaussian noise at the price of the measurements' Laplace noise; half of delta is for keys, if any.
 
-    None where there is nothing to measure, or no delta.
+    None where there is nothing to measure, or no delta, or where the exact curve could not bring it below `error`.
     """
     keys, parts = _parted(needs, epsilons)
     every = measurements(needs)
@@ -123,6 +128,9 @@ def _gaussian_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], de
     noised = [one for one in every if one not in choices]
     parts_of = zip(noised, shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True)
     vectors = [(one.sensitivity.l2_squared, one.sensitivity.l2_squared / (2 * share * rho)) for one, share in parts_of]
+    units = [importance(need, one) / one.sensitivity.linf**2 for need in needs for one in _noised(need.measurements)]
+    if sum(unit * variance for unit, (_, variance) in zip(units, vectors, strict=True)) * _MOST_GAIN >= error:
+        return None
     factor = shrunk(vectors, budget, for_noise)
     variances = iter(vectors)
     mechanisms = [

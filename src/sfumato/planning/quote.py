@@ -1,12 +1,15 @@
 """A quote: what a plan costs and how near its answers will be, told before any data is read."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from html import escape
 from math import inf
 
+from sfumato.accounting.group import group_loss
 from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.errors import BadParameter
+from sfumato.exact import integer
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
@@ -24,6 +27,7 @@ from sfumato.query.types import Type
 
 Margin = int | float | None
 _NAMED = 3
+_MOST_TOGETHER = 1000
 _LONG = 1e15
 
 
@@ -93,6 +97,23 @@ def make_quote(plan: Plan, losses: CutOff | None = None, spent: Fraction | None 
         mechanisms[name] = words if mechanisms.get(name, words) == words else f"{mechanisms[name]}; {words}"
     notes = (*_notes(plan), *_cut(plan, derived, losses, spent))
     return Quote(plan.loss, margins, mechanisms, tuple(dict.fromkeys(notes)))
+
+
+def for_household(quote: Quote, people: object) -> Quote:
+    """Return the quote with what so many units lose together (proofs/group.md); as it is for None."""
+    if people is None:
+        return quote
+    size = integer(people, "household", 1)
+    if size > _MOST_TOGETHER:
+        raise BadParameter(
+            f"A household of {size:,} is too many.",
+            f"What people lose together is told for up to {_MOST_TOGETHER:,}.",
+            "Give a smaller number.",
+        )
+    note = (
+        f"A household of {size} loses {group_loss(quote.loss, size)} together, where each of them loses {quote.loss}."
+    )
+    return replace(quote, notes=(note, *quote.notes))
 
 
 def _cut(

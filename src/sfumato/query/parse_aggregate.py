@@ -15,7 +15,7 @@ from sfumato.query.parse_rewriting import counted, keyed
 from sfumato.query.parse_subquery import Lookups
 from sfumato.query.position import Place
 from sfumato.query.relation import Measure
-from sfumato.query.resolve import fit, number
+from sfumato.query.resolve import as_number, fit
 from sfumato.query.types import Type
 
 _CONDITIONAL = frozenset({"count_if", "countif"})
@@ -95,7 +95,7 @@ def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, whe
     if form.aggregation is Aggregation.COUNT and constant and not distinct:
         return _rows(name, distinct, condition, place)  # COUNT(1) counts rows
     if form.takes is Takes.NUMBER:
-        value = number(value, name, place)
+        value = as_number(value, name, place)
     if value.type is Type.NULL:
         value = fit(value, Type.TEXT, place)
     aggregate = Aggregate(form.aggregation, (value,), distinct and form.distinct, condition)

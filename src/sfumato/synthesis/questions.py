@@ -21,7 +21,7 @@ from sfumato.analysis.private_query import Asked, Cell, Group, Place
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Read, Show
+from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Order, Read, Show, Take
 from sfumato.language.scalar import Operator, Scalar, address, column, columns
 from sfumato.policy.policy import fold
 from sfumato.query.functions import Aggregation
@@ -154,6 +154,11 @@ def _check(group: Group, outcome: Show) -> None:
         counts = aggregate.function is Aggregation.COUNT
         if aggregate.function not in _SUPPORTED or aggregate.distinct or (bad and not counts):
             raise _unsupported("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
+    flow = outcome.source
+    while isinstance(flow, Keep | Order | Take):
+        flow = flow.source
+    if not isinstance(flow, Given):
+        raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
     measures = {(group.label, asked.name) for asked in group.asked}
     for item in outcome.items:
         if columns(item.scalar) & measures and item.scalar.operator is not Operator.COLUMN:

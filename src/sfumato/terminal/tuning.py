@@ -143,8 +143,8 @@ class _Trial:
                 if steps is not None:
                     low, high = steps
                     facts = replace(facts, low=low, high=high, declared_low=True, declared_high=True)
-                fields.append(replace(one, facts=facts))
-            tables[name] = replace(table, fields=tuple(fields), rows_per_unit=rows)
+                fields.append(replace(one, facts=facts, bounds_chosen=False))
+            tables[name] = replace(table, fields=tuple(fields), rows_per_unit=rows, rows_chosen=False)
         return replace(self.engine.catalog, tables=tables)
 
     def answers(self, sql: str, draft: Trimming) -> Release:

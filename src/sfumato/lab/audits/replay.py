@@ -114,8 +114,8 @@ def recording() -> Iterator[list[MechanismCall]]:
     def _noised(self: Any, values: object, source: Source) -> Any:
         answers = originals[type(self)](self, values, source)
         if not isinstance(source, Metered):  # that is the second draw, which nobody sees
-            given = np.asarray(values)
-            noise = np.asarray(answers).astype(object) - given.astype(object)
+            given = np.asarray(values).ravel()  # of histograms, cell after cell
+            noise = np.asarray(answers).astype(object).ravel() - given.astype(object)
             calls.append(MechanismCall(self, tuple(given.tolist()), tuple(noise.tolist())))
         return answers
 
@@ -191,7 +191,8 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
 
 
 def _vector(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> Vector:
-    return dict(zip(keys, call.values, strict=True))
+    width = len(call.values) // max(len(keys), 1)  # of a histogram, all buckets of a cell
+    return dict(zip(((*key, bucket) for key in keys for bucket in range(width)), call.values, strict=True))
 
 
 def _moves(one: Mapping[tuple[Place, ...], int], other: Mapping[tuple[Place, ...], int]) -> list[int]:

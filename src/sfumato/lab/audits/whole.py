@@ -88,9 +88,10 @@ def sampled(
         shown[rows, columns] = 1
         parts.append(shown)
         for _, values in group.columns:
-            numbers = np.zeros((times, len(keys)))
-            numbers[rows, columns] = np.array(values, dtype=np.float64)
-            parts.append(numbers)
+            released = np.array(values, dtype=np.float64).reshape(len(rows), -1)  # of a histogram, all its buckets
+            numbers = np.zeros((times, len(keys), released.shape[1]))
+            numbers[rows, columns] = released
+            parts.append(numbers.reshape(times, -1))
     return np.concatenate(parts, axis=1)[:, :_WIDEST]
 
 
