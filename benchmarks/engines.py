@@ -1,13 +1,16 @@
 """How many times slower is a private GROUP BY than the plain one on the same engine? (interleaved, best of 7)
 
 Give the URL of a PostgreSQL database whose role may create schemas, and how many rows with --rows (5,000,000): they are
-written into a schema of their own, which is dropped afterwards, as is the copy. Without a URL, DuckDB alone is asked.
+written into a schema of their own, which is dropped afterwards, as is the copy. The word `spark` asks a local Spark of
+two cores and 1 GB, and builds the copy once more of rows of which one person has a tenth. Without either, DuckDB alone
+is asked.
 Plain is the engine's own SQL over the source; private is `Database.ask`: parsing, planning, a durable charge, sums
 over the copy, noise, the release. The fixed cost is that of a question about a hundred rows in ten groups: the time of
 this process's processor, which leaves out waiting for the disk. Registration is compared with writing the same rows,
 sorted, before and after it.
 """
 
+import resource
 import shutil
 import tempfile
 import time
@@ -154,16 +157,52 @@ def in_postgres(folder: Path, size: int, url: str) -> None:
                 plain.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
+def in_spark(folder: Path, size: int) -> None:
+    """Ask a local Spark, over Parquet; sfumato uses the session that runs."""
+    from pyspark.sql import SparkSession
+
+    settings = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.ui.enabled": "false"}
+    spark = SparkSession.builder.config(map={**settings, "spark.sql.shuffle.partitions": "8"}).getOrCreate()
+    even = rows(size)
+    buyers = np.where(np.arange(size) % 10 == 0, 0, even["buyer"].to_numpy())
+    skewed = even.set_column(0, "buyer", pa.array(buyers))
+    for name, table in (("spark", even), ("skewed", skewed), ("small", rows(100))):
+        (folder / name).mkdir()
+        pq.write_table(table, folder / name / "sales.parquet")
+    spark.read.parquet(f"{folder}/spark/sales.parquet").createOrReplaceTempView("sales")
+    sfumato.open(policy(folder, "warm", f"spark:{folder}/small")).close()
+    times = {
+        name: seconds(lambda name=name: sfumato.open(policy(folder, f"built_{name}", f"spark:{folder}/{name}")).close())  # type: ignore[misc]
+        for name in ("spark", "skewed")
+    }
+    print(f"spark: one person with a tenth of all rows / even = {times['skewed'] / times['spark']:.2f}x")
+    ordered = spark.table("sales").orderBy("shop", "buyer").write.mode("overwrite")
+    measure(
+        "spark",
+        folder,
+        f"spark:{folder}/spark",
+        f"spark:{folder}/small",
+        lambda: spark.sql(SQL).toArrow().to_pylist(),
+        lambda: ordered.parquet(f"{folder}/ordered"),
+    )
+    print(f"spark: the driver's Python held {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB at most")
+    spark.stop()
+
+
 def main() -> None:
     asked = ArgumentParser(description=__doc__)
-    asked.add_argument("urls", nargs="*")
+    asked.add_argument("engines", nargs="*", help="URLs of PostgreSQL, or spark")
     asked.add_argument("--rows", type=int, default=5_000_000)
     given = asked.parse_args()
     folder = Path(tempfile.mkdtemp())
     try:
-        in_duckdb(folder, given.rows)
-        for url in given.urls:
-            in_postgres(folder, given.rows, url)
+        if "spark" in given.engines:
+            in_spark(folder, given.rows)
+        else:
+            in_duckdb(folder, given.rows)
+        for url in given.engines:
+            if url != "spark":
+                in_postgres(folder, given.rows, url)
     finally:
         shutil.rmtree(folder)
 

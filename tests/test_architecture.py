@@ -23,6 +23,7 @@ PATH = (
     "ledger",
     "release",
     "dataset",
+    "preparing",
     "database",
     "measuring",
 )

@@ -411,7 +411,9 @@ def test_five_commands_lead_from_a_parquet_file_to_the_first_private_answer(poli
     assert bought.startswith("This budget answers about 20 tables of counts in which each count is within ±399")
     assert "visits.cost" in _answered("check", written)
     assert "±" in _answered("explain", written, COUNTS, "--epsilon", "0.5")
-    assert re.search(r"(?m)^surgery +-?[\d,]+ ± [\d,]+$", _answered("ask", written, COUNTS, "--epsilon", "0.5"))
+    assert re.search(
+        r"(?m)^surgery +-?[\d,]+ ± [\d,]+ \(cut \+[\d,]+\)$", _answered("ask", written, COUNTS, "--epsilon", "0.5")
+    )
     assert "remaining" in _answered("budget", written)
 
 

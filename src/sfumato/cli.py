@@ -10,13 +10,13 @@ from sfumato.verbs.asking import ask, explain, sql
 from sfumato.verbs.codes import codes
 from sfumato.verbs.demo import demo
 from sfumato.verbs.init import init
-from sfumato.verbs.owner import check, refresh
+from sfumato.verbs.owner import check, refresh, tune
 from sfumato.verbs.refusing import Refusing
 from sfumato.verbs.serving import grant, revoke, serve
 from sfumato.verbs.workshops import attack, audit, stream, survey, synthesize
 
 VERBS = (
-    *(demo, init, check, refresh),
+    *(demo, init, check, tune, refresh),
     *(ask, explain, sql),
     *(budget, history, verify),
     *(grant, revoke, serve),

@@ -1,20 +1,18 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
-from sfumato.dataset import SharedDataset
+from sfumato.dataset import LossesPayer, SharedDataset
 from sfumato.engines.after_noise import evaluate
-from sfumato.engines.engine import Engine, Job, Progress
+from sfumato.engines.engine import Engine, Progress
 from sfumato.engines.opening import has_changed, open_engine, was_paid_for, watch_engine
 from sfumato.errors import (
     BadParameter,
@@ -32,19 +30,16 @@ from sfumato.ledger.affording import afforded
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
+from sfumato.planning.cut_off import CutOff
 from sfumato.planning.kept import KeptPlan, account_of_share, wish_document
-from sfumato.planning.plan import Plan
-from sfumato.planning.planner import Wish, make_plans, read_wish
-from sfumato.planning.question import question, tables_of
-from sfumato.planning.quote import Quote, make_quote
-from sfumato.planning.spending import chosen, share_note
+from sfumato.planning.quote import Quote, for_household, make_quote
+from sfumato.planning.spending import share_note
 from sfumato.policy.accounts import account_of
-from sfumato.policy.canonical import policy_hash, words_about
+from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.reading import read_policy
+from sfumato.preparing import Preparation, Prepared, Price
 from sfumato.query.outline import Outline, outline
-from sfumato.query.parameters import bind, spelled_out
-from sfumato.query.parse import parse
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
@@ -54,19 +49,7 @@ from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A question that could be asked: everything that is known before it is charged."""
-
-    sql: str
-    wish: Wish
-    plan: Plan
-    job: Job
-    """What the engine prepared, and runs after the charge."""
-    question: str
-    engine: Engine
-    """The snapshot that answers, also if another one takes its place meanwhile."""
+_PRICES = ("epsilon", "within", "share", "delta")
 
 
 class Database:
@@ -91,7 +74,7 @@ class Database:
         self.timing = TIMING
         """What receipts say of how long answers take: a server that pads them says so."""
         self._policy_hash = policy_hash(policy)
-        self._words: dict[frozenset[str], str] = {}
+        self._preparation = Preparation(policy, account, ledger)
         self._closed = False
 
     @property
@@ -135,22 +118,56 @@ class Database:
         """
         tell = progress or _silent
         tell("plan", "")
-        asked = self._prepare(sql, epsilon, within, delta, parameters, share=share, key=key)
+        asked = self._prepare(sql, parameters, Price(epsilon, within, share, delta), key)
         if asked.plan.event is None:
             return self._free(asked)
+        return self._answered(asked, key, tell)[0]
+
+    def ask_all(
+        self,
+        questions: Sequence[str],
+        *,
+        epsilon: object = None,
+        share: object = None,
+        delta: object = None,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> list[Release]:
+        """Return the answers of several questions that are charged as one, or refuse all of them.
+
+        What they have in common is measured once, and counts and sums of the same rows by different keys agree.
+        `epsilon`, or `share`, is what all may cost together. Asking the same list again returns the same at no cost.
+        """
+        tell = progress or _silent
+        tell("plan", "")
+        self._check_open()
+        engine, price = self._engine, Price(epsilon, None, share, delta)
+        paid, listed = self._preparation.parted(questions, engine)
+        found: dict[int, Release] = {}
+        if paid:
+            asked = self._preparation.together([listed[place] for place in paid], price, key, engine)
+            if asked.plan.event is not None:
+                found = dict(zip(paid, self._answered(asked, key, tell), strict=True))
+        return [
+            found[place] if place in found else self.ask(sql) for place, sql in enumerate(listed)
+        ]  # the rest is free
+
+    def _answered(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
+        """Charge, read, add noise: the one place where private rows are looked at."""
         request = self._request(asked)
         tell("charge", "")
         with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
-                return self._kept(asked.plan, charge.kept)
+                return self._kept(asked, charge.kept)
             tell("run", "")
             aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
             tell("noise", "")
             noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
-            release = make_release(asked.plan, noisy, receipt, evaluate)
+            losses = self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
+            releases = [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]
             charge.settle(_stored(receipt, noisy, asked))  # kept: asking again is free
-        return release
+        return releases
 
     def explain(
         self,
@@ -161,10 +178,15 @@ class Database:
         share: object = None,
         delta: object = None,
         parameters: object = None,
+        household: object = None,
     ) -> Quote:
-        """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would."""
-        asked = self._prepare(sql, epsilon, within, delta, parameters, share=share)
-        quote = make_quote(asked.plan)
+        """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would.
+
+        With `household` it also says what so many people lose together.
+        """
+        asked = self._prepare(sql, parameters, Price(epsilon, within, share, delta))
+        quote = make_quote(asked.plan, self._losses(asked, measure=False), self.policy.budget.truncation)
+        quote = for_household(quote, household)
         if asked.wish.epsilon is not None or asked.plan.event is None:
             return quote
         return replace(quote, notes=(share_note(self._ledger.account(self.account), asked.plan.event), *quote.notes))
@@ -195,12 +217,14 @@ class Database:
             )
         kept = json.loads(found.release)
         wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
-        asked = self._prepare(
-            found.sql,
-            *(wish.get(name) for name in ("epsilon", "within", "delta")),
-            share=wish.get("share"),
-            kept=KeptPlan(found.event, account_of_share(wish)),
-        )
+        if kept.get("together", 1) > 1:
+            raise BadParameter(
+                "This answer belongs to several questions that were asked together.",
+                "Each of them has its own table, under one receipt.",
+                "Ask the same list again: it is free.",
+            )
+        event = KeptPlan(found.event, account_of_share(wish))
+        asked = self._prepare(found.sql, None, replace(Price(*(wish.get(name) for name in _PRICES)), kept=event))
         same = kept["question"] == _name_of(asked) if "question" in kept else found.policy == self._policy_hash
         if not same or asked.plan.event != found.event:
             raise PolicyChanged(
@@ -208,7 +232,7 @@ class Database:
                 "The policy or a public table that it was made with has changed since.",
                 "Ask the question again; the answer may cost then.",
             )
-        return self._kept(asked.plan, found.release)
+        return self._kept(asked, found.release)[0]
 
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
@@ -281,53 +305,10 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.policy, self.account, None if self._closed else self.budget())
 
-    def _prepare(
-        self,
-        sql: str,
-        epsilon: object,
-        within: object,
-        delta: object,
-        parameters: object = None,
-        *,
-        share: object = None,
-        key: str | None = None,
-        kept: KeptPlan | None = None,
-    ) -> Prepared:
-        """Do all that needs no charge: text, policy, public tables and, for a share, the ledger decide it."""
+    def _prepare(self, sql: str, parameters: object, price: Price, key: str | None = None) -> Prepared:
+        """Do all that needs no charge."""
         self._check_open()
-        engine = self._engine
-        bindings = bind(parameters)
-        query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
-        with engine.public.one_question():  # what is free has limits
-            private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
-        engine.check(private)
-        account = (kept and kept.account) or (None if share is None else self._ledger.account(self.account))
-        wish = read_wish(
-            epsilon, within, delta, query.options, self.policy.budget, self._cap(), share=share, account=account
-        )
-        plans = make_plans(private, wish)  # price and error known; data untouched
-        words = self._words_about(tables_of(query.relation))
-        names = [question(query, plan, words) for plan in plans]
-        place = self._place(plans, names, wish, key, engine) if kept is None else kept.place(plans)
-        job, written = engine.prepare(plans[place]), spelled_out(sql, bindings)
-        return Prepared(written, wish, plans[place], job, names[place], engine)
-
-    def _place(self, plans: tuple[Plan, ...], names: list[str], wish: Wish, key: str | None, engine: Engine) -> int:
-        """Return which plan to ask by: one that is paid for, or else what suits the account as it is now."""
-        if len(plans) == 1:
-            return 0
-        known = self._ledger.knows(self.account, names, engine.version, key)
-        if known is not None:
-            return known
-        part = None if wish.share is None else wish.share.part
-        return plans.index(chosen(plans, self._ledger.account(self.account), part))
-
-    def _words_about(self, tables: Iterable[str]) -> str:
-        """Return the hash of what the policy says about these tables: it says the same as long as it is open."""
-        names = frozenset(tables)
-        if names not in self._words:
-            self._words[names] = words_about(self.policy, names)
-        return self._words[names]
+        return self._preparation.one(sql, parameters, price, key, self._engine)
 
     @contextmanager
     def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
@@ -341,13 +322,6 @@ class Database:
                 yield charge
                 return
         raise failure
-
-    def _cap(self) -> PrivacyLoss:
-        analyst = self.policy.analyst(self.account) if self.account else None
-        whole = self.policy.budget
-        if analyst is None:
-            return PrivacyLoss(whole.epsilon, whole.delta)
-        return PrivacyLoss(min(analyst.epsilon, whole.epsilon), min(analyst.delta, whole.delta))
 
     def _request(self, asked: Prepared) -> Request:
         if asked.plan.event is None:
@@ -385,12 +359,18 @@ class Database:
             self._source.name,
             declared_gamma(self._source),
             needed,
+            asked.units,
         )
 
-    def _kept(self, plan: Plan, kept: str) -> Release:
+    def _kept(self, asked: Prepared, kept: str) -> list[Release]:
         stored = json.loads(kept)
         noisy, receipt = noisy_from_json(stored["noisy"]), receipt_from_json(stored["receipt"])
-        return make_release(plan, noisy, receipt, evaluate)
+        losses = self._losses(asked, measure=False)
+        return [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]
+
+    def _losses(self, asked: Prepared, *, measure: bool) -> CutOff | None:
+        """Return what was published of what caps and bounds cut off of the snapshot that answers."""
+        return self._shared.losses(asked.engine, LossesPayer(self.policy, self._source), measure=measure)
 
     def _free(self, asked: Prepared) -> Release:
         """Answer what touches no person: public tables, and the keys that a policy declares."""
@@ -476,7 +456,8 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
 def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
     """Return what is kept of an answer; with its wish, the same plan can be made again."""
     content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish_document(asked.wish)}
-    return json.dumps({**content, "question": _name_of(asked)})
+    together = {"together": len(asked.outcomes)} if len(asked.outcomes) > 1 else {}
+    return json.dumps({**content, "question": _name_of(asked), **together})
 
 
 def _name_of(asked: Prepared) -> str:

@@ -1,21 +1,47 @@
-"""What the accounts of one open dataset have in common: its snapshot and its ledger."""
+"""What the accounts of one open dataset have in common: its snapshot, its ledger, and what caps and bounds cut off."""
 
+import json
 import os
+from dataclasses import dataclass
 from threading import Lock, RLock
 from weakref import WeakSet
 
-from sfumato.engines.engine import Engine, Watch
+from sfumato.accounting.event import to_json
+from sfumato.engines.engine import Engine, SnapshotWatch
+from sfumato.errors import Refusal
 from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.recorded_policy import DATASET
+from sfumato.ledger.request import Request
+from sfumato.planning.cut_off import CutOff, cut_off, losses_plan
+from sfumato.planning.plan import Plan
+from sfumato.policy.canonical import policy_hash
+from sfumato.policy.policy import Policy
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import Source
+from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
+from sfumato.release.publish import publish
+
+LOSSES = "What caps and bounds cut off (budget.truncation)"
+"""What `history` shows for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossesPayer:
+    """Who measures what was cut off: under which policy, with whose bits."""
+
+    policy: Policy
+    source: Source
 
 
 class SharedDataset:
     """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
 
-    def __init__(self, engine: Engine, ledger: Ledger, watch: Watch | None = None) -> None:
+    def __init__(self, engine: Engine, ledger: Ledger, watch: SnapshotWatch | None = None) -> None:
         self.engine = engine
         self.ledger = ledger
         self._watch = watch
         self._handles = 0
+        self._losses: dict[str, CutOff] = {}
         self._renew_locks()
         _OPEN.add(self)
 
@@ -51,6 +77,66 @@ class SharedDataset:
         with self._changing, self._lock:
             before, self.engine = self.engine, engine
         before.retire()
+
+    def losses(self, engine: Engine, payer: LossesPayer, *, measure: bool) -> CutOff | None:
+        """Return what was published of what caps and bounds cut off of a snapshot; None where nothing was.
+
+        If nobody has measured it, `measure` does, once for all accounts, at the dataset's expense: the charge is
+        durable before anything is read, and what is published is kept with it. An attempt that failed is not repeated,
+        and a budget that is too small leaves it unknown: neither is a reason to refuse an answer.
+        """
+        known = self._losses.get(engine.version)
+        plan = losses_plan(payer.policy) if known is None else None
+        if plan is None:
+            return known
+        noisy = self._published(engine, plan)
+        if noisy is None and measure and engine.keeps_losses and not self._was_tried(engine, plan):
+            try:
+                noisy = self._measured(engine, plan, payer)
+            except Refusal:
+                return None
+        if noisy is None:
+            return None
+        numbers = {
+            group.group.label: {name: int(found.numbers(name)[0]) for name in (one.name for one in group.measured)}
+            for group, found in zip(plan.groups, noisy.groups, strict=True)
+        }
+        self._losses[engine.version] = cut_off(payer.policy, plan, numbers)
+        return self._losses[engine.version]
+
+    def _measured(self, engine: Engine, plan: Plan, payer: LossesPayer) -> Noisy:
+        """Charge the dataset's own account, read and publish; who asks at the same time gets the same."""
+        if plan.event is None:
+            raise AssertionError("what is free is not charged")
+        request = Request(
+            account=DATASET,
+            question=json.dumps(["truncation", to_json(plan.event)]),
+            sql=LOSSES,
+            event=plan.event,
+            loss=plan.loss,
+            policy=policy_hash(payer.policy),
+            version=engine.version,
+            receipt=fresh_id(payer.source),
+        )
+        job = engine.prepare(plan)
+        with self.ledger.charge(request) as charge:
+            if charge.kept is not None:
+                return noisy_from_json(json.loads(charge.kept)["noisy"])
+            noisy = publish(plan, engine.run(job), payer.source)
+            charge.settle(json.dumps({"noisy": noisy_to_json(noisy)}))
+        return noisy
+
+    def _published(self, engine: Engine, plan: Plan) -> Noisy | None:
+        """Return what the ledger keeps of it."""
+        for entry in self.ledger.history(DATASET):
+            if (entry.sql, entry.version, entry.event) == (LOSSES, engine.version, plan.event) and entry.release:
+                return noisy_from_json(json.loads(entry.release)["noisy"])
+        return None
+
+    def _was_tried(self, engine: Engine, plan: Plan) -> bool:
+        entries = self.ledger.history(DATASET)
+        tried = [one for one in entries if (one.sql, one.version, one.event) == (LOSSES, engine.version, plan.event)]
+        return any(one.state == "failed" for one in tried)
 
     def leave(self) -> None:
         """Count one handle less."""

@@ -135,7 +135,8 @@ class PostgresUnderLaw:
             read = {name: table.num_rows for name, table in tables.items()}
             build = ServerBuild(connection, uuid4().hex, policy, read_schema(connection, schema, policy), read)
             build.bring_salt(salt)
-            copied = [bounded_table(build, table, lambda *_: None) for table in policy.tables if not table.public]
+            private = [table for table in policy.tables if not table.public]
+            copied = [one for table in private for one in bounded_table(build, table, lambda *_: None)]
             listed = {table.name: ", ".join(quoted(column.name) for column in table.columns) for table in copied}
             found = {
                 name: connection.execute(f"SELECT {columns} FROM {build.kept(name)}").fetchall()  # noqa: S608

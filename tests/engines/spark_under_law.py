@@ -43,7 +43,8 @@ def spark() -> Any:
         pytest.skip(f"Spark is not installed: its engine was NOT tested. {refusal}")
 
 
-def _python(value: Any) -> Any:
+def as_integer(value: Any) -> Any:
+    """Return an opaque id as the integer that DuckDB has."""
     return int.from_bytes(value, "big") if isinstance(value, bytes) else value
 
 
@@ -75,8 +76,10 @@ class SparkUnderLaw:
             write_folder(folder, tables)
             for name in tables:
                 spark().read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(in_backticks(name))
-            return [tuple(map(_python, row)) for row in execute(statement)]
+            return [tuple(map(as_integer, row)) for row in execute(statement)]
         finally:
+            for name in tables:
+                spark().catalog.dropTempView(name)
             shutil.rmtree(folder)
 
     def opened(self, root: Path, policy: Mapping[str, object], data: Mapping[str, pa.Table]) -> Engine:
@@ -91,12 +94,14 @@ class SparkUnderLaw:
         try:
             write_folder(folder / "data", tables)
             here = replace(policy, source=Location("spark", "data", folder / "data"))
-            sources = read_schema(spark(), here, lambda name: view_name(identity, f"s_source{name}"))
+            views: set[str] = set()
+            sources = read_schema(spark(), here, view_name(identity, "s_source"), views)
             read = {name: table.num_rows for name, table in tables.items()}
-            build = SparkBuild(spark(), identity, folder, policy, sources, read)
+            build = SparkBuild(spark(), identity, folder, policy, sources, read, views)
             (folder / ROWS).mkdir()
             build.bring_salt(salt)
-            copied = [bounded_table(build, table, lambda *_: None) for table in policy.tables if not table.public]
+            private = [table for table in policy.tables if not table.public]
+            copied = [one for table in private for one in bounded_table(build, table, lambda *_: None)]
             found = {
                 table.name: execute(
                     f"SELECT {', '.join(in_backticks(column.name) for column in table.columns)} "  # noqa: S608
@@ -110,4 +115,4 @@ class SparkUnderLaw:
             build.forget()
         finally:
             shutil.rmtree(folder)
-        return public | {name: Counter(tuple(map(_python, row)) for row in rows) for name, rows in found.items()}
+        return public | {name: Counter(tuple(map(as_integer, row)) for row in rows) for name, rows in found.items()}

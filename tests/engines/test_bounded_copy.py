@@ -89,12 +89,12 @@ databases = st.fixed_dictionaries(
 )
 
 
-def _arrow(database: Database) -> dict[str, pa.Table]:
+def arrow(database: Database) -> dict[str, pa.Table]:
     return {name: pa.Table.from_pylist([*rows], SCHEMAS[name]) for name, rows in database.items()}
 
 
 def copied(database: Database, **options: Any) -> dict[str, Rows]:
-    return bounded(POLICY, _arrow(database), **options)
+    return bounded(POLICY, arrow(database), **options)
 
 
 def of_unit(rows: Rows, unit: int) -> Rows:

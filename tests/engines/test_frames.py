@@ -117,7 +117,6 @@ def _nullable(table: pa.Table) -> pd.DataFrame:
 FRAMES: dict[str, Callable[[pa.Table], Any]] = {
     "arrow": lambda table: table,
     "arrow, encoded": _encoded,
-    "a record batch": lambda table: table.combine_chunks().to_batches()[0],
     "pandas, nullable": _nullable,
     "pandas of Arrow": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
     "pandas of objects": lambda table: pd.DataFrame(
@@ -183,7 +182,7 @@ def test_each_object_is_read_alone_as_the_number_that_the_policy_declares(tmp_pa
     cents = _values(tmp_path / "b", pd.Series(OBJECTS, dtype=object), "decimal", bounds=[0, 50], step="0.01")
     assert cents[3] == 750
     assert cents[8] == 2  # the decimal 0.015 is half a cent, which goes to the even one
-    for at in range(3, len(OBJECTS), 8):
+    for at in (3, 9):
         less = [value for place, value in enumerate(OBJECTS) if place != at]
         rest = _values(tmp_path / f"c{at}", pd.Series(less, dtype=object), "integer", bounds=bounds)
         assert rest == [value for place, value in enumerate(found) if place != at]
@@ -217,6 +216,22 @@ def test_categories_and_sparse_columns_are_read_by_their_values(tmp_path: Path) 
     ]
     assert _values(tmp_path / "b", pd.Categorical([3, 4, None]), "integer") == [3, 4, None]
     assert _values(tmp_path / "c", pd.arrays.SparseArray([0, 5, 0]), "integer") == [0, 5, 0]
+
+
+def test_what_the_engine_could_not_hold_is_absent_and_changes_nobody(tmp_path: Path) -> None:
+    far = pa.array([2**62, -(2**63), 86_400_000], pa.date64())
+    frame = pa.table(
+        {
+            "who": [1, 2, 3],
+            "note": pa.array([b"\xff", "é".encode(), b"c"], pa.binary()).view(pa.string()).dictionary_encode(),
+            "day": far,
+            "at": pa.array([2**63 - 1, -(2**63), 5], pa.timestamp("us")),
+            "zoned": pa.array([2**63 - 1, None, 5000], pa.timestamp("ns", "UTC")),
+        }
+    )
+    columns = {name: COLUMNS[name] for name in frame.column_names}
+    found = _copy(tmp_path, {"visits": frame}, {**VISITS, "columns": columns})
+    assert {row[1:] for row in found} == {(None, None, None, None), (None, None, "é", None), (5, 1, "c", 5)}
 
 
 def test_more_rows_than_one_batch_are_all_read(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.engines import postgres_under_law as law
 from tests.engines.postgres_under_law import fill, source_url, url
 
 import sfumato
+from sfumato.database import refreshed
 from sfumato.engines.postgres import connection as driver
 from sfumato.engines.postgres import reader
 from sfumato.errors import BadSource, EngineFailed, NoSnapshot, Refusal
@@ -228,6 +229,14 @@ def test_a_table_may_lie_in_another_schema_and_have_another_name_there(tmp_path:
         words["ledger"] = f"sqlite:{tmp_path}/other.ledger"
         with pytest.raises(BadSource, match=r"lies in a schema that is not there"):
             sfumato.open(words)
+
+
+def test_a_snapshot_that_somebody_else_takes_answers_from_the_next_question_on(tmp_path: Path) -> None:
+    with _guest(MADE, *READ) as source, sfumato.open(_policy(tmp_path, source)) as database:
+        before = database.ask(COUNT, epsilon=1).receipt.version
+        with refreshed(_policy(tmp_path, source)) as newer:
+            version = newer.version
+        assert database.ask(COUNT, epsilon=1).receipt.version == version != before
 
 
 def test_a_missing_driver_is_refused_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from tests.paths.worlds import SCHEMA, a_world, policy, write
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
+from sfumato.engines.aggregates import GroupAggregates, HeldBuckets
 from sfumato.engines.engine import Engine
 from sfumato.errors import Refusal
 from sfumato.lab.people.grammar import Grammar
@@ -36,7 +37,7 @@ RANDOM = 200
 """So many questions are made up besides; with the shapes, asked of two clinics, there are more than 300."""
 
 
-class _Both:
+class Both:
     """One clinic on two engines."""
 
     def __init__(self, folder: Path, engine: UnderLaw, seed: int, **visits: int) -> None:
@@ -76,39 +77,46 @@ class _Both:
         found = engine.run(job).groups
         return *price, [
             (
-                {key: [int(values[at]) for values in group.columns.values()] for at, key in enumerate(group.keys)},
+                {key: [values[at].tolist() for values in group.columns.values()] for at, key in enumerate(group.keys)},
                 None if group.units is None else sum(int(n) for n in group.units),
+                {name: _held(group, held) for name, held in group.held.items()},
             )
             for group in found
         ]
 
 
+def _held(group: GroupAggregates, held: HeldBuckets) -> dict[tuple[Any, ...], int]:
+    """Return what every bucket of every cell holds, whatever the order of cells."""
+    entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
+    return {(group.keys[cell], bucket): weight for cell, bucket, weight in entries}
+
+
 @pytest.fixture(scope="module", params=ENGINES[1:], ids=lambda engine: engine.dialect.name)
-def clinics(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[_Both]]:
+def clinics(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Both]]:
     folder = tmp_path_factory.mktemp("same")
-    both = [_Both(folder / "a", request.param, 1), _Both(folder / "b", request.param, 2, groups_per_unit=2)]
+    both = [Both(folder / "a", request.param, 1), Both(folder / "b", request.param, 2, groups_per_unit=2)]
     yield both
     for one in both:
         for engine in one.engines:
             engine.close()
 
 
-def _same(both: _Both, sql: str) -> tuple[Any, ...]:
+def _same(both: Both, sql: str) -> tuple[Any, ...]:
     here, there = (both.shown(engine, sql) for engine in both.engines)
     assert here == there, sql
     return here
 
 
-def test_every_shape_of_question_has_the_same_quote_keys_and_integers(clinics: list[_Both]) -> None:
+def test_every_shape_of_question_has_the_same_quote_keys_and_integers(clinics: list[Both]) -> None:
     for both in clinics:
         assert all(len(_same(both, sql)) > 2 for sql in SHAPES)
 
 
-def test_what_is_refused_is_refused_in_the_same_words(clinics: list[_Both]) -> None:
+def test_what_is_refused_is_refused_in_the_same_words(clinics: list[Both]) -> None:
     assert all(len(_same(both, sql)) == 2 for both in clinics for sql in REFUSED)
 
 
-def test_made_up_questions_have_the_same_quote_keys_and_integers(clinics: list[_Both]) -> None:
+def test_made_up_questions_have_the_same_quote_keys_and_integers(clinics: list[Both]) -> None:
     grammar = Grammar(SCHEMA, Random(13))
     answered = [len(_same(clinics[at % 2], grammar.query())) > 2 for at in range(RANDOM)]
     assert sum(answered) > RANDOM // 3

@@ -110,6 +110,13 @@ def test_text_that_is_not_utf8_is_null_and_changes_nobody(tmp_path: Path) -> Non
     assert found == {None, "b"}
 
 
+def test_long_texts_are_cut_where_they_are_read_and_long_numbers_are_none(tmp_path: Path) -> None:
+    long = "é" * 3_000_000
+    values = [long, "ab", long.encode(), b"abc", 12345]
+    assert _values(tmp_path, values, "text", length=3) == ["ééé", "ab", "ééé", "abc", "123"]
+    assert _values(tmp_path, ["0" * 3000 + "7", 7], "integer") == [None, 7]
+
+
 def test_views_generated_columns_odd_names_and_public_tables_can_be_asked_for(tmp_path: Path) -> None:
     folder = tmp_path / "a?b#c%20d"
     folder.mkdir()

@@ -16,7 +16,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 
 ADD = Neighbours.ADD_REMOVE
-NOISES = [
+NOISES: list[Laplace | Gaussian] = [
     Laplace(1, Fraction(1), ADD),
     Laplace(3, Fraction(6), ADD),
     Gaussian(1, Fraction(1, 2), ADD),

@@ -94,6 +94,7 @@ SHAPES = (
     "SELECT a.n, b.n FROM (SELECT COUNT(*) AS n FROM visits) a, (SELECT SUM(x) AS n FROM survey) b",
     "SELECT AVG(n) AS mean FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) t",
     "SELECT dept, SUM(cost) FROM visits WHERE dept NOT IN (SELECT dept FROM staff WHERE floor > 2) GROUP BY dept",
+    "SELECT city, COUNT(*) FROM visits WHERE city IN (SELECT name FROM staff UNION SELECT 'rome') GROUP BY city",
     "SELECT SUM(age) FROM visits v WHERE urgent OR NOT EXISTS (SELECT 1 FROM staff s WHERE s.floor > v.age)",
     "SELECT CASE WHEN city IN (SELECT name FROM staff) OR dept IN (SELECT dept FROM staff) THEN 'in' ELSE 'out' END, "
     "COUNT(*), SUM(cost) FROM visits GROUP BY 1",
@@ -113,4 +114,21 @@ SHAPES = (
     _WITH + "(max_groups_contributed = 1) dept, COUNT(DISTINCT patient_id) FROM visits GROUP BY dept",
     _WITH + "(max_rows_contributed = 2) dept, SUM(cost), COUNT(DISTINCT age) FROM visits GROUP BY dept",
     _WITH + "(max_groups_contributed = 2) city, COUNT(*), SUM(age), COUNT(DISTINCT dept) FROM visits GROUP BY city",
+    "SELECT dept, urgent, COUNT(*), SUM(cost) FROM visits GROUP BY ROLLUP (dept, urgent)",
+    "SELECT dept, urgent, COUNT(*) AS n, GROUPING(dept) AS g FROM visits GROUP BY CUBE (dept, urgent)",
+    "SELECT d.n, t.n FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) d, (SELECT "
+    "COUNT(*) AS n FROM visits) t",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM patients p WHERE p.patient_id = v.patient_id)",
+    "SELECT COUNT(*) FROM patients WHERE patient_id NOT IN (SELECT patient_id FROM visits WHERE cost > 2)",
+    "SELECT SUM(age) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = "
+    "v.patient_id AND w.cost < v.cost)",
+    "SELECT AVG(cost) FROM (SELECT cost, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY "
+    "day) AS k FROM visits) t WHERE k = 1",
+    "SELECT SUM(g) FROM (SELECT age - LAG(age) OVER (PARTITION BY patient_id ORDER BY day) AS g FROM visits) t",
+    "SELECT dept, COUNT(*) FROM (SELECT dept, COUNT(*) OVER (PARTITION BY patient_id) AS c "
+    "FROM visits) t WHERE c > 1 GROUP BY dept",
+    "SELECT COUNT(*), SUM(x) FROM (SELECT patient_id, age AS x FROM visits UNION ALL SELECT "
+    "patient_id, 1 FROM patients) t",
+    "SELECT s.name, COUNT(v.patient_id), SUM(v.cost) FROM staff s LEFT JOIN visits v ON v.dept "
+    "= s.dept GROUP BY s.name",
 )

@@ -5,12 +5,9 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.paths.worlds import a_world, policy, write
-from tests.server.clinic import COUNT as SERVED
-from tests.server.clinic import make_clinic
+from tests.server.clinic import COUNT, make_clinic
 from tests.server.running import Running
 
 import sfumato
@@ -20,30 +17,24 @@ from sfumato.errors import EngineFailed
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.reading import read_policy
 
-COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
-REFRESH = "import datetime, sys; from sfumato.database import refreshed; print(refreshed(eval(sys.argv[1])).version)"
+REFRESH = "import sys; from sfumato.database import refreshed; print(refreshed(sys.argv[1]).version)"
 
 
-def _clinic(folder: Path, seed: int = 5, **more: Any) -> dict[str, Any]:
-    write(folder, a_world(seed, people=12))
-    return policy(folder, analysts={"research": {"epsilon": 50}}, **more)
-
-
-def _elsewhere(words: dict[str, Any]) -> str:
+def _elsewhere(policy: Path) -> str:
     """Take a snapshot in another process, and return its id."""
-    command = [sys.executable, "-c", REFRESH, repr(words)]
+    command = [sys.executable, "-c", REFRESH, str(policy)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_every_handle_answers_from_the_new_snapshot_and_what_is_under_way_from_its_own(tmp_path: Path) -> None:
-    words = _clinic(tmp_path)
+    policy = make_clinic(tmp_path)
     taken: list[str] = []
 
     def meanwhile(phase: str, _table: str) -> None:
         if phase == "run":
-            taken.append(_elsewhere(words))
+            taken.append(_elsewhere(policy))
 
-    with sfumato.open(words) as database, database.as_analyst("research") as analyst:
+    with sfumato.open(policy) as database, database.as_analyst("research") as analyst:
         before = database.version
         asked = database.ask(COUNT, epsilon=1, progress=meanwhile)
         assert asked.receipt.version == before  # charged for the snapshot that it was prepared on
@@ -56,7 +47,7 @@ def test_every_handle_answers_from_the_new_snapshot_and_what_is_under_way_from_i
         assert database.ask(COUNT, epsilon=1).receipt == again.receipt
         assert database.verify()
     assert len(list(tmp_path.glob("*.copy-*"))) == 2
-    refreshed(words).close()
+    refreshed(policy).close()
     assert len(list(tmp_path.glob("*.copy-*"))) == 1  # the one before was let go
 
 
@@ -71,7 +62,7 @@ def test_where_nothing_happened_a_question_looks_at_one_file_once(
         return mark(path)
 
     monkeypatch.setattr(snapshots, "_mark", counted)
-    with sfumato.open(_clinic(tmp_path)) as database:
+    with sfumato.open(make_clinic(tmp_path)) as database:
         database.ask(COUNT, epsilon=1)
         monkeypatch.setattr(snapshots, "read_manifest", None)  # it is not read again
         looks.clear()
@@ -82,18 +73,17 @@ def test_where_nothing_happened_a_question_looks_at_one_file_once(
 def test_a_snapshot_of_other_tables_or_one_that_cannot_be_opened_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = _clinic(tmp_path)
-    with sfumato.open(words) as database:
+    policy = make_clinic(tmp_path)
+    with sfumato.open(policy) as database:
         before = database.version
-        with refreshed(words) as newer:
+        with refreshed(policy) as newer:
             version = newer.version
         with monkeypatch.context() as patch:
             patch.setattr(snapshots, "_found", _fails)
             assert database.ask(COUNT, epsilon=1).receipt.version == before
         assert database.ask(COUNT, epsilon=1).receipt.version == version
-        tables = {**words["tables"], "visits": {**words["tables"]["visits"], "rows_per_unit": 1}}
-        other = {**words, "tables": tables}
-        refreshed(other, confirm=policy_hash(read_policy(other))).close()
+        policy.write_text(policy.read_text().replace("rows_per_unit = 4", "rows_per_unit = 3"))
+        refreshed(policy, confirm=policy_hash(read_policy(policy))).close()
         assert database.version == version
 
 
@@ -102,10 +92,10 @@ def _fails(*_: object) -> None:
 
 
 def test_threads_that_notice_at_the_same_time_all_get_an_answer_and_a_fork_never_waits(tmp_path: Path) -> None:
-    words = _clinic(tmp_path)
+    policy = make_clinic(tmp_path)
     versions: list[str] = []
-    with sfumato.open(words) as database:
-        with refreshed(words) as newer:
+    with sfumato.open(policy) as database:
+        with refreshed(policy) as newer:
             version = newer.version
         threads = [
             threading.Thread(target=lambda: versions.append(database.ask(COUNT, epsilon=1).receipt.version))
@@ -129,10 +119,10 @@ def test_threads_that_notice_at_the_same_time_all_get_an_answer_and_a_fork_never
 
 def test_a_server_answers_from_a_snapshot_that_the_command_line_takes(tmp_path: Path) -> None:
     with Running(make_clinic(tmp_path), names=("research",)) as running:
-        first, second = (running.ask(SERVED, epsilon="1").json["receipt"] for _ in range(2))
+        first, second = (running.ask(COUNT, epsilon="1").json["receipt"] for _ in range(2))
         assert first == second
         command = [sys.executable, "-m", "sfumato", "refresh", str(running.policy)]
         subprocess.run(command, check=True, capture_output=True)
-        third, fourth = (running.ask(SERVED, epsilon="1").json["receipt"] for _ in range(2))
+        third, fourth = (running.ask(COUNT, epsilon="1").json["receipt"] for _ in range(2))
         assert third == fourth
         assert third["version"] != first["version"]

@@ -102,7 +102,7 @@ def test_words_are_left_where_no_other_question_is_known(database: sfumato.Datab
         f"SELECT COUNT(*) FROM visits LEFT JOIN ({CHRONIC} GROUP BY patient_id) s USING (patient_id) WHERE "
         "s.patient_id IS NULL",
         "SELECT AVG(a || 'x') FROM (SELECT patient_id, MIN(dept) AS a FROM visits GROUP BY patient_id) t",
-        "SELECT MAX(a) FROM (SELECT patient_id, COUNT(*) AS a FROM visits GROUP BY patient_id) t",
+        "SELECT MAX(a || 'x') FROM (SELECT patient_id, MIN(dept) AS a FROM visits GROUP BY patient_id) t",
         "SELECT width_bucket(a, a, 3, 4) FROM (SELECT patient_id, COUNT(*) AS a FROM visits GROUP BY patient_id) t",
         "SELECT CAST(a - MIN(b) AS text) FROM (SELECT MIN(day) AS a, MAX(day) AS b FROM visits GROUP BY patient_id) t",
     ],

@@ -5,6 +5,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.paths.shapes import SHAPES
 from tests.paths.worlds import World, a_world, policy, visit, write
@@ -99,7 +100,11 @@ def _by_key(group: GroupAggregates) -> Moved:
     if group.units is not None:
         columns["units of keys"] = group.units
     return {
-        name: {key: int(value) for key, value in zip(group.keys, column, strict=True)}
+        name: {
+            (*key, bucket): int(value)
+            for key, values in zip(group.keys, column, strict=True)
+            for bucket, value in enumerate(np.atleast_1d(values))
+        }
         for name, column in columns.items()
     }
 

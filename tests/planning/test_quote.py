@@ -2,15 +2,17 @@
 
 from fractions import Fraction
 
+import pytest
 from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, SECRET_DEPT, asked, group_of, price, private_of
 
 from sfumato.analysis.private_query import PrivateQuery
+from sfumato.errors import BadParameter
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Item, Keep, Show
 from sfumato.language.numbers import shifted
 from sfumato.language.scalar import column
 from sfumato.planning.planner import make_plan
-from sfumato.planning.quote import make_quote
+from sfumato.planning.quote import for_household, make_quote
 from sfumato.query.types import Type
 
 VISITS = private_of(group_of(asked("count"), asked("sum", COST), asked("avg", AGE), keys=(PUBLIC_DEPT,)))
@@ -65,3 +67,14 @@ def test_what_is_computed_from_a_count_has_no_fixed_margin_and_what_is_renamed_h
     assert quote.margins["n"] == plan.groups[0].measured[0].mechanism.margin(Fraction(95, 100))
     assert quote.margins["more"] is None
     assert quote.mechanisms["n"] == quote.mechanisms["more"]
+
+
+def test_a_household_loses_as_often_as_much_as_it_has_people() -> None:
+    quote = make_quote(make_plan(private_of(group_of(asked("count"), rows=4)), price("0.1")))
+    assert for_household(quote, None) is quote
+    first, *others = for_household(quote, 4).notes
+    assert first == "A household of 4 loses ε = 0.4, δ = 0 together, where each of them loses ε = 0.1, δ = 0."
+    assert tuple(others) == quote.notes
+    for wrong in (0, 1001, "four", 2.5):
+        with pytest.raises(BadParameter):
+            for_household(quote, wrong)

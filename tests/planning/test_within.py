@@ -12,6 +12,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import UnknownName, UnreachableMargin
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.planning.planner import make_plan, make_plans
 from sfumato.planning.quote import make_quote
 from sfumato.planning.spending import chosen
@@ -48,7 +49,7 @@ def test_a_name_matches_whatever_its_case() -> None:
 def test_keys_are_selected_beside_it() -> None:
     plan = make_plan(private_of(group_of(asked("count"), keys=(SECRET_DEPT,))), margins(a1=500, delta="1e-6"))
     selection = plan.groups[0].selection
-    assert selection is not None
+    assert isinstance(selection, OptimalSelection)
     assert plan.loss.epsilon == 2 * selection.epsilon
     assert plan.loss.delta == Fraction(1, 10**6)
 
@@ -89,7 +90,7 @@ def test_gaussian_noise_is_taken_where_a_ledger_charges_less_for_it() -> None:
     assert isinstance(plain.groups[0].measured[0].mechanism, Laplace)
     for plan in (smooth, plain):
         assert plan.groups[0].measured[0].mechanism.margin(CONFIDENCE) == 25
-    fresh = Filter(3, Fraction(1, 10**6))
+    fresh = Filter(Fraction(3), Fraction(1, 10**6))
     assert smooth.event is not None
     assert plain.event is not None
     first, second = fresh.used_after(smooth.event), fresh.used_after(plain.event)

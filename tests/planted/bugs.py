@@ -237,7 +237,7 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "planning/noise.py",
-            "loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if keys else Fraction(0))",
+            "loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if selections(needs) else Fraction(0))",
             "loss = PrivacyLoss(sum(epsilons, Fraction(0)), Fraction(0))",
         ),
     ),
@@ -345,15 +345,13 @@ BUGS: tuple[Bug, ...] = (
         "the price depends on the data",
         "fuzzing",
         (
-            "database.py",
-            "        plans = make_plans(private, wish)  # price and error known; data untouched\n",
-            "        plans = make_plans(private, wish)\n"
-            "        ((rows,),) = self._engine._reader.rows(\n"
-            "            f'SELECT count(*) FROM {self._engine._tables[\"visits\"]}'\n"
-            "        )\n"
+            "preparing.py",
+            "        plans = make_plans(read.private, wish)  # price and error known; data untouched\n",
+            "        plans = make_plans(read.private, wish)\n"
+            "        ((rows,),) = engine._reader.rows(f'SELECT count(*) FROM {engine._tables[\"visits\"]}')\n"
             "        if plans[0].event is not None:\n"
             "            wish = __import__('dataclasses').replace(wish, epsilon=(wish.epsilon or 1) / (1 + rows))\n"
-            "            plans = make_plans(private, wish)\n",
+            "            plans = make_plans(read.private, wish)\n",
         ),
     ),
     planned(
@@ -365,10 +363,10 @@ BUGS: tuple[Bug, ...] = (
         "a division by zero raises",
         "fuzzing",
         (
-            "engines/duckdb/numbers.py",
-            'return _result(f"({first} {symbol} {divisor})", scalar, type)',
-            "raising = f\"CASE WHEN {second} = 0 THEN error('division by zero')::{type} ELSE {second} END\"\n"
-            '        return _result(f"({first} {symbol} {raising})", scalar, type)',
+            "engines/sql/numbers.py",
+            "            return self._result(divided(first, divisor, type), scalar, type)\n",
+            "            bad = f\"CASE WHEN {second} = 0 THEN error('division by zero')::{type} ELSE {second} END\"\n"
+            "            return self._result(divided(first, bad, type), scalar, type)\n",
         ),
     ),
     planned(
@@ -376,7 +374,7 @@ BUGS: tuple[Bug, ...] = (
         "fuzzing",
         (
             "engines/duckdb/texts.py",
-            'return f"TRY_CAST({_cut_out(arguments[0], _INTEGER)} AS BIGINT)"',
+            'return f"TRY_CAST({_cut_out(arguments[0], INTEGER)} AS BIGINT)"',
             'return f"CAST({arguments[0]} AS BIGINT)"',
         ),
     ),

@@ -9,12 +9,12 @@ FINDINGS: tuple[Bug, ...] = (
     planned(
         "public rows hold sums of doubles",
         "neighbours",
-        ("analysis/joins.py", "    _check_exact(other.flow, join.at)\n", ""),
+        ("analysis/joins.py", "    check_exact(other.flow, join.at)\n", ""),
     ),
     planned(
         "public rows are computed again in the statement",
         "neighbours",
-        ("analysis/joins.py", "    _check_exact(other.flow, join.at)\n", ""),
+        ("analysis/joins.py", "    check_exact(other.flow, join.at)\n", ""),
         (
             "engines/sql/flow.py",
             "            return _kept(flow, writing, ordered)\n",
@@ -108,7 +108,8 @@ FINDINGS: tuple[Bug, ...] = (
         "files",
         (
             "engines/duckdb/loading.py",
-            "    connection.register(_RECORDS, pa.RecordBatchReader.from_batches(schema, loading.batches()))\n",
+            "    with registered(connection, pa.RecordBatchReader.from_batches(schema, loading.batches())) "
+            "as records:\n",
             "    paths = [str(path) for path in loading._files.paths]\n"
             "    try:\n"
             "        read = connection.read_csv(\n"
@@ -120,7 +121,7 @@ FINDINGS: tuple[Bug, ...] = (
             "    except duckdb.Error:\n"
             "        raise EngineFailed() from None\n"
             "    loading.count = found.num_rows\n"
-            "    connection.register(_RECORDS, found.cast(schema))\n",
+            "    with registered(connection, found.cast(schema)) as records:\n",
         ),
         (
             "engines/duckdb/loading.py",
@@ -155,7 +156,7 @@ FINDINGS: tuple[Bug, ...] = (
         "text that is not UTF-8 ends the reading of all",
         "files",
         (
-            "engines/duckdb/parquet_mending.py",
+            "engines/duckdb/each_value.py",
             "    except UnicodeDecodeError:\n        return None\n",
             "    finally:\n        pass\n",
         ),
@@ -164,7 +165,7 @@ FINDINGS: tuple[Bug, ...] = (
         "texts are not cut",
         "tests/engines/test_each_value.py",
         (
-            "engines/duckdb/column.py",
+            "engines/sql/column.py",
             'return f"left({text}, {column.length})"  # counted in characters',
             "return text",
         ),
@@ -191,9 +192,9 @@ FINDINGS: tuple[Bug, ...] = (
         "a question is also the policy's other words",
         "tests/paths/test_snapshots.py",
         (
-            "database.py",
-            "words = self._words_about(tables_of(query.relation))",
-            "words = self._policy_hash",
+            "preparing.py",
+            "names = [question(read.query, plan, words) for plan in plans]",
+            "names = [question(read.query, plan, repr(self._policy)) for plan in plans]",
         ),
     ),
     planned(

@@ -40,6 +40,7 @@ CONSTANTS: dict[Operator, list[Constant]] = {
     Operator.ROUNDED: [Factor(1, 3), Factor(2, 4)],
     Operator.TRUNCATED: [Factor(1, 3)],
     Operator.SQRT: [Factor(5, 2)],
+    Operator.LOG: [0, 2, 10],
     Operator.CLIPPED: [Sides(-3, 4), Sides(None, 2), Sides(0, None)],
     Operator.WITHIN: [Sides(-3, 4)],
 }
@@ -51,6 +52,8 @@ ON_DOUBLES: dict[Operator, list[Constant]] = {
     Operator.ABS: [None],
     Operator.DIVIDE: [None],
     Operator.SQRT: [None],
+    Operator.EXP: [None],
+    Operator.LOG: [0, 10],
     Operator.POWER: [2, 3],
     Operator.ROUNDED: [0, 1],
     Operator.TRUNCATED: [0, 1],

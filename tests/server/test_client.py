@@ -39,6 +39,15 @@ def test_an_answer_is_the_one_that_a_local_database_has(remote: RemoteDatabase, 
     assert len(far.to_pandas()) == len(far.to_polars()) == 3
 
 
+def test_questions_asked_together_travel_too(remote: RemoteDatabase, local: sfumato.Database) -> None:
+    far, near = (one.ask_all([COUNT, BY_DEPT], epsilon="0.3") for one in (remote, local))
+    assert [one.rows() for one in far] == [one.rows() for one in near]
+    assert [one.intervals("0.9") for one in far] == [one.intervals("0.9") for one in near]
+    assert {one.receipt.id for one in (*far, *near)} == {remote.history()[-1].receipt}
+    with pytest.raises(BadParameter):
+        remote.ask_all([], epsilon=1)
+
+
 def test_margins_averages_and_public_rows_travel_too(remote: RemoteDatabase, local: sfumato.Database) -> None:
     averages = "SELECT dept, AVG(cost) AS mean, COUNT(*) > 100 AS many FROM visits GROUP BY dept"
     far, near = remote.ask(averages, epsilon=1), local.ask(averages, epsilon=1)

@@ -24,6 +24,7 @@ from sfumato.language.flow import Fold, Folded, Given, Read, below
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.preparing import Price
 from sfumato.query.types import Type
 from sfumato.release.noisy import Noisy, NoisyGroup
 from sfumato.release.receipt import Receipt
@@ -188,7 +189,7 @@ def _plans() -> dict[str, Plan]:
         "tables": {"visits": table},
     }
     with sfumato.open(policy) as clinic:
-        return {shape.sql: clinic._prepare(shape.sql, "1", None, None).plan for shape in SHAPES}
+        return {shape.sql: clinic._prepare(shape.sql, None, Price("1")).plan for shape in SHAPES}
 
 
 def _with_noise(group: GroupPlan, setting: Setting) -> GroupPlan:

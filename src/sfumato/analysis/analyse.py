@@ -7,11 +7,11 @@ from sfumato.analysis.averages import with_averages
 from sfumato.analysis.catalog import Catalog, Public, Table
 from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_point
 from sfumato.analysis.joins import joined
-from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation
+from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.marks import marked
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
-from sfumato.analysis.stacks import stacked
+from sfumato.analysis.stacks import OWNER, stacked
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.windows import windowed
@@ -19,9 +19,9 @@ from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Fold, Given, Item, Keep, Order, Read, Show, Take
+from sfumato.language.flow import RANK, Fold, Given, Item, Keep, Order, Read, Show, Take
 from sfumato.language.lower_logic import all_true, among, present, spelled
-from sfumato.language.lowering import lower, narrowed
+from sfumato.language.lowering import Scope, lower, narrowed
 from sfumato.language.scalar import Operator, Scalar, address, column
 from sfumato.language.scalar import columns as columns_read
 from sfumato.policy.policy import fold
@@ -43,10 +43,8 @@ from sfumato.query.relation import (
     Window,
     inputs,
 )
+from sfumato.query.types import Type
 from sfumato.query.unlabelled import unlabelled
-
-_OWNER = '"owner"'
-"""The column of the owner's id in a projection: no query can spell a name that holds a quotation mark like this."""
 
 
 @dataclass(slots=True)
@@ -211,7 +209,10 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
     sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
     numbered = tuple(field.stored for field in table.fields if field.numbered)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered)
+    free = tuple(field.name for field in table.fields if field.bounds_chosen)
+    if table.rows_chosen and most is not None:
+        columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, free)
     return Analysed(flow, scope, owned, cells)
 
 
@@ -246,14 +247,25 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     if isinstance(source.state, Owned):
         check_characters(source.flow, source.state.rows, (condition,))
         for part in condition.arguments if condition.operator is Operator.AND else (condition,):
-            cells = chosen_cells(part, cells, reading.public)
+            known = [source.marks[name] for name in columns_read(part) if name in source.marks]
+            marked_by = known[0] if known and part.operator is Operator.COLUMN else None
+            cells = chosen_cells(part, cells, reading.public) if marked_by is None else left_cells(*marked_by, cells)
     flow = Keep(source.flow, condition)
     filtered = source.with_flow(flow, scope, cells)
+    if isinstance(source.state, Owned):
+        return replace(filtered, state=_fewer(source.state, scope))
     return (
         replace(filtered, origins=dict.fromkeys(source.origins, flow))
         if source.state is Visibility.PUBLIC
         else filtered
     )
+
+
+def _fewer(owned: Owned, scope: Scope) -> Owned:
+    """Return the owner of rows of which a person has no more than a column without repetition has values left."""
+    known = [scope[name].facts for name in owned.unique if name in scope]
+    left = [facts.span for facts in known if facts.kind is Kind.INTEGER and facts.bounded and not facts.nullable]
+    return replace(owned, rows=min([owned.rows, *(max(1, span) for span in left)]))
 
 
 def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analysed:
@@ -300,7 +312,7 @@ def _private_project(
 ) -> Analysed:
     """Compute columns of private rows one row at a time; the owner goes with them, whether it was selected or not."""
     check_characters(source.flow, owned.rows, (item.scalar for item in items))
-    shown = (*items, Item(_OWNER, owned.unit))
+    shown = (*items, Item(OWNER, owned.unit))
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
     cells: Cells = {
         computation(scope[relation.label, item.name]): known
@@ -308,7 +320,7 @@ def _private_project(
         if (known := cells_of(item.scalar, source.cells, source.origins, reading.public)) is not None
     }
     unique = {(relation.label, item.name) for item in items if address(item.scalar) in owned.unique}
-    unit = column(relation.label, _OWNER, owned.unit.facts)
+    unit = column(relation.label, OWNER, owned.unit.facts)
     kept = replace(owned, unit=unit, unique=frozenset(unique))
     return Analysed(Show(source.flow, relation.label, shown), scope, kept, cells)
 

@@ -35,6 +35,8 @@ class Field:
     """Its public values, where the policy declares them."""
     numbered: bool = False
     """Within one person its values are numbered in the copy, in the order in which cells are kept."""
+    bounds_chosen: bool = False
+    """Each question chooses the bounds that its sums are clipped at, within those of its facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Table:
     """Whether the owner's id is the same in every table; not so where each row is a person."""
     rows_per_unit: int = 1
     groups_per_unit: int | None = None
+    rows_chosen: bool = False
+    """Each question chooses how many rows of a person count, up to `rows_per_unit`."""
 
     @property
     def columns(self) -> Mapping[str, str]:

@@ -144,7 +144,7 @@ def _tightened(wanted: int | None, most: int, option: str, what: str) -> int:
 
 def owned_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owned: Owned, public: Public) -> Analysed:
     """Group by the person (and perhaps more): every row of the result belongs to that person alone."""
-    measures = tuple(_own_measure(measure, source.scope, owned.rows) for measure in relation.measures)
+    measures = tuple(own_measure(measure, source.scope, owned.rows) for measure in relation.measures)
     facts = [(key.name, key.scalar.facts) for key in keys] + [(one.name, one.facts) for one in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
     person = next(key for key in keys if is_owner(key.scalar))
@@ -161,7 +161,8 @@ def owned_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owne
     return Analysed(Fold(source.flow, relation.label, keys, measures), scope, kept, cells)
 
 
-def _own_measure(measure: Measure, scope: Scope, rows: int) -> Folded:
+def own_measure(measure: Measure, scope: Scope, rows: int) -> Folded:
+    """Return an aggregate of at most so many rows of one person."""
     aggregate = lowered(measure.aggregate, scope)
     return Folded(measure.name, aggregate, _own_facts(measure, aggregate, rows))
 

@@ -11,6 +11,7 @@ from sfumato.analysis.lineage import Analysed, Owned, Visibility
 from sfumato.analysis.used import Used
 from sfumato.analysis.written import is_exact
 from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, at
+from sfumato.language.alike import check_alike
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import (
@@ -266,6 +267,7 @@ def _tests(kind: JoinKind, condition: Scalar | None, left: Analysed, right: Anal
     """Return what is looked at for each pair; what equalities compare is looked up, if each side has one table."""
     if condition is None:
         return ()
+    check_alike((condition,))
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
     return tuple(
         part for part in parts if part.operator is not Operator.EQUAL or not _is_looked_up(kind, part, left, right)

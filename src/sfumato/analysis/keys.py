@@ -140,10 +140,7 @@ def chosen_cells(condition: Scalar, cells: Cells, public: Public) -> dict[Comput
     left = dict(cells)
     listed = _listed(condition)
     if listed is not None:
-        tested, values = listed
-        before = left.get(tested)
-        left[tested] = values if before is None else tuple(value for value in before if value in set(values))
-        return left
+        return left_cells(*listed, cells)
     used = {computation(part): part for part in walk(condition) if part.operator is Operator.COLUMN}
     if len(used) == 1 and (tested := next(iter(used))) in left:
         part, values = used[tested], left[tested]
@@ -151,6 +148,12 @@ def chosen_cells(condition: Scalar, cells: Cells, public: Public) -> dict[Comput
         kept = public.distinct(Keep(given, condition), part, MOST_CELLS)
         left[tested] = values if kept is None else kept
     return left
+
+
+def left_cells(tested: Computation, values: tuple[Cell, ...], cells: Cells) -> dict[Computation, tuple[Cell, ...]]:
+    """Return the public values that are left where something is one of these."""
+    before, chosen = cells.get(tested), set(values)
+    return {**cells, tested: values if before is None else tuple(value for value in before if value in chosen)}
 
 
 def _listed(condition: Scalar) -> tuple[Computation, tuple[Cell, ...]] | None:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from sfumato.analysis.keys import Cells
+from sfumato.analysis.keys import Cells, Computation
+from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow
 from sfumato.language.lowering import Scope
@@ -53,6 +54,9 @@ class Analysed:
     cells: Cells = field(default_factory=dict)
     origins: Mapping[str, Flow] = field(default_factory=dict)
     """The public flow that a label's columns come from."""
+
+    marks: Mapping[tuple[str, str], tuple[Computation, tuple[Cell, ...]]] = field(default_factory=dict)
+    """For a truth value that says whether something is among public values: what is, and which values those are."""
 
     def with_flow(self, flow: Flow, scope: Scope, cells: Cells | None = None) -> "Analysed":
         """Return the same lineage over another flow of the same rows, or of some of them."""

@@ -7,20 +7,26 @@ from dataclasses import replace
 
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.joins import check_exact, check_pairs, kept, public_sides, together
+from sfumato.analysis.keys import MOST_CELLS, Computation, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility
+from sfumato.analysis.private_query import Cell
 from sfumato.analysis.used import Used
 from sfumato.analysis.windows import under_label
 from sfumato.errors import UnsafeJoin, UnsupportedSql, at
 from sfumato.language.characters import check_characters
+from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import FOUND, FOUND_FACTS, Kept, Marked
 from sfumato.language.lowering import lower
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.relation import Mark
+from sfumato.query.types import Type
 
 
 def marked(relation: Mark, left: Analysed, right: Analysed, used: Used, public: Public) -> Analysed:
     """Return the left rows with one more column: whether they meet a right one."""
     found = {(relation.label, FOUND): column(relation.label, FOUND, FOUND_FACTS)}
+    if isinstance(left.state, Owned) and isinstance(right.state, Owned):
+        return _by_own_rows(relation, (left, left.state), (right, right.state))
     if isinstance(right.state, Owned):
         raise UnsafeJoin(
             f"{at(relation.at)}this looks for a row among the rows of people.",
@@ -44,6 +50,33 @@ def marked(relation: Mark, left: Analysed, right: Analysed, used: Used, public: 
     return Analysed(flow, {**left.scope, **found}, state, origins=origins)
 
 
+def _by_own_rows(relation: Mark, one: tuple[Analysed, Owned], other: tuple[Analysed, Owned]) -> Analysed:
+    """Mark a person's rows by others of the same person: that the owners are equal is part of the condition."""
+    (left, owned), (right, theirs) = one, other
+    condition = _condition(relation, left, right)
+    same = Scalar(Operator.EQUAL, (owned.unit, theirs.unit), Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
+    parts = conjuncts_of(condition)
+    turned = replace(same, arguments=(theirs.unit, owned.unit))
+    if not (owned.identity and theirs.identity) or not {same, turned} & {replace(p, facts=same.facts) for p in parts}:
+        raise UnsafeJoin(
+            f"{at(relation.at)}this looks for a row among the rows of other people.",
+            "Whether there is one depends on single people, and would be used without noise.",
+            f"Compare the person too: {owned.names[-1]} = {theirs.names[0]}.",
+        )
+    check_pairs(owned.rows * theirs.rows, max(owned.rows, theirs.rows), relation.at)
+    flow = Marked(left.flow, right.flow, relation.label, condition)
+    check_characters(flow, owned.rows * theirs.rows, parts, relation.at)
+    found = column(relation.label, FOUND, FOUND_FACTS)
+    return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): found})
+
+
+def conjuncts_of(condition: Scalar) -> tuple[Scalar, ...]:
+    """Return the parts of a condition that all have to be true."""
+    if condition.operator is Operator.AND:
+        return tuple(part for argument in condition.arguments for part in conjuncts_of(argument))
+    return (condition,)
+
+
 def _of_people(relation: Mark, left: Analysed, owned: Owned, right: Analysed, used: Used, public: Public) -> Analysed:
     """Mark a person's rows by public ones: each row stays one row, of the same person."""
     check_exact(right.flow, relation.at)
@@ -56,7 +89,22 @@ def _of_people(relation: Mark, left: Analysed, owned: Owned, right: Analysed, us
     tests = () if condition is None else (condition,)
     check_characters(flow, owned.rows * most, tests, relation.at)
     found = column(relation.label, FOUND, FOUND_FACTS)
-    return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): found})
+    known = _among(condition, left, right, public)
+    marks = left.marks if known is None else {**left.marks, (relation.label, FOUND): known}
+    return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): found}, marks=marks)
+
+
+def _among(
+    condition: Scalar | None, left: Analysed, right: Analysed, public: Public
+) -> tuple[Computation, tuple[Cell, ...]] | None:
+    """Return what is compared with public values, and which these are, where an equality is all that is asked."""
+    if condition is None or condition.operator is not Operator.EQUAL:
+        return None
+    for side in public_sides(condition, left, right):
+        other = next(one for one in condition.arguments if one is not side)
+        values = public.distinct(right.flow, side, MOST_CELLS)
+        return None if values is None else (computation(other), values)
+    return None
 
 
 def _condition(relation: Mark, left: Analysed, right: Analysed) -> Scalar:

@@ -12,15 +12,26 @@ from sfumato.query.expression import NOWHERE, Position
 
 Cell = int | str | bool
 """A key as an engine keeps it: an integer in steps, a text or a truth value."""
+Place = Cell | None
+"""A key, or None for the rest: what is in none of the others, measured for their sake and shown to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One grouping key. `cells` are all the values it can have where they are public, else None. NULL is no key."""
+    """One grouping key. `cells` are all the values it can have where they are public, else None. NULL is no key.
+
+    With `rest` one more cell is measured, for the rows that are in none of these, so that the cells add up to all rows.
+    """
 
     name: str
     scalar: Scalar
     cells: tuple[Cell, ...] | None
+    rest: bool = False
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """What is measured of a key whose values are public."""
+        return (*(self.cells or ()), None) if self.rest else self.cells or ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +83,11 @@ class Group:
     @property
     def cells(self) -> int:
         """How many cells there are, if they are public; 1 without keys."""
-        return prod(len(key.cells or ()) for key in self.keys) if self.combinations is None else len(self.combinations)
+        return prod(len(key.places) for key in self.keys) if self.combinations is None else len(self.combinations)
 
-    def all_cells(self) -> tuple[tuple[Cell, ...], ...]:
+    def all_cells(self) -> tuple[tuple[Place, ...], ...]:
         """Return every cell of public keys, in the one order that everybody uses."""
-        return (
-            tuple(product(*(key.cells or () for key in self.keys))) if self.combinations is None else self.combinations
-        )
+        return tuple(product(*(key.places for key in self.keys))) if self.combinations is None else self.combinations
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,33 @@
-"""The rows of two public or noisy relations, one behind the other: every column on one grid.
+"""The rows of two relations, one behind the other: every column on one grid, and each row its owner's.
 
 Proof: proofs/lineage.md §9
 """
 
-from dataclasses import replace
-
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.joins import together
 from sfumato.analysis.lineage import Analysed, Owned, Visibility
-from sfumato.errors import UnsupportedSql, at
-from sfumato.language.facts import Facts
+from sfumato.errors import UnsafeJoin, at
+from sfumato.language.facts import Kind, hull
 from sfumato.language.flow import Item, Show, Stacked
 from sfumato.language.numbers import on_one_grid
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.relation import Stack
 from sfumato.query.types import NUMBERS
 
+OWNER = '"owner"'
+"""The column of the owner's id: no query can spell a name that holds a quotation mark like this."""
+
 
 def stacked(relation: Stack, left: Analysed, right: Analysed, public: Public) -> Analysed:
-    """Return the rows of both sides; rows of people are refused."""
-    if any(isinstance(side.state, Owned) for side in (left, right)):
-        raise UnsupportedSql(
-            f"{at(relation.at)}UNION of people's rows is not supported.",
-            "A person's rows on both sides would be counted twice.",
+    """Return the rows of both sides: a person's add up."""
+    owners = [side.state for side in (left, right) if isinstance(side.state, Owned)]
+    if len(owners) == 1 or not all(owned.identity for owned in owners):
+        raise UnsafeJoin(
+            f"{at(relation.at)}these rows do not belong to the same people.",
+            "A UNION of people's rows has to know whose each row is.",
             "Ask each part by itself, and put the answers together.",
         )
-    sides = together(left, right, relation.at, public)
+    sides = (left, right) if owners else together(left, right, relation.at, public)
     projects = (relation.left, relation.right)
     columns = [
         [side.scope[project.label, item.name] for item in project.items]
@@ -33,16 +35,31 @@ def stacked(relation: Stack, left: Analysed, right: Analysed, public: Public) ->
     ]
     pairs = [_alike(one, other) for one, other in zip(*columns, strict=True)]
     names = [one.name for one in relation.columns]
+    if owners:
+        if any((one.facts.kind is Kind.UNIT) != (other.facts.kind is Kind.UNIT) for one, other in pairs):
+            raise UnsafeJoin(
+                f"{at(relation.at)}a column names people on one side only.",
+                "Below a UNION it would name some rows by their people and others by something else.",
+                "Select the column that names people at the same place on both sides, or on neither.",
+            )
+        pairs.append((owners[0].unit, owners[1].unit))
+        names.append(OWNER)
     shows = [
         Show(side.flow, relation.label, tuple(Item(name, pair[at]) for name, pair in zip(names, pairs, strict=True)))
         for at, side in enumerate(sides)
     ]
     flow = Stacked(shows[0], shows[1], relation.label)
-    facts = [_hull(one.facts, other.facts) for one, other in pairs]
+    facts = [hull(one.facts, other.facts) for one, other in pairs]
     scope = {
         (relation.label, name): column(relation.label, name, known) for name, known in zip(names, facts, strict=True)
     }
-    released = Visibility.RELEASED in {left.state, right.state}
+    if owners:
+        first, second = owners
+        limits = [groups for groups in (first.groups, second.groups) if groups is not None]
+        unit, rows = scope.pop((relation.label, OWNER)), first.rows + second.rows
+        names_of = first.names + second.names
+        return Analysed(flow, scope, Owned(unit, True, rows, min(limits, default=None), frozenset(), names_of))
+    released = any(side.state is Visibility.RELEASED for side in (left, right))
     state = Visibility.RELEASED if released else Visibility.PUBLIC
     return Analysed(flow, scope, state, origins={} if released else {relation.label: flow})
 
@@ -53,17 +70,3 @@ def _alike(one: Scalar, other: Scalar) -> tuple[Scalar, Scalar]:
         return one, other
     first, second = on_one_grid((one, other))
     return first, second
-
-
-def _hull(one: Facts, other: Facts) -> Facts:
-    """Return what holds for every value of either."""
-    longest = None if None in (one.longest, other.longest) else max(one.longest or 0, other.longest or 0)
-    return replace(
-        one,
-        nullable=one.nullable or other.nullable,
-        low=min(one.low, other.low),
-        high=max(one.high, other.high),
-        declared_low=one.declared_low and other.declared_low,
-        declared_high=one.declared_high and other.declared_high,
-        longest=longest,
-    )

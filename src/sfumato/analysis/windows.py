@@ -6,38 +6,89 @@ Proof: proofs/lineage.md §9
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.analysis.lineage import Analysed, Owned, Visibility
+from sfumato.analysis.groups import own_measure
+from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.used import Used
 from sfumato.analysis.written import folded
 from sfumato.errors import UnsupportedSql, at
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Around, Item, Overlaid, Positioned, Show, Windowed
+from sfumato.language.flow import Around, Folded, Item, Overlaid, Positioned, Show, Windowed
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import on_one_grid
 from sfumato.language.scalar import Scalar, column, columns
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import Measure, Over, Window
 from sfumato.query.types import NUMBERS, Type
-from sfumato.query.windows import NUMBERING, SHARES, WindowCall, WindowFrame
+from sfumato.query.windows import NUMBERING, SHARES, WindowCall, WindowFrame, WindowFunction
 
 _ROWS = 1 << 40
 """More rows than any table has."""
 
 
 def windowed(relation: Window, source: Analysed, used: Used) -> Analysed:
-    """Return public or noisy rows with what windows say of them; rows of people are refused."""
+    """Return rows with what windows say of them; windows over people's rows stay inside one person."""
     if isinstance(source.state, Owned):
-        raise UnsupportedSql(
-            f"{at(relation.at)}a window over people's rows is not supported.",
-            "It looks at single rows, which no noise can protect.",
-            "Group the rows first; a window over the groups is computed from the answer, for free.",
-        )
+        return _inside_people(relation, source, source.state)
     plain = under_label(source, relation.label, used)
     values = tuple(_lowered(value, plain.scope) for value in relation.values)
     flow = Windowed(plain.flow, relation.label, values)
     new = {(relation.label, value.name): column(relation.label, value.name, value.facts) for value in values}
     origins = {relation.label: flow} if source.state is Visibility.PUBLIC else {}
     return replace(plain, flow=flow, scope={**plain.scope, **new}, origins=origins)
+
+
+def _inside_people(relation: Window, source: Analysed, owned: Owned) -> Analysed:
+    """Return a person's rows with what windows over that person's rows say of them.
+
+    Theorem: what is added to a row is a function of its owner's rows; no row becomes two. Proof: proofs/lineage.md §9
+    """
+    values = tuple(_own_value(value, source.scope, owned.rows) for value in relation.values)
+    for value, over in zip(values, relation.values, strict=True):
+        if not any(is_owner(part) for part in value.around.partition):
+            raise UnsupportedSql(
+                f"{at(over.at)}this window looks at the rows of several people.",
+                "What it says of a row would be used without noise.",
+                f"Begin with PARTITION BY {owned.names[-1]}, or group the rows first.",
+            )
+    flow = Windowed(source.flow, relation.label, values)
+    new = {(relation.label, value.name): column(relation.label, value.name, value.facts) for value in values}
+    numbers = {(relation.label, value.name) for value in values if _numbers_rows(value)}
+    state = replace(owned, unique=owned.unique | numbers)
+    return replace(source, flow=flow, scope={**source.scope, **new}, state=state)
+
+
+def _own_value(value: Over, scope: Scope, rows: int) -> Positioned | Overlaid:
+    """Return what a window says of one person's rows, of which there are so many."""
+    made = _lowered(value, scope, own_measure(_measure(value), scope, rows) if _is_folded(value) else None)
+    if isinstance(made, Overlaid):
+        known = made.folded.facts
+        least = min(0, known.low) if known.kind is Kind.INTEGER else known.low  # a frame may hold no row
+        return replace(made, folded=replace(made.folded, facts=replace(known, low=least)))
+    if made.call.function in SHARES:
+        raise UnsupportedSql(
+            f"{at(value.at)}{made.call.function} of one person's rows is not supported.",
+            "It is on no grid, on which noise could be added.",
+            "Use RANK and COUNT, which are whole numbers.",
+        )
+    if made.call.function in NUMBERING:
+        return replace(made, facts=replace(made.facts, high=rows, declared_high=True))
+    return made
+
+
+def _is_folded(value: Over) -> bool:
+    return isinstance(value.call, Aggregate)
+
+
+def _measure(value: Over) -> Measure:
+    if not isinstance(value.call, Aggregate):
+        raise AssertionError("an aggregate over a window")
+    return Measure(value.name, value.call, value.type, value.at)
+
+
+def _numbers_rows(value: Positioned | Overlaid) -> bool:
+    """Whether no two rows of a person have the same number."""
+    alone = all(is_owner(part) for part in value.around.partition)
+    return isinstance(value, Positioned) and value.call.function is WindowFunction.ROW_NUMBER and alone
 
 
 def under_label(source: Analysed, label: str, used: Used) -> Analysed:
@@ -48,7 +99,7 @@ def under_label(source: Analysed, label: str, used: Used) -> Analysed:
     return Analysed(flow, scope, source.state, origins={label: flow} if source.state is Visibility.PUBLIC else {})
 
 
-def _lowered(value: Over, scope: Scope) -> Positioned | Overlaid:
+def _lowered(value: Over, scope: Scope, own: Folded | None = None) -> Positioned | Overlaid:
     sorting = tuple((lower(key.expression, scope), key.descending, key.nulls_first) for key in value.order)
     order = tuple(key for key in sorting if columns(key[0]))  # what is the same everywhere puts nothing in order
     partition = tuple(lower(part, scope) for part in value.partition)
@@ -58,7 +109,7 @@ def _lowered(value: Over, scope: Scope) -> Positioned | Overlaid:
         _in_steps(value, tuple(scalar for scalar, _, _ in sorting)) if order or value.frame.rows else WindowFrame(),
     )
     if isinstance(value.call, Aggregate):
-        return Overlaid(folded(Measure(value.name, value.call, value.type, value.at), scope), around)
+        return Overlaid(folded(_measure(value), scope) if own is None else own, around)
     call = value.call.mapped(lambda part: lower(part, scope))
     if len(call.arguments) > 1 and value.type in NUMBERS:
         call = replace(call, arguments=on_one_grid(call.arguments))

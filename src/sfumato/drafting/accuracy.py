@@ -7,6 +7,7 @@ from sfumato.accounting.calibrate import most_queries
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.accounting.filter import Filter
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.sensitivity.norms import count
 
 SHARE = 20
 """A typical question is one that takes a twentieth of the budget."""
@@ -29,6 +30,20 @@ def what_it_buys(epsilon: Fraction, delta: Fraction, rows: int, neighbours: Neig
     Purchase(tables=20, epsilon=Fraction(1, 10), margin=300)
     """
     each = epsilon / SHARE
-    moved = rows if neighbours is Neighbours.ADD_REMOVE else 2 * rows
     tables = most_queries(Filter(epsilon, delta), Pure(each, neighbours))
-    return Purchase(tables, each, Laplace(moved, moved / each, neighbours).margin(LEVEL))
+    return Purchase(tables, each, _table_margin(each, rows, neighbours))
+
+
+def count_margin(epsilon: Fraction, rows: int, neighbours: Neighbours) -> int:
+    """Return the margin of one count of rows at this price, when `rows` rows of one person count.
+
+    >>> count_margin(Fraction(1, 10), 10, Neighbours.REPLACE)
+    300
+    """
+    moved = count(rows, neighbours).l1
+    return Laplace(moved, moved / epsilon, neighbours).margin(LEVEL)
+
+
+def _table_margin(each: Fraction, rows: int, neighbours: Neighbours) -> int:
+    moved = rows if neighbours is Neighbours.ADD_REMOVE else 2 * rows
+    return Laplace(moved, moved / each, neighbours).margin(LEVEL)

@@ -108,6 +108,18 @@ def _budget(draft: Draft) -> Iterator[str]:
     yield "[budget]"
     yield f"epsilon = {draft.epsilon}" if draft.epsilon else f"# epsilon = 1      # {FILL_IN}"
     yield f"delta = {draft.delta}" if draft.delta else f"# delta = 1e-6     # {FILL_IN}"
+    if any(table.private for table in draft.tables):
+        why = "once per snapshot: publishes how much rows_per_unit and bounds cut off"
+        yield f"truncation = {_truncation(draft)}  # {why}"
+
+
+def _truncation(draft: Draft) -> str:
+    """Return a twentieth of the budget, and never more than 0.05."""
+    try:
+        epsilon = Fraction((draft.epsilon or "1").strip('"'))
+    except (ValueError, ZeroDivisionError):  # said better by `check_draft`, with the key
+        return "0.05"
+    return f"{float(min(epsilon / 20, Fraction(1, 20))):g}" if epsilon > 0 else "0.05"
 
 
 def purchase_words(draft: Draft) -> str:

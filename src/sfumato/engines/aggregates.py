@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Place
 from sfumato.mechanisms.answers import Answers
 
 
@@ -36,7 +36,7 @@ class GroupAggregates:
     they are what the data holds, `units` tells how many people each has, and all of it is secret.
     """
 
-    keys: tuple[tuple[Cell, ...], ...]
+    keys: tuple[tuple[Place, ...], ...]
     columns: Mapping[str, Answers]
     units: Answers | None
     held: Mapping[str, HeldBuckets] = field(default_factory=dict)

@@ -153,7 +153,10 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
             fields.append(Field(fold(own.name), _stored_unit(table, copies), facts, own.unique))
         else:
             cells = _referenced(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
-            field = Field(fold(column.name), column.name, facts_of(column), column.unique, cells, column in numbered)
+            free = column.bounds_chosen
+            field = Field(
+                fold(column.name), column.name, facts_of(column), column.unique, cells, column in numbered, free
+            )
             fields.append(field)
     return Table(
         fold(table.name),
@@ -164,6 +167,7 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
         identity=not isinstance(table.unit, EachRow),
         rows_per_unit=most_rows(table),
         groups_per_unit=table.groups_per_unit,
+        rows_chosen=table.rows_chosen and most_rows(table) > 1,
     )
 
 
@@ -177,6 +181,7 @@ def _removed(table: DeclaredTable, kept: Table) -> Table:
         fields=(*fields, Field(REMOVED_ROWS, REMOVED_ROWS, facts)),
         rows_per_unit=1,
         groups_per_unit=None,
+        rows_chosen=False,
     )
 
 

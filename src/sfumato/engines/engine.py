@@ -50,6 +50,10 @@ class Engine(Protocol):
     def version(self) -> str:
         """The data's version: a counter or random id."""
 
+    @property
+    def keeps_losses(self) -> bool:
+        """Whether the copy holds what caps and bounds cut off of each person: where the policy spent on it then."""
+
     def check(self, private: PrivateQuery) -> None:
         """Refuse what this engine cannot answer, from the text alone."""
 
@@ -99,7 +103,7 @@ class TakeSnapshot(Protocol):
         """
 
 
-class Watch(Protocol):
+class SnapshotWatch(Protocol):
     """Notices that another process has taken a snapshot."""
 
     def moved(self) -> bool:
@@ -122,7 +126,7 @@ class Backend:
     """Whether the source has changed since its snapshot was taken; nothing is read."""
     was_paid_for: Callable[[Policy], bool]
     """Whether there is a snapshot that a ledger belongs to."""
-    watch: Callable[[Policy], Watch]
+    watch: Callable[[Policy], SnapshotWatch]
     """Looks for snapshots that other processes take."""
     inspect: Callable[[Policy], Inspected] | None = None
     """Counts what the source loses on its way into the copy, for its owner; None where the engine cannot."""

@@ -25,11 +25,28 @@ class InspectedColumn:
     """Texts that are longer than what is kept of them."""
     marked: int = 0
     """Names of people that look like a mark for a missing value: all who have the same one are one person."""
+    total: int = 0
+    """The sum of a bounded number without its sign, in steps, over all rows that have an owner."""
+    clipped: int = 0
+    """What bounds take from that sum."""
+    capped: int = 0
+    """What `rows_per_unit` takes from it, on average over the rows that are drawn."""
 
     @property
     def whole(self) -> bool:
         """Whether nothing is lost."""
         return not (self.unreadable or self.below or self.above or self.undeclared or self.cut or self.marked)
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedCap:
+    """What another `rows_per_unit` would leave out."""
+
+    rows: int
+    crowded: int
+    """People who have more rows."""
+    removed: int
+    """The rows that they would lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +64,8 @@ class InspectedTable:
     """The rows that they lose."""
     repeated: int
     """Rows that repeat a unique key of the same person."""
+    caps: tuple[InspectedCap, ...] = ()
+    """What other caps would leave out, up to the first that leaves out nothing."""
 
 
 @dataclass(frozen=True, slots=True)

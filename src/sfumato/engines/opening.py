@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
 
-from sfumato.engines.engine import Backend, Limits, Progress, Taken, Watch
+from sfumato.engines.engine import Backend, Limits, Progress, SnapshotWatch, Taken
 from sfumato.engines.inspection import Inspected
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Policy
@@ -37,7 +37,7 @@ def open_engine(
     return backend_of(policy).take(policy, progress, limits or Limits(), again=again, first=first)
 
 
-def watch_engine(policy: Policy) -> Watch:
+def watch_engine(policy: Policy) -> SnapshotWatch:
     """Return what notices that another process has taken a snapshot of the policy's source."""
     return backend_of(policy).watch(policy)
 

@@ -350,7 +350,7 @@ class _Taken:
 
 
 class _Watching:
-    """`engine.Watch`: a manifest appears whole, so that a look at its file tells whether to read it."""
+    """`engine.SnapshotWatch`: a manifest appears whole, so that a look at its file tells whether to read it."""
 
     def __init__(self, policy: Policy, copying: Copying, opened: Callable[[Registered], Engine]) -> None:
         self._policy, self._copying, self._opened = policy, copying, opened

@@ -7,6 +7,7 @@ pairs, and each of them is looked at again: then characters are counted, from th
 from collections.abc import Iterable
 
 from sfumato.errors import QueryTooLarge, at
+from sfumato.language.alike import check_alike
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Pair, below
 from sfumato.language.scalar import Operator, Scalar, walk
@@ -21,6 +22,8 @@ _GIVEN = frozenset({Operator.COLUMN, Operator.CONSTANT})
 
 def check_characters(flow: Flow, rows: int, scalars: Iterable[Scalar], position: Position = NOWHERE) -> None:
     """Refuse operators on texts over the joined rows of a private flow, of which one person has `rows`."""
+    scalars = tuple(scalars)
+    check_alike(scalars, position)
     if not _joined(flow):
         return
     total = rows * sum(_characters(scalar) for scalar in scalars)

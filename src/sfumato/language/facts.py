@@ -1,6 +1,6 @@
 """What is known of a value before any data is read: its type, how it is kept, and how far it reaches."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
@@ -52,3 +52,17 @@ class Facts:
     def span(self) -> int:
         """How many integers lie in [low, high]."""
         return self.high - self.low + 1
+
+
+def hull(one: Facts, other: Facts) -> Facts:
+    """Return what holds for every value of either."""
+    longest = None if None in (one.longest, other.longest) else max(one.longest or 0, other.longest or 0)
+    return replace(
+        one,
+        nullable=one.nullable or other.nullable,
+        low=min(one.low, other.low),
+        high=max(one.high, other.high),
+        declared_low=one.declared_low and other.declared_low,
+        declared_high=one.declared_high and other.declared_high,
+        longest=longest,
+    )

@@ -5,7 +5,7 @@ A flow mirrors the relation it was made of, node by node; labels are the relatio
 
 from dataclasses import dataclass, field
 
-from sfumato.language.facts import Facts, Kind
+from sfumato.language.facts import Facts, Kind, hull
 from sfumato.language.scalar import Scalar
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import JoinKind
@@ -14,6 +14,12 @@ from sfumato.query.windows import WindowCall, WindowFrame
 
 SortKeys = tuple[tuple[Scalar, bool, bool], ...]
 """Scalars that rows are ordered by: (scalar, descending, nulls first)."""
+
+RANK = '"rank"'
+"""The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys.
+
+No name of a query or policy holds a quotation mark.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Read:
     copy) whose values were taken to occur once within a person. The statement keeps to both, whatever the copy holds.
     `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one. `numbered`
     names the columns (in the copy) whose values the copy numbers within each person, in the order they are kept.
+    `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count, the
+    columns hold RANK.
     """
 
     table: str
@@ -41,6 +49,7 @@ class Read:
     once: tuple[str, ...] = ()
     sole: bool = False
     numbered: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +261,9 @@ def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:
             return [(label, item.name, item.scalar.facts) for item in items]
         case Windowed(source, label, values):
             return outputs(source) + [(label, value.name, value.facts) for value in values]
-        case Stacked(left):
-            return outputs(left)
+        case Stacked(left, right):
+            pairs = zip(outputs(left), outputs(right), strict=True)
+            return [(label, name, hull(facts, other)) for (label, name, facts), (_, _, other) in pairs]
         case Marked(left, _, label):
             return [*outputs(left), (label, FOUND, FOUND_FACTS)]
         case _:

@@ -16,6 +16,7 @@ from sfumato.language.numbers import (
     modulo,
     multiplied,
     negated,
+    on_doubles,
     powered,
     quotient,
     rescaled,
@@ -95,6 +96,18 @@ def _roots(scalar: Scalar) -> int:
     return below + (scalar.operator is Operator.SQRT)
 
 
+def _exponential(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    return on_doubles(Operator.EXP, arguments, call.type)
+
+
+def _logarithm(base: int) -> Lowering:
+    def lowering(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+        found = [on_doubles(Operator.LOG, (argument,), call.type, base) for argument in arguments]
+        return found[0] if len(found) == 1 else divided(found[1], found[0], call.type)
+
+    return lowering
+
+
 def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     return powered(arguments[0], _spelled(arguments[1]), call.type)
 
@@ -162,5 +175,9 @@ ARITHMETIC: dict[Function, Lowering] = {
     Function.TRUNC: _places(Operator.TRUNCATED),
     Function.SQRT: _root,
     Function.POWER: _power,
+    Function.EXP: _exponential,
+    Function.LN: _logarithm(0),
+    Function.LOG: _logarithm(10),
+    Function.LOG2: _logarithm(2),
     Function.WIDTH_BUCKET: _width_bucket,
 }

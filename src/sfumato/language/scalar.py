@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from sfumato.language.facts import Facts
 
+LARGEST_EXPONENT = 709.78
+"""From here on, EXP has no double."""
+
 
 class Address(NamedTuple):
     """Which column of which flow node below."""
@@ -83,6 +86,10 @@ class Operator(StrEnum):
     """These four bring an integer times a Factor to an integer; a double to `constant` decimal places."""
     SQRT = auto()
     """The root of an integer times a Factor, rounded; of a double, without one. NULL where it is negative."""
+    EXP = auto()
+    """Of a double; NULL from 709.78 on, where doubles end."""
+    LOG = auto()
+    """Of a double to the base `constant`: 2 or 10, or 0 for e. NULL where it is not above 0."""
     CLIPPED = auto()
     """An integer brought between the Sides `constant`."""
     LEAST = auto()

@@ -30,8 +30,8 @@ _UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
 _LEAST_DELTA = Fraction(1, 10**300)
-_SHRUNK = Fraction(1, 4)
-"""The exact curve of Gaussian noise never saves so much over zCDP: what errs four times as much is not looked at."""
+_MOST_GAIN = Fraction(1, 2)
+"""The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
 Mechanism = Laplace | Gaussian | Quantiles | PermuteAndFlip
 Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
@@ -42,9 +42,11 @@ def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> 
     """Return the noise with the smaller expected error that is (epsilon, delta)-DP in all."""
     epsilons = tuple(share * epsilon for share in shares(laplace_weights(needs), LAPLACE_ROOT))
     plain = laplace_noise(needs, epsilons, delta)
-    least = expected_error(needs, plain[0])
-    smooth = _gaussian_noise(needs, epsilons, delta, least)
-    return plain if smooth is None or least <= expected_error(needs, smooth[0]) else smooth
+    error = expected_error(needs, plain[0])
+    smooth = _gaussian_noise(needs, epsilons, delta, error)
+    if smooth is None or error <= expected_error(needs, smooth[0]):
+        return plain
+    return smooth
 
 
 def laplace_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction) -> Noise:
@@ -106,12 +108,11 @@ def concentrated_loss(epsilon: Fraction, delta: Fraction) -> Fraction | None:
 
 
 def _gaussian_noise(
-    needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction, least: Fraction
+    needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction, error: Fraction
 ) -> Noise | None:
     """Return Gaussian noise at the price of the measurements' Laplace noise; half of delta is for keys, if any.
 
-    None where there is nothing to measure, or no delta, or where it errs so much more than `least` that no exact curve
-    can make up for it.
+    None where there is nothing to measure, or no delta, or where the exact curve could not bring it below `error`.
     """
     keys, parts = _parted(needs, epsilons)
     every = measurements(needs)
@@ -127,18 +128,17 @@ def _gaussian_noise(
     noised = [one for one in every if one not in choices]
     parts_of = zip(noised, shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True)
     vectors = [(one.sensitivity.l2_squared, one.sensitivity.l2_squared / (2 * share * rho)) for one, share in parts_of]
-
-    def _groups(factor: Fraction) -> tuple[GroupPlan, ...]:
-        variances = iter(vectors)
-        mechanisms = [
-            choice_of(one, choices[one]) if one in choices else _shrunk_gaussian(one, next(variances), factor)
-            for one in every
-        ]
-        return assembled(needs, keys, delta - for_noise, mechanisms)
-
-    if _SHRUNK * expected_error(needs, _groups(Fraction(1))) > least:
+    units = [importance(need, one) / one.sensitivity.linf**2 for need in needs for one in _noised(need.measurements)]
+    if sum(unit * variance for unit, (_, variance) in zip(units, vectors, strict=True)) * _MOST_GAIN >= error:
         return None
-    return _groups(shrunk(vectors, budget, for_noise)), PrivacyLoss(sum(epsilons, Fraction(0)), delta)
+    factor = shrunk(vectors, budget, for_noise)
+    variances = iter(vectors)
+    mechanisms = [
+        choice_of(one, choices[one]) if one in choices else _shrunk_gaussian(one, next(variances), factor)
+        for one in every
+    ]
+    loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
+    return assembled(needs, keys, delta - for_noise, mechanisms), loss
 
 
 def _parted(

@@ -13,6 +13,7 @@ from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.one_table import CommonTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -80,3 +81,5 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     loss: PrivacyLoss
     event: Event | None
+    tables: tuple[CommonTable, ...] = ()
+    """The measurements that are margins of one table, and are made consistent."""

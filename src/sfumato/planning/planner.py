@@ -11,8 +11,10 @@ from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, shown
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.scalar import address
+from sfumato.planning.best_margins import weighed
 from sfumato.planning.measurements import Needs, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of
+from sfumato.planning.one_table import common_tables, with_rests
 from sfumato.planning.origins import origins, shown_unchanged
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.spending import Share, noise_for
@@ -83,11 +85,13 @@ def make_plans(private: PrivateQuery, wish: Wish) -> tuple[Plan, ...]:
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
-    needs = tuple(needs_of(group, private.neighbours) for group in private.groups)
+    needs = tuple(needs_of(group, private.neighbours) for group in with_rests(private.groups))
     for need in needs:
         if need.keys is not None and not wish.delta:
             raise _keys_need_delta(need.group, private)
-    return tuple(Plan(private, groups, loss, event_of(groups)) for groups, loss in _noise(private, needs, wish))
+    tables = common_tables(needs)
+    noise = _noise(private, weighed(needs, tables), wish)
+    return tuple(Plan(private, groups, loss, event_of(groups), tables) for groups, loss in noise)
 
 
 def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple[Noise, ...]:

@@ -1,17 +1,23 @@
 """A quote: what a plan costs and how near its answers will be, told before any data is read."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from html import escape
 from math import inf
 
+from sfumato.accounting.group import group_loss
 from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.errors import BadParameter
+from sfumato.exact import integer
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.raced import Raced, RacedMean
+from sfumato.planning.cut_off import CutOff
+from sfumato.planning.missing import missing
 from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.plan import Chosen, Measured, Plan
 from sfumato.planning.ranking_notes import ranking_notes
@@ -21,6 +27,7 @@ from sfumato.query.types import Type
 
 Margin = int | float | None
 _NAMED = 3
+_MOST_TOGETHER = 1000
 _LONG = 1e15
 
 
@@ -72,8 +79,11 @@ def _harmless(text: str) -> str:
     return escape("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
 
 
-def make_quote(plan: Plan) -> Quote:
-    """Return the quote of a plan; it reads no data."""
+def make_quote(plan: Plan, losses: CutOff | None = None, spent: Fraction | None = None) -> Quote:
+    """Return the quote of a plan; it reads no data.
+
+    `losses` is what was published of what caps and bounds cut off, and `spent` what the policy spends to know it.
+    """
     derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
     measured = {(group.group.label, one.name): one for group in plan.groups for one in group.everything}
     margins: dict[str, Margin] = {}
@@ -85,7 +95,68 @@ def make_quote(plan: Plan) -> Quote:
             margins[name] = margin if margins.get(name, margin) == margin else None
         words = _words(used) if used else _key_words(origin, plan)
         mechanisms[name] = words if mechanisms.get(name, words) == words else f"{mechanisms[name]}; {words}"
-    return Quote(plan.loss, margins, mechanisms, tuple(dict.fromkeys(_notes(plan))))
+    notes = (*_notes(plan), *_cut(plan, derived, losses, spent))
+    return Quote(plan.loss, margins, mechanisms, tuple(dict.fromkeys(notes)))
+
+
+def for_household(quote: Quote, people: object) -> Quote:
+    """Return the quote with what so many units lose together (proofs/group.md); as it is for None."""
+    if people is None:
+        return quote
+    size = integer(people, "household", 1)
+    if size > _MOST_TOGETHER:
+        raise BadParameter(
+            f"A household of {size:,} is too many.",
+            f"What people lose together is told for up to {_MOST_TOGETHER:,}.",
+            "Give a smaller number.",
+        )
+    note = (
+        f"A household of {size} loses {group_loss(quote.loss, size)} together, where each of them loses {quote.loss}."
+    )
+    return replace(quote, notes=(note, *quote.notes))
+
+
+def _cut(
+    plan: Plan, derived: dict[GroupColumn, Derived], losses: CutOff | None, spent: Fraction | None
+) -> Iterator[str]:
+    """Say how much caps and bounds may have cut off of counts and sums, or when that will be known."""
+    unknown = [bounds for bounds in missing(plan, losses, (1 - CONFIDENCE) / 2).values() if bounds != (0, 0)]
+    if spent is None or not unknown:
+        return
+    if losses is None:
+        yield (
+            "How much caps and bounds cut off is measured with the first answer from a snapshot, once, for "
+            f"ε = {round_up(spent)} of the dataset's budget."
+        )
+        return
+    found = missing(plan, losses, (1 - CONFIDENCE) / 2)
+    cut = {}
+    for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
+        source = shown_unchanged(origin, derived)
+        one = None if source is None else derived[source]
+        if source is not None and one is not None and one.plain is not None:
+            ends = found[source[0], one.plain]
+            cut[name] = tuple(None if end is None else _float(end * one.step) for end in ends)
+    yield from cut_notes(cut)
+
+
+def cut_notes(cut: Mapping[str, tuple[object, ...] | None]) -> Iterator[str]:
+    """Say for each number what it may have too much, and what it may lack, where that was published."""
+    known = {name: ends for name, ends in cut.items() if ends is not None and ends != (0, 0)}
+    bounded = [f"`{name}` by {_either(ends)}" for name, ends in known.items() if None not in ends]
+    if bounded:
+        yield (
+            f"What caps and bounds cut off may change {', '.join(bounded)}, with 95 % and if losses have no irregular "
+            "tail; intervals(bias=True) includes it."
+        )
+    if len(bounded) < len(known):
+        names = ", ".join(f"`{name}`" for name, ends in known.items() if None in ends)
+        yield f"How much caps and bounds cut off of {names} is not known."
+
+
+def _either(cut: tuple[object, ...]) -> str:
+    less, more = (f"{float(amount):,.12g}" if isinstance(amount, int | float) else "" for amount in cut)
+    return f"up to +{more}" if cut[0] == 0 else f"-{less} to +{more}"
 
 
 def _used(
@@ -169,6 +240,11 @@ def _notes(plan: Plan) -> Iterator[str]:
     yield from plan.private.notes
     yield from bounding_notes(plan)
     yield from ranking_notes(plan)
+    for one in (one for group in plan.groups for one in group.derived):
+        made = one.total if isinstance(one, RacedMean) else one
+        if isinstance(made, Raced):
+            parts = f"each of {len(made.parts)} levels is measured with a part of the price"
+            yield f"The answer chooses privately {made.words()}; {parts}, and its margin depends on the data."
     for group in plan.groups:
         if group.selection is not None:
             needed = group.selection.units_for(CONFIDENCE)

@@ -1,7 +1,7 @@
 """What bounding leaves out of an answer, said once, with the questions that measure it; no margin covers it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
@@ -9,9 +9,10 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Fold, Marked, Pair, Read, below
+from sfumato.language.flow import RANK, Flow, Fold, Marked, Pair, Read, below
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.missing import Missing, missing
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import CONFIDENCE
 from sfumato.query.functions import Aggregation
@@ -25,9 +26,16 @@ _SIMPLE = re.compile("[a-z_][a-z0-9_]*")
 
 def bounding_notes(plan: Plan) -> tuple[str, ...]:
     """Tell once what bounding may have left out, which no margin covers; and which values are moved to bounds."""
-    groups = [group for group in plan.groups if group.measured or group.chosen or group.selection is not None]
+    whole = missing(plan, None, 1 - CONFIDENCE)
+    groups = [group for group in plan.groups if _can_lack(group, whole)]
     notes = [_left_out([group.group for group in groups]), *(note for group in groups for note in _clipped(group))]
     return tuple(dict.fromkeys(filter(None, notes)))
+
+
+def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], Missing]) -> bool:
+    """Whether anything that is measured can have been cut; that nobody is left out follows from the question alone."""
+    bounds = [whole[group.group.label, one.name] for one in group.measured]
+    return group.selection is not None or bool(group.chosen) or any(one != (0, 0) for one in bounds)
 
 
 def _clipped(plan: GroupPlan) -> Iterator[str]:
@@ -38,6 +46,7 @@ def _clipped(plan: GroupPlan) -> Iterator[str]:
         if one.quantity.function is not Aggregation.COUNT
     ]
     stored = {(read.label, name) for read in _reads(plan.group.rows) for name, _, _ in read.columns}
+    stored -= {(label, name) for label, name in stored if name == RANK}  # ours, and within its bounds
     for argument in summed:
         for part in walk(argument):
             if address(part) in stored and part.facts.bounded and part.facts.type in NUMBERS:

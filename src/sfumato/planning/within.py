@@ -16,8 +16,8 @@ from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, shown
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.planning.measurements import Needs
-from sfumato.planning.noise import Noise, assembled, event_of, laplace_noise, selections, short
+from sfumato.planning.measurements import Needs, measurements
+from sfumato.planning.noise import Noise, assembled, event_of, is_chosen, laplace_noise, selections, short
 from sfumato.planning.origins import GroupColumn, origins, shown_unchanged
 from sfumato.policy.policy import fold
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
@@ -102,7 +102,7 @@ def _epsilons(needs: tuple[Needs, ...], least: dict[GroupColumn, int]) -> tuple[
 def _gaussian_within(needs: tuple[Needs, ...], least: dict[GroupColumn, int], delta: Fraction) -> Noise | None:
     """Return Gaussian noise: what no target names gets the mean of the losses that others have; None without delta."""
     used = delta / 2 if selections(needs) else Fraction(0)
-    if not delta:
+    if not delta or any(is_chosen(one) for one in measurements(needs)):
         return None
     squared = {(need.group.label, one.name): one.sensitivity.l2_squared for need in needs for one in need.measurements}
     wanted = {source: greatest_variance(reach) for source, reach in least.items()}

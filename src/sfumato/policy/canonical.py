@@ -48,6 +48,7 @@ def canonical_text(policy: Policy) -> str:
             f"epsilon = {_value(policy.budget.epsilon)}",
             f"delta = {_value(policy.budget.delta)}",
             f"query_delta = {_value(policy.budget.query_delta)}",
+            *_truncation(policy),
             *_padding(policy),
             *_sealing(policy),
             *_csv_form(policy.csv),
@@ -120,6 +121,12 @@ def _padding(policy: Policy) -> list[str]:
     return [] if policy.padding is None else [f"padding = {_value(policy.padding)}"]
 
 
+def _truncation(policy: Policy) -> list[str]:
+    """Form 1 is older than the key: there, nothing is spent on what was cut off."""
+    spent = policy.budget.truncation
+    return [] if spent is None else [f"truncation = {_value(spent)}"]
+
+
 def _sharing(policy: Policy) -> list[str]:
     """Form 1 is older than the key: there, silence means that each account has its own answers."""
     return [] if policy.answers is Sharing.SEPARATE else [f"answers = {_quoted(policy.answers)}"]
@@ -157,7 +164,8 @@ def _table(table: Table) -> list[str]:
     if table.unit is None:
         lines.append("public = true")
     else:
-        lines += [f"unit = {_quoted(_unit(table.unit))}", f"rows_per_unit = {table.rows_per_unit}"]
+        rows = f'{{ most = {table.rows_per_unit}, choose = "private" }}' if table.rows_chosen else table.rows_per_unit
+        lines += [f"unit = {_quoted(_unit(table.unit))}", f"rows_per_unit = {rows}"]
     if table.stored is not None:
         lines.append(f"from = {_quoted(fold(table.stored))}")
     if table.groups_per_unit is not None:
@@ -183,7 +191,9 @@ def _column(column: Column) -> str:
     parts = [f"type = {_quoted(column.type)}"]
     match column.bounds:
         case Bounds(low, high):
-            parts.append(f"bounds = [{_value(low)}, {_value(high)}]")
+            ends = f"[{_value(low)}, {_value(high)}]"
+            chosen = f'{{ within = {ends}, choose = "private" }}'
+            parts.append(f"bounds = {chosen if column.bounds_chosen else ends}")
     if column.step is not None and column.type is ColumnType.DECIMAL:
         parts.append(f"step = {_value(column.step)}")
     match column.values:

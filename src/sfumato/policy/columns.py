@@ -5,7 +5,20 @@ from datetime import date, datetime
 from fractions import Fraction
 from math import ceil, floor
 
-from sfumato.policy.entry import Entry, choice, count, flag, items, missing, number, refuse, section, shown, text
+from sfumato.policy.entry import (
+    Entry,
+    choice,
+    chosen,
+    count,
+    flag,
+    items,
+    missing,
+    number,
+    refuse,
+    section,
+    shown,
+    text,
+)
 from sfumato.policy.forms import read_format
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
 
@@ -27,6 +40,8 @@ _SYNONYMS = {
     **dict.fromkeys(("datetime", "timestamptz", "instant"), "timestamp"),
     "day": "date",
 }
+_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_CHOSEN = 'bounds = { within = [0, 1000000], choose = "private" }'
 _BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
 
 
@@ -46,7 +61,15 @@ def read_column(name: str, entry: Entry) -> Column:
         )
     kind = ColumnType(choice(keys["type"], ColumnType, _SYNONYMS))
     step = _step(kind, keys.get("step"))
-    bounds = _bounds(kind, keys["bounds"]) if "bounds" in keys else None
+    within = chosen(keys["bounds"], "within", _CHOSEN) if "bounds" in keys else None
+    if within is not None and kind not in _SUMMED:
+        raise refuse(
+            keys["bounds"],
+            f"is chosen by each question, for a column of type {kind}.",
+            "Only numbers are summed, and only what is summed is clipped at bounds that a question finds.",
+            "Write bounds = [LOW, HIGH].",
+        )
+    bounds = _bounds(kind, within or keys["bounds"]) if "bounds" in keys else None
     if kind is ColumnType.DECIMAL and step is None and ("bounds" in keys or "values" in keys):
         raise missing(
             entry,
@@ -55,13 +78,13 @@ def read_column(name: str, entry: Entry) -> Column:
             "Add the precision that matters, for example step = 0.01.",
         )
     if bounds is not None:
-        _check_grid(keys["bounds"], bounds, step)
+        _check_grid(within or keys["bounds"], bounds, step)
     values = _values(kind, keys["values"], bounds, step) if "values" in keys else None
     length = _length(kind, keys.get("length"), values, keys.get("values"))
     unique = flag(keys["unique"]) if "unique" in keys else False
     joins = "join" in keys and bool(choice(keys["join"], ("deterministic",), {"equality": "deterministic"}))
     written_as = read_format(keys["format"], kind) if "format" in keys else None
-    return Column(name, kind, bounds, step, values, unique, length, joins, written_as)
+    return Column(name, kind, bounds, step, values, unique, length, joins, written_as, within is not None)
 
 
 def _meant(word: str) -> str:

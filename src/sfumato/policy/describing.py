@@ -1,5 +1,6 @@
 """What a policy says of tables and columns, in words: bounds, keys and caps, as analysts need them."""
 
+from collections.abc import Iterable
 from datetime import date
 
 from sfumato.policy.policy import (
@@ -33,9 +34,28 @@ def table_words(table: Table) -> str:
     rows = table.rows_per_unit or 1
     alone = isinstance(table.unit, UnitColumn) and (own := table.column(table.unit.column)) is not None and own.unique
     counted = "1 row each" if alone or rows == 1 else f"at most {rows:,} rows each"
+    counted += ", of which each question chooses how many count" * (table.rows_chosen and counted != "1 row each")
     groups = table.groups_per_unit
     within = f", in at most {groups:,} group{'s' * (groups != 1)} of an answer" if groups is not None else ""
     return f"{person}; {counted}{within}"
+
+
+def units_of(tables: Iterable[Table]) -> str:
+    """Name whom each private table protects, as receipts do: a person, or each row (an event) by itself.
+
+    >>> units_of([Table("visits", (), UnitColumn("who"), 3), Table("clicks", (), EachRow(), 1)])
+    'clicks: each row; visits: each who'
+    """
+    found = []
+    for table in sorted(tables, key=lambda table: fold(table.name)):
+        match table.unit:
+            case EachRow():
+                found.append(f"{table.name}: each row")
+            case UnitColumn(column):
+                found.append(f"{table.name}: each {column}")
+            case UnitPath(other, column, _, _):
+                found.append(f"{table.name}: each {other}.{column}")
+    return "; ".join(found)
 
 
 def column_words(table: Table, column: Column) -> str:
@@ -61,7 +81,8 @@ def column_words(table: Table, column: Column) -> str:
 
 def _bounds_words(column: Column, bounds: Bounds) -> str:
     step = f", in steps of {_written(column.step)}" if column.type is ColumnType.DECIMAL and column.step else ""
-    return f"{_written(bounds.low)} to {_written(bounds.high)}{step}"
+    chosen = ", within which each question chooses" * column.bounds_chosen
+    return f"{_written(bounds.low)} to {_written(bounds.high)}{chosen}{step}"
 
 
 def _written(value: Value) -> str:

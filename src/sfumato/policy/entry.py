@@ -149,6 +149,20 @@ def flag(entry: Entry) -> bool:
     )
 
 
+def chosen(entry: Entry, key: str, example: str) -> Entry | None:
+    """Read { KEY = …, choose = "private" } and return what stands under KEY; None where it is no such table."""
+    if not isinstance(entry.value, dict):
+        return None
+    keys = section(entry, (key, "choose"))
+    for needed in (key, "choose"):
+        if needed not in keys:
+            raise missing(
+                entry, needed, "What each question chooses privately needs a limit and the word.", f"Write {example}."
+            )
+    choice(keys["choose"], ("private",), {"auto": "private", "data": "private", "r2t": "private"})
+    return keys[key]
+
+
 def count(entry: Entry, most: int) -> int:
     """Read a whole number from 1 to `most`."""
     if isinstance(entry.value, Rational) and not isinstance(entry.value, bool):

@@ -95,6 +95,8 @@ class Column:
     """A sealed store is shown which rows have equal values of it, so that tables can be joined by it."""
     format: str | None = None
     """How a date or timestamp is written where the source stores text; None means as ISO 8601 writes it."""
+    bounds_chosen: bool = False
+    """Each question finds the bounds that it clips at privately, within `bounds`."""
 
     @property
     def grid(self) -> Grid | None:
@@ -172,6 +174,8 @@ class Table:
     """What is sealed of it, in a policy with [sealed]."""
     stored: str | None = None
     """What the source calls it, SCHEMA.TABLE or TABLE, where that is another name."""
+    rows_chosen: bool = False
+    """Each question finds how many rows of a person count privately, up to `rows_per_unit`."""
 
     @property
     def public(self) -> bool:
@@ -190,6 +194,8 @@ class Budget:
     epsilon: Fraction
     delta: Fraction
     query_delta: Fraction
+    truncation: Fraction | None = None
+    """What is spent once per snapshot to say how much caps and bounds cut off; None where it is not said."""
 
 
 @dataclass(frozen=True, slots=True)

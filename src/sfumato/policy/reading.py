@@ -16,7 +16,7 @@ from sfumato.policy.entry import Entry, check_name, choice, missing, named, numb
 from sfumato.policy.forms import CSV_KEYS, check_csv_source, read_csv_form
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_frames, read_location
-from sfumato.policy.policy import Analyst, Budget, CsvForm, Location, Policy, Refresh, Sealing, Sharing
+from sfumato.policy.policy import Analyst, Budget, CsvForm, Location, Policy, Refresh, Sealing, Sharing, Table
 from sfumato.policy.sealing import SEALED_KEYS, read_sealing
 from sfumato.policy.tables import MOST_TABLES, TABLE_KEYS, read_tables
 
@@ -38,7 +38,7 @@ TOP_KEYS = (
     "tables",
     "analysts",
 )
-BUDGET_KEYS = ("epsilon", "delta", "query_delta")
+BUDGET_KEYS = ("epsilon", "delta", "query_delta", "truncation")
 ANALYST_KEYS = ("epsilon", "delta")
 KEYS = (
     *TOP_KEYS,
@@ -172,6 +172,8 @@ def _policy(root: Entry, file: Path | None) -> Policy:
         neighbours = Neighbours(choice(keys["neighbours"], Neighbours, _SYNONYMS))
     budget = _budget(keys["budget"])
     tables = read_tables(keys["tables"], sealed)
+    if sealed is not None:
+        _check_nothing_chosen(keys, budget, tables)
     analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
     refresh = _refresh(keys["refresh"], source) if "refresh" in keys else Refresh.MANUAL
     padding = _padding(keys["padding"]) if "padding" in keys else None
@@ -285,8 +287,9 @@ def _budget(entry: Entry) -> Budget:
             "Add delta, for example delta = 1e-6; delta = 0 allows Laplace noise and declared keys only.",
         )
     delta = _delta(keys["delta"])
+    truncation = _truncation(keys["truncation"], epsilon) if "truncation" in keys else None
     if "query_delta" not in keys:
-        return Budget(epsilon, delta, delta / _QUERIES)
+        return Budget(epsilon, delta, delta / _QUERIES, truncation)
     query_delta = _delta(keys["query_delta"])
     if query_delta > delta:
         raise refuse(
@@ -295,7 +298,31 @@ def _budget(entry: Entry) -> Budget:
             "No query could then be answered.",
             "Write less than budget.delta, or leave it out: then it is a thousandth of it.",
         )
-    return Budget(epsilon, delta, query_delta)
+    return Budget(epsilon, delta, query_delta, truncation)
+
+
+def _check_nothing_chosen(keys: dict[str, Entry], budget: Budget, tables: tuple[Table, ...]) -> None:
+    """Refuse what needs rows that were left out, or their ranks: a sealed store has neither."""
+    free = any(table.rows_chosen or any(column.bounds_chosen for column in table.columns) for table in tables)
+    if budget.truncation is not None or free:
+        raise refuse(
+            keys["budget"] if budget.truncation is not None else keys["tables"],
+            'says truncation or choose = "private" beside [sealed].',
+            "A sealed store holds sums of cells: no rows that were left out, and no order of rows.",
+            "Remove truncation, and write rows_per_unit and bounds as numbers.",
+        )
+
+
+def _truncation(entry: Entry, epsilon: Fraction) -> Fraction:
+    truncation = number(entry)
+    if 0 < truncation <= epsilon:
+        return truncation
+    raise refuse(
+        entry,
+        f"is {shown(entry.value)}.",
+        "It is a part of budget.epsilon, spent once per snapshot to say how much caps and bounds cut off.",
+        "Write a small positive number, for example truncation = 0.05, or leave it out.",
+    )
 
 
 def _analysts(entry: Entry, budget: Budget) -> tuple[Analyst, ...]:

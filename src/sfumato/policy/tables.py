@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sfumato.errors import suggestion
 from sfumato.policy.columns import read_column
-from sfumato.policy.entry import Entry, count, flag, missing, named, refuse, section, shown, text
+from sfumato.policy.entry import Entry, chosen, count, flag, missing, named, refuse, section, shown, text
 from sfumato.policy.policy import (
     Column,
     ColumnType,
@@ -25,6 +25,7 @@ MOST_COLUMNS = 2000
 MOST_ROWS = 10**9
 _ADVICE = f"The keys of a table are: {', '.join(TABLE_KEYS)}; its columns are declared below columns."
 _LONGEST_UNIT = 300
+_CHOSEN = 'rows_per_unit = { most = 500, choose = "private" }'
 _EXAMPLE = 'unit = "orders.o_custkey via l_orderkey = o_orderkey"'
 REMOVED_ROWS = "removed_rows"
 """The column that says how many rows of a person were left out, in the table that queries call "TABLE.removed"."""
@@ -69,7 +70,8 @@ def _plain_table(name: str, entry: Entry, keys: dict[str, Entry]) -> Table:
         )
     unit = _unit(keys["unit"], columns)
     groups = count(keys["groups_per_unit"], MOST_ROWS) if "groups_per_unit" in keys else None
-    return Table(name, columns, unit, _rows_per_unit(entry, keys, unit, columns), groups)
+    rows, rows_chosen = _rows_per_unit(entry, keys, unit, columns)
+    return Table(name, columns, unit, rows, groups, rows_chosen=rows_chosen)
 
 
 def _columns(entry: Entry) -> tuple[Column, ...]:
@@ -169,9 +171,13 @@ def _split(words: str, at: str) -> tuple[str, str, str]:
     return words[:place].strip(), at, words[place + len(at) :].strip()
 
 
-def _rows_per_unit(entry: Entry, keys: dict[str, Entry], unit: PrivacyUnit, columns: tuple[Column, ...]) -> int:
+def _rows_per_unit(
+    entry: Entry, keys: dict[str, Entry], unit: PrivacyUnit, columns: tuple[Column, ...]
+) -> tuple[int, bool]:
+    """Return the most rows that one person keeps, and whether each question chooses how many of them count."""
     if "rows_per_unit" in keys:
-        rows = count(keys["rows_per_unit"], MOST_ROWS)
+        most = chosen(keys["rows_per_unit"], "most", _CHOSEN)
+        rows = count(most or keys["rows_per_unit"], MOST_ROWS)
         if isinstance(unit, EachRow) and rows != 1:
             raise refuse(
                 keys["rows_per_unit"],
@@ -179,10 +185,10 @@ def _rows_per_unit(entry: Entry, keys: dict[str, Entry], unit: PrivacyUnit, colu
                 "If each row is its own person, every person has exactly one row.",
                 "Remove rows_per_unit, or name the column of the person in unit.",
             )
-        return rows
+        return rows, most is not None and rows > 1
     own = _find(columns, unit.column) if isinstance(unit, UnitColumn) else None
     if isinstance(unit, EachRow) or (own is not None and own.unique):
-        return 1
+        return 1, False
     raise missing(
         entry,
         "rows_per_unit",

@@ -43,6 +43,10 @@ class Function(StrEnum):
     ROUND = "round"  # half away from zero
     TRUNC = "trunc"
     SQRT = "sqrt"
+    EXP = "exp"
+    LN = "ln"
+    LOG = "log"  # to the base 10, or to that of the first of two arguments
+    LOG2 = "log2"
     POWER = "power"
     WIDTH_BUCKET = "width_bucket"
     DATE_TRUNC = "date_trunc"
@@ -124,6 +128,11 @@ FORMS: tuple[Form, ...] = (
     Form(Function.QUOTIENT, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ("div",)),
     Form(Function.SQRT, (Takes.NUMBER,), Type.DECIMAL, ("sqrt",)),
     Form(Function.POWER, (Takes.NUMBER, Takes.COUNT), Type.DECIMAL, ("power", "pow")),
+    Form(Function.EXP, (Takes.NUMBER,), Type.DECIMAL, ("exp",)),
+    Form(Function.LN, (Takes.NUMBER,), Type.DECIMAL, ("ln",)),
+    Form(Function.LOG, (Takes.NUMBER, Takes.NUMBER), Type.DECIMAL, ("log",), optional=1),
+    Form(Function.LOG, (Takes.NUMBER,), Type.DECIMAL, ("log10",)),
+    Form(Function.LOG2, (Takes.NUMBER,), Type.DECIMAL, (), ("log2",)),
     Form(
         Function.WIDTH_BUCKET,
         (Takes.NUMBER, Takes.NUMBER, Takes.NUMBER, Takes.COUNT),

@@ -15,11 +15,18 @@ from sfumato.query.parse_rewriting import counted, keyed
 from sfumato.query.parse_subquery import Lookups
 from sfumato.query.position import Place
 from sfumato.query.relation import Measure
-from sfumato.query.resolve import fit, number
+from sfumato.query.resolve import as_number, fit
 from sfumato.query.types import Type
 
 _CONDITIONAL = frozenset({"count_if", "countif"})
-_LATER = frozenset({"top_k", "approx_top_k"})
+_COUNT_THEM = "Count each value, and keep the largest: GROUP BY x ORDER BY COUNT(*) DESC LIMIT k."
+_ORDER_THEM = "Group by the one, order by the aggregate of the other: GROUP BY x ORDER BY SUM(y) DESC LIMIT 1."
+_LISTED = {
+    **dict.fromkeys(("top_k", "approx_top_k"), _COUNT_THEM),
+    "histogram": "Count each value, or each range of values: GROUP BY width_bucket(x, LOW, HIGH, BUCKETS).",
+    **dict.fromkeys(("arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"), _ORDER_THEM),
+}
+"""What gives a list, or another column of a single row, with the question that says the same of many people."""
 _TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": False, "logical_or": False}
 """Whether it is the false rows that are counted instead."""
 _SINGLE = frozenset({"any_value", "arbitrary", "first", "last"})
@@ -88,7 +95,7 @@ def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, whe
     if form.aggregation is Aggregation.COUNT and constant and not distinct:
         return _rows(name, distinct, condition, place)  # COUNT(1) counts rows
     if form.takes is Takes.NUMBER:
-        value = number(value, name, place)
+        value = as_number(value, name, place)
     if value.type is Type.NULL:
         value = fit(value, Type.TEXT, place)
     aggregate = Aggregate(form.aggregation, (value,), distinct and form.distinct, condition)
@@ -139,9 +146,9 @@ def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
             "It shows the value of a single row.",
             reading.shown("Group by it, and count the rows of each value.", keyed(node)),
         )
-    if name in _LATER:
+    if name in _LISTED:
         raise place.unsupported(
-            f"{name} is not answered yet.", "Its noise is of another kind.", "Use AVG, or count over buckets."
+            f"{name} is not answered.", "A column holds one value about many people.", _LISTED[name]
         )
     if name in _CLOCKS:
         raise place.unsupported(

@@ -82,7 +82,7 @@ def _check_count(arguments: list[Expression], count: int, name: str, place: Plac
 
 
 def _difference(name: str, arguments: list[Expression], place: Place) -> Expression:
-    """DuckDB's date_diff: how many beginnings of a year, month, … lie between two times; of weeks, days / 7."""
+    """DuckDB's date_diff: how many years, months, … begin between two times; of weeks, a seventh of the days."""
     part, start, end = _span(name, arguments, place)
     if part in _PER_YEAR:
         numbers = [_counted(part, time, place) for time in (start, end)]

@@ -12,7 +12,7 @@ from sfumato.query.parse_block import Block
 from sfumato.query.parse_reading import Reading
 from sfumato.query.parse_rewriting import first_asked, joined, listed
 from sfumato.query.parse_subquery import Lookups
-from sfumato.query.parse_window import Windows
+from sfumato.query.parse_window import GatheredWindows
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ExpressionFrame:
     measures: Measures | None
     clause: str
     private_tables: Callable[[exp.Expr], bool]
-    windows: Windows | None = None
+    windows: GatheredWindows | None = None
     """Where window functions are gathered (None: not allowed)."""
     lookups: Lookups | None = None
     """Where subqueries are gathered (None: not allowed)."""

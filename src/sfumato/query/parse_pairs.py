@@ -9,7 +9,7 @@ from sfumato.query.expression import Call, Expression, conjunction
 from sfumato.query.functions import AGGREGATES, PAIRS, Aggregation, Function
 from sfumato.query.position import Place
 from sfumato.query.relation import Measure
-from sfumato.query.resolve import number
+from sfumato.query.resolve import as_number
 from sfumato.query.types import Type
 
 ReadExpression = Callable[[exp.Expr], Expression]
@@ -49,7 +49,7 @@ def pairs(node: exp.Expr, name: str, condition: Expression | None, argument: Rea
             "Which pairs are equal is not measured.",
             f"Write {name}(y, x) without DISTINCT.",
         )
-    operands = [number(argument(operand), name, place) for operand in node.expressions]
+    operands = [as_number(argument(operand), name, place) for operand in node.expressions]
     if len(operands) != 2:
         raise place.bad(
             f"{name} was given {len(operands)} arguments.",

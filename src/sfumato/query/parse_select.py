@@ -5,19 +5,21 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from sfumato.query.dimensions import dimension_first
 from sfumato.query.expression import Column, Expression, Literal, children, rebuild, sources
 from sfumato.query.names import Name, NamedColumn, Scope
 from sfumato.query.parse_aggregate import Measures, is_aggregate
 from sfumato.query.parse_block import Block
 from sfumato.query.parse_expression import fit_null, read_condition, read_expression, sort_key
 from sfumato.query.parse_frame import ExpressionFrame
+from sfumato.query.parse_grouping import spread
 from sfumato.query.parse_naming import output_name
 from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
 from sfumato.query.parse_sets import combined
 from sfumato.query.parse_source import Definition, FromReader, no_table, read_from, unordered
 from sfumato.query.parse_subquery import Lookups
-from sfumato.query.parse_window import Windows
-from sfumato.query.people import holds_people
+from sfumato.query.parse_window import GatheredWindows
+from sfumato.query.people import is_one, people_of
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place
 from sfumato.query.relation import GroupBy, Limit, Named, Over, Relation, Sort, SortKey, Window
@@ -46,7 +48,8 @@ def read_query(node: exp.Expr, reading: Reading, known: _Known) -> Block:
             reading.only(node, "this")
             return read_query(node.this, reading, known)
     elif isinstance(node, exp.Select):
-        return _select(node, reading, known)
+        several = spread(node, reading)
+        return _select(node, reading, known) if several is None else read_query(several, reading, known)
     elif isinstance(node, exp.SetOperation):
         return _combined(node, reading, known)
     return reading.refuse(node)
@@ -73,9 +76,9 @@ def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
     reader = FromReader(reading, known, read_query)
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
-    windows = Windows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
-    people = holds_people(source.relation, reading.catalog)
-    below, above = Lookups(people), Lookups(people and not _groups(node))
+    windows = GatheredWindows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
+    people = people_of(source.relation, reading.catalog)
+    below, above = Lookups(people), Lookups(None if _groups(node) else people)
 
     def read_inner(inner: exp.Expr) -> Block:
         with reading.inside(source.scope):
@@ -175,8 +178,8 @@ def _groups(node: exp.Select) -> bool:
 def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionFrame, inner: Lookups) -> Block:
     """Group if the text does so, then HAVING, DISTINCT, ORDER BY and LIMIT over what came out."""
     reading, measures = frame.reading, frame.measures or Measures()
-    windows = frame.windows or Windows({})
-    above = frame.lookups or Lookups(people=False)
+    windows = frame.windows or GatheredWindows({})
+    above = frame.lookups or Lookups(people=None)
     keys = _keys(node, items, replace(frame, lookups=inner))
     having = node.args["having"].this if node.args.get("having") is not None else node
     condition = read_condition(having, replace(frame, windows=None, clause="HAVING")) if having is not node else None
@@ -195,6 +198,7 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         for key in named:
             reading.declare(group.label, key.name, reading.declared(key.expression))
         source = filtered(inner.over(block.relation, reading), block.pending)
+        source = dimension_first(source, measures.found, reading.catalog)
         relation = GroupBy(source, group.label, named, tuple(measures.found), reading.at(node))
         block = Block(above.mapped(group.over).over(relation, reading), pending, ())
         overs = tuple(group.window(over, by) for over, by in zip(overs, windows.nodes, strict=True))
@@ -203,8 +207,10 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         block = replace(block, relation=above.over(inner.over(block.relation, reading), reading))
     if overs:
         below = filtered(block.relation, block.pending)
-        if holds_people(below, reading.catalog):
-            reading.refuse(windows.nodes[0])
+        people = people_of(below, reading.catalog)
+        for over, by in zip(overs, windows.nodes, strict=True):
+            if people is not None and not any(is_one(part, people) for part in over.partition):
+                reading.refuse(by)
         looked = Window(below, windows.label, overs, reading.at(windows.nodes[0]))
         block = Block(looked, () if qualify is None else (qualify,), ())
     if node.args.get("distinct") is not None:

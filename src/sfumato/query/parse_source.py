@@ -12,6 +12,7 @@ from sfumato.query.names import Name, NamedColumn, Scope, lookup
 from sfumato.query.parse_block import Block
 from sfumato.query.parse_expression import fit_null, read_condition, read_expression
 from sfumato.query.parse_frame import ExpressionFrame
+from sfumato.query.parse_pivot import pivoted
 from sfumato.query.parse_reading import MOST_COLUMNS, MOST_ITEMS, Reading, name_of
 from sfumato.query.people import holds_people
 from sfumato.query.placement import filtered
@@ -97,7 +98,7 @@ def _item(node: exp.Expr, reader: FromReader) -> FromItem:
 
 
 def _subquery(node: exp.Expr, reader: FromReader) -> FromItem:
-    reader.reading.only(node, "this", "alias", "joins")
+    reader.reading.only(node, "this", "alias", "joins", "pivots")
     joins = node.args.get("joins") or []
     if isinstance(node.this, exp.Table | exp.Values | exp.Subquery) and node.args.get("alias") is None:
         return read_from(node.this, joins, reader)
@@ -105,7 +106,15 @@ def _subquery(node: exp.Expr, reader: FromReader) -> FromItem:
         reader.reading.refuse(node)
     block = unordered(reader.read_query(node.this, reader.reading, reader.known))
     source = _named(block, *_alias(node, reader.reading), reader.reading.place(node))
-    return _with_joins(source, joins, reader)
+    return _with_joins(_pivoted(source, node, reader), joins, reader)
+
+
+def _pivoted(source: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
+    for pivot in node.args.get("pivots") or []:
+        frame = ExpressionFrame(reader.reading, source.scope, None, "PIVOT", reader.private_tables)
+        group, scope = pivoted(pivot, Block(source.relation, source.pending, ()), frame)
+        source = FromItem(group, (), scope)
+    return source
 
 
 def unordered(block: Block) -> Block:
@@ -141,7 +150,7 @@ def _named(block: Block, alias: str | None, columns: list[str], place: Place) ->
 
 def _table(node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
-    reading.only(node, "this", "alias", "db", "joins")
+    reading.only(node, "this", "alias", "db", "joins", "pivots")
     if not isinstance(node.this, exp.Identifier) or where.fragment.startswith("'"):
         raise where.unsupported(
             "a function or file stands where a table is needed.",
@@ -160,7 +169,7 @@ def _table(node: exp.Expr, reader: FromReader) -> FromItem:
         source = _named(replace(block, outputs=renamed), alias or str(name), columns, where)
     else:
         source = _named(_scan(name, schema, where, reading), alias or str(name), columns, where)
-    return _with_joins(source, node.args.get("joins") or [], reader)
+    return _with_joins(_pivoted(source, node, reader), node.args.get("joins") or [], reader)
 
 
 def _scan(name: Name, schema: exp.Expr | None, where: Place, reading: Reading) -> Block:

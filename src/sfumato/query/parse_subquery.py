@@ -24,7 +24,7 @@ from sfumato.query.expression import (
 from sfumato.query.functions import FUNCTION_NAMES, Aggregation, Function
 from sfumato.query.parse_block import Block, projected
 from sfumato.query.parse_reading import Reading
-from sfumato.query.people import holds_people
+from sfumato.query.people import Names, holds_people, is_one, people_of
 from sfumato.query.placement import filtered, labels
 from sfumato.query.position import Place
 from sfumato.query.relation import (
@@ -74,9 +74,12 @@ class Lookup:
 
 
 class Lookups:
-    """The subqueries of some clauses, in the order in which they are needed; `people` says whose rows are around."""
+    """The subqueries of some clauses, in the order in which they are needed.
 
-    def __init__(self, people: bool) -> None:
+    `people` are the columns that name the people whose rows are around; None where these are nobody's.
+    """
+
+    def __init__(self, people: Names | None) -> None:
         self.people = people
         self.found: list[Lookup] = []
 
@@ -117,6 +120,19 @@ def shows_people(block: Block, reading: Reading) -> bool:
     return holds_people(block.relation, reading.catalog)
 
 
+def stays_with_people(lookups: Lookups, block: Block, reading: Reading) -> bool:
+    """Whether what was looked up last compares rows of the same person alone: both sides say so by an equality."""
+    inner, condition = people_of(block.relation, reading.catalog), lookups.found[-1].condition
+    return condition is not None and any(_same_person(part, lookups.people, inner) for part in conjuncts(condition))
+
+
+def _same_person(part: Expression, outer: Names | None, inner: Names | None) -> bool:
+    if not isinstance(part, Call) or part.function is not Function.EQUAL:
+        return False
+    one, other = part.arguments
+    return (is_one(one, outer) and is_one(other, inner)) or (is_one(one, inner) and is_one(other, outer))
+
+
 def exists(node: exp.Expr, block: Block, lookups: Lookups, reading: Reading) -> Expression:
     """Return whether the subquery has a row."""
     where = reading.place(node)
@@ -137,7 +153,9 @@ def among(node: exp.Expr, tested: list[Expression], block: Block, lookups: Looku
     pairs = zip(tested, (output.expression for output in block.outputs), strict=True)
     equal = conjunction(tuple(compare(Function.EQUAL, one, other, where) for one, other in pairs))
     no = Literal(False, Type.BOOLEAN, where.at)
-    possible = Call(Function.DISTINCT_FROM, (equal, no), Type.BOOLEAN, where.at)
+    possible: Expression = Call(Function.DISTINCT_FROM, (equal, no), Type.BOOLEAN, where.at)
+    if _same_person(equal, lookups.people, people_of(block.relation, reading.catalog)):
+        possible = equal  # nobody's name is NULL
     wanted = node.meta.get(CONJUNCT)
     if wanted is True:
         return _mark(rest, (*outside, equal), node, lookups, reading).found

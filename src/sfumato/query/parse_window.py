@@ -41,7 +41,7 @@ class WindowReader:
     order: Callable[[exp.Expr], SortKey]
 
 
-class Windows:
+class GatheredWindows:
     """The window functions of one SELECT, in the order in which the text needs them."""
 
     def __init__(self, named: Mapping[str, exp.Expr]) -> None:
@@ -125,7 +125,7 @@ class Windows:
             raise reading.place(node).unknown("window", str(name_of(alias)), known, "WINDOW does not define it.")
         reading.only(named, "this", "partition_by", "order", "spec", "alias")
         self.used.add(str(name_of(alias)))
-        others = Windows({name: one for name, one in self.named.items() if one is not named})
+        others = GatheredWindows({name: one for name, one in self.named.items() if one is not named})
         before = others._definition(named, reading)
         self.used |= others.used
         if own.partition or (own.order and before.order):

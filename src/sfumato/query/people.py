@@ -7,7 +7,17 @@ from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Column, Expression
 from sfumato.query.relation import GroupBy, Project, Relation, Scan, Values, inputs
 
-_Names = frozenset[tuple[str, str]]
+Names = frozenset[tuple[str, str]]
+
+
+def people_of(relation: Relation, catalog: Catalog) -> Names | None:
+    """Return the columns that name the people whose rows come out of a relation; None where they are nobody's."""
+    return _people(relation, catalog)
+
+
+def is_one(expression: Expression, names: Names | None) -> bool:
+    """Whether an expression is the column that names the person of a row."""
+    return names is not None and _is_one(expression, names)
 
 
 def holds_people(relation: Relation, catalog: Catalog) -> bool:
@@ -15,7 +25,7 @@ def holds_people(relation: Relation, catalog: Catalog) -> bool:
     return _people(relation, catalog) is not None
 
 
-def _people(relation: Relation, catalog: Catalog) -> _Names | None:
+def _people(relation: Relation, catalog: Catalog) -> Names | None:
     """Return the columns that name people; None where no row belongs to a person."""
     match relation:
         case Values():
@@ -40,5 +50,5 @@ def _people(relation: Relation, catalog: Catalog) -> _Names | None:
             return frozenset().union(*known_ones) if known_ones else None
 
 
-def _is_one(expression: Expression, names: _Names) -> bool:
+def _is_one(expression: Expression, names: Names) -> bool:
     return isinstance(expression, Column) and (expression.of, expression.name) in names

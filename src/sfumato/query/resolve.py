@@ -11,6 +11,10 @@ _FIXED = {Takes.INTEGER: Type.INTEGER, Takes.TEXT: Type.TEXT, Takes.BOOLEAN: Typ
 _SPELLED = frozenset({Takes.WORD, Takes.COUNT, Takes.UNIT, Takes.PART})
 
 
+_SAME_PART = {"dayofweek": "dow", "weekday": "dow", "dayofyear": "doy", "weekofyear": "week"}
+"""What DuckDB calls parts of a date."""
+
+
 def fit(argument: Expression, type: Type, place: Place) -> Expression:
     """Return the argument as `type`, where SQL converts without being asked."""
     if argument.type is type:
@@ -146,6 +150,7 @@ def _spelled(take: Takes, argument: Expression, name: str, place: Place) -> Expr
     if take in {Takes.UNIT, Takes.PART}:
         known = UNITS if take is Takes.UNIT else PARTS
         word = str(argument.value).lower()
+        word = _SAME_PART.get(word, word) if take is Takes.PART else word
         word = word if word in known else word.removesuffix("s")
         if word not in known:
             raise place.unknown("part of a date", str(argument.value), list(known), f"{name} knows others.")
@@ -242,7 +247,7 @@ def _title(argument: Expression) -> str:
     return excerpt(argument.name) if isinstance(argument, Column) else "this"
 
 
-def number(value: Expression, name: str, place: Place) -> Expression:
+def as_number(value: Expression, name: str, place: Place) -> Expression:
     """Return the argument of a function that takes a number, or refuse; NULL is one."""
     if value.type in NUMBERS:
         return value

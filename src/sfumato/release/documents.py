@@ -27,6 +27,8 @@ def release_document(release: Release, level: object = LEVEL) -> Document:
         "rows": [_row(row) for row in release.rows()],
         "level": float(probability(level, "level")),
         "intervals": [_row(row) for row in release.intervals(level)],
+        "biased": [_row(row) for row in release.intervals(level, bias=True)],
+        "cut": [None if one is None else [_plain(end) for end in one] for one in release.cut],
         "loss": loss_document(release.loss),
         "notes": list(release.notes),
         "receipt": json.loads(receipt_to_json(release.receipt)),

@@ -68,7 +68,7 @@ def _markdown(release: Release) -> bytes:
     lines = [_row(release.columns), "|" + " --- |" * len(release.columns)]
     for row, ends in zip(release.rows(), release.intervals(), strict=True):
         pairs = {name: end if isinstance(end, tuple) else None for name, end in ends.items()}
-        lines.append(_row([shown_value(row[name], pairs[name]) for name in release.columns]))
+        lines.append(_row([shown_value(row[name], pairs[name], release.cut_of(name)) for name in release.columns]))
     lines += ["", f"cost: {release.loss}; ± at 95 %", *(f"note: {visible(note)}" for note in release.notes)]
     return ("\n".join(lines) + "\n").encode()
 

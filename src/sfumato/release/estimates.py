@@ -9,23 +9,31 @@ from sfumato.release.aggregates.families import point
 from sfumato.release.decode import EngineValue
 from sfumato.release.noise_law import Floats, Integers
 from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues, flat
+from sfumato.release.one_table import AgreedMargin, shown_cells
 
 Columns = Mapping[str, Sequence[EngineValue]]
 
 
-def estimates(plan: Plan, noisy: Noisy) -> dict[str, Columns]:
+def estimates(plan: Plan, noisy: Noisy, made: Mapping[tuple[str, str], AgreedMargin]) -> dict[str, Columns]:
     """Return the noisy tables by their groups' labels: every key, then every aggregate, as an engine keeps them."""
-    return {group.group.label: estimated(group, table) for group, table in zip(plan.groups, noisy.groups, strict=True)}
+    pairs = zip(plan.groups, noisy.groups, strict=True)
+    return {group.group.label: estimated(group, table, made) for group, table in pairs}
 
 
-def estimated(group: GroupPlan, noisy: NoisyGroup) -> dict[str, list[EngineValue]]:
-    """Return the table of one group."""
+def estimated(
+    group: GroupPlan, noisy: NoisyGroup, made: Mapping[tuple[str, str], AgreedMargin]
+) -> dict[str, list[EngineValue]]:
+    """Return the table of one group; measurements that were made consistent come from there."""
+    shown = shown_cells(noisy)
     table: dict[str, list[EngineValue]] = {
-        key.name: [cells[place] for cells in noisy.keys] for place, key in enumerate(group.group.keys)
+        key.name: [noisy.keys[cell][place] for cell in shown] for place, key in enumerate(group.group.keys)
     }
-    measured = {name: integers(values) for name, values in noisy.columns}
+    measured = {
+        name: integers(values)[shown] if (better := made.get((group.group.label, name))) is None else better.values
+        for name, values in noisy.columns
+    }
     for derived in group.derived:
-        column = point(derived, measured)
+        column = point(derived, group, measured)
         table[derived.name] = nulled(column) if column.dtype == np.float64 else [int(value) for value in column]
     return table
 

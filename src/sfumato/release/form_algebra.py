@@ -32,10 +32,10 @@ Linear = Exact | Affine | Ratio
 
 def sum_of(cells: MeasuredCells, label: str, weights: dict[str, float], rows: int) -> Affine:
     """Return a weighted sum of measurements of every cell of a group."""
-    places = np.concatenate([cells.starts[label, name] + np.arange(rows) for name in weights])
-    each = np.repeat(np.array(list(weights.values()), dtype=np.float64), rows)
-    entries = coalesced(np.tile(np.arange(rows), len(weights)), places, each)
-    return Affine(cells, np.zeros(rows), *entries)
+    parts = [cells.entries(label, name, rows) for name in weights]
+    each = [entries[2] * weight for entries, weight in zip(parts, weights.values(), strict=True)]
+    listed = (np.concatenate([entries[0] for entries in parts]), np.concatenate([entries[1] for entries in parts]))
+    return Affine(cells, np.zeros(rows), *coalesced(*listed, np.concatenate(each)))
 
 
 def added(one: Form, other: Form, sign: float = 1.0) -> Linear | None:
@@ -174,7 +174,14 @@ def gathered(form: Form, places: Places, leaf: str) -> Form:
         _gathered_ends(form.ends, at),
         _gathered_nulls(form.nulls, at, absent),
         form.open,
+        _moved_levels(form, at) if not absent.any() else (),
     )
+
+
+def _moved_levels(form: Form, at: Places) -> tuple[Affine, ...]:
+    moved = [_moved(one, at) for one in form.levels] if isinstance(form, Boxed) else []
+    found = tuple(one for one in moved if one is not None)
+    return found if len(found) == len(moved) else ()
 
 
 def limited(form: Exact | Affine | Ratio | Boxed, least: Floats, most: Floats) -> Form:

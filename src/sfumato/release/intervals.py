@@ -27,6 +27,7 @@ from sfumato.release.layers import Layers
 from sfumato.release.measured_cells import Places, measured_cells
 from sfumato.release.noise_law import Floats
 from sfumato.release.noisy import Noisy
+from sfumato.release.one_table import shown_cells
 from sfumato.release.row_forms import Evaluate
 from sfumato.release.tracing import Traced, trace
 
@@ -67,8 +68,10 @@ def answer(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
     """Compute the outcome of a plan from its noisy tables."""
     outcome = plan.private.outcome
     traced = trace(outcome)
-    known: dict[str, Mapping[str, Values]] = dict(estimates(plan, noisy))
-    sizes = {group.group.label: len(found.keys) for group, found in zip(plan.groups, noisy.groups, strict=True)}
+    cells = measured_cells(plan, noisy)
+    known: dict[str, Mapping[str, Values]] = dict(estimates(plan, noisy, cells.consistent))
+    pairs = zip(plan.groups, noisy.groups, strict=True)
+    sizes = {group.group.label: len(shown_cells(found)) for group, found in pairs}
     for again in noisy_tables(outcome):
         known[again.label], sizes[again.label] = known[again.table], sizes[again.table]
     computed = compute(traced.computed, known, sizes, evaluate)
@@ -77,7 +80,7 @@ def answer(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
     found = evaluate(traced.flow, numbered(traced.tables, known, sizes))
     shown = len(outcome.items)
     places = {given.label: as_places(column_of) for given, column_of in zip(traced.tables, found[shown:], strict=True)}
-    layers = Layers(plan, noisy, evaluate, measured_cells(plan, noisy))
+    layers = Layers(plan, noisy, evaluate, cells)
     forms, chosen = layers.top(traced, places, computed)
     return Answered(plan, traced, tuple(map(tuple, found[:shown])), forms, chosen)
 
@@ -97,11 +100,17 @@ def bars(answered: Answered, level: Fraction) -> list[list[Bar | None] | None]:
         plain = answered.aggregate(scalar)
         if form is None or isinstance(form, Truth | Opaque):
             found.append(None)
-        elif plain is not None and plain[1].plain is not None:
-            found.append(_plain_bars(plain[0], plain[1].plain, values, level))
+        elif plain is not None and _is_alone(plain[1].plain, plain[0], answered.plan):
+            found.append(_plain_bars(plain[0], plain[1].plain or "", values, level))
         else:
             found.append(_bars(form, values, 1 - level, facts.kind is Kind.INTEGER))
     return found
+
+
+def _is_alone(name: str | None, group: GroupPlan, plan: Plan) -> bool:
+    """Whether a column is one measurement, with nothing else that bears on it."""
+    margins = ((margin.label, margin.name) for table in plan.tables for margin in table.margins)
+    return name is not None and (group.group.label, name) not in margins
 
 
 def _numbers(values: Sequence[EngineValue], facts: Facts) -> Sequence[EngineValue]:

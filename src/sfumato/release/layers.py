@@ -38,6 +38,7 @@ from sfumato.release.forms import Exact, Form, Opaque, Truth
 from sfumato.release.loose_rows import LooseRows, settled_values, stacked_table
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noisy import Noisy
+from sfumato.release.one_table import shown_cells
 from sfumato.release.row_forms import Evaluate, FormTable, Joined
 from sfumato.release.tracing import (
     Computed,
@@ -138,9 +139,10 @@ class Layers:
     def _group(self, label: str) -> FormTable:
         place = next(at for at, group in enumerate(self.plan.groups) if group.group.label == label)
         group, found = self.plan.groups[place], self.noisy.groups[place]
-        exact = {key.name: [cells[at] for cells in found.keys] for at, key in enumerate(group.group.keys)}
+        shown = [found.keys[cell] for cell in shown_cells(found)]
+        exact = {key.name: [cells[at] for cells in shown] for at, key in enumerate(group.group.keys)}
         forms, measured = leaf_forms(group, self.cells, found), frozenset(one.name for one in group.derived)
-        return FormTable(len(found.keys), exact, forms, measured=measured)
+        return FormTable(len(shown), exact, forms, measured=measured)
 
     def _loosened(self, flow: Flow) -> "LooseRows | None":
         """Return every row that a flow can have, whatever the noise; None where that cannot be said."""
@@ -232,7 +234,7 @@ class Layers:
             Item("found", column(marked.label, FOUND, FOUND_FACTS)),
             Item("row", column(marked.label, "#", place)),
         )
-        tables = {**estimates(self.plan, self.noisy), marked.label: {**known, "#": range(rows)}}
+        tables = {**estimates(self.plan, self.noisy, self.cells.consistent), marked.label: {**known, "#": range(rows)}}
         tables |= {given.label: tables[given.table] for given in noisy_tables(marked.right)}
         values, at = self.evaluate(Show(replace(marked, left=given), "marked", items), tables)
         return [value for _, value in sorted(zip(at, values, strict=True))]

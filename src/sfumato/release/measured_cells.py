@@ -15,6 +15,7 @@ from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.release.noise_law import Floats, Law, law_of
 from sfumato.release.noisy import Noisy
+from sfumato.release.one_table import AgreedMargin, consistent, shown_cells
 
 _WIDEST = 10**75
 _SURE = 100
@@ -41,7 +42,24 @@ class MeasuredCells:
     """Of each of `measured`."""
     selections: tuple[CountedKeys | None, ...]
     """Of each of `measured`: what released its cells by their noisy values, if anything did."""
+    shown: Mapping[str, Places] = field(default_factory=dict)
+    """Which cells of a group an answer shows, by its label; all of one that is not there."""
+    consistent: Mapping[tuple[str, str], AgreedMargin] = field(default_factory=dict)
+    """Measurements that are made consistent with others."""
     _margins: dict[tuple[int, Fraction], int] = field(default_factory=dict)
+
+    def places(self, label: str, name: str, rows: int) -> Places:
+        """Return the numbers of a measurement's shown cells, of which there are so many."""
+        return self.starts[label, name] + self.shown.get(label, np.arange(rows))
+
+    def entries(self, label: str, name: str, rows: int) -> tuple[Places, Places, Floats]:
+        """Return what each shown value is a weighted sum of: row, number and weight of every part."""
+        made = self.consistent.get((label, name))
+        if made is None:
+            return np.arange(rows), self.places(label, name, rows), np.ones(rows)
+        places = [self.starts[other] + at for other, at, _ in made.others]
+        each = [np.repeat(np.arange(rows), len(at) // max(rows, 1)) for _, at, _ in made.others]
+        return np.concatenate(each), np.concatenate(places), np.concatenate([weights for *_, weights in made.others])
 
     def margins(self, kinds: Places, tail: Fraction) -> Floats:
         """Return how far the noise of these kinds reaches, but for this tail: exact, from the integer law."""
@@ -111,19 +129,26 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
             values.append(np.array(flat, dtype=np.float64))
             sizes.append(len(flat))
     laws = tuple(law_of(one.mechanism) for one in measured)
-    moments = np.array([law.moments for law in laws], dtype=np.float64).reshape(len(laws), 2)
+    each = np.array([law.moments for law in laws], dtype=np.float64).reshape(len(laws), 2)
     kinds = np.repeat(np.arange(len(measured), dtype=np.int64), np.array(sizes, dtype=np.int64))
     every = np.concatenate(values) if values else np.zeros(0)
+    shown = {
+        group.group.label: np.array(shown_cells(table), dtype=np.int64)
+        for group, table in zip(plan.groups, noisy.groups, strict=True)
+        if any(key.rest for key in group.group.keys)
+    }
+    moments = (each[kinds, 0], each[kinds, 1])
     return MeasuredCells(
         tuple(measured),
         tuple(labels),
         starts,
         kinds,
         every,
-        moments[kinds, 0],
-        moments[kinds, 1],
+        *moments,
         laws,
         tuple(selections),
+        shown,
+        consistent(plan, noisy),
     )
 
 

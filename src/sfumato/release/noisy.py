@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Place
 from sfumato.errors import MalformedEvent
 
 NoisyValues = tuple[int, ...] | tuple[tuple[int, ...], ...]
@@ -14,7 +14,7 @@ NoisyValues = tuple[int, ...] | tuple[tuple[int, ...], ...]
 class NoisyGroup:
     """One group: its keys, one tuple per cell, and each measurement by name with its noisy values."""
 
-    keys: tuple[tuple[Cell, ...], ...]
+    keys: tuple[tuple[Place, ...], ...]
     columns: tuple[tuple[str, NoisyValues], ...]
 
     def column(self, name: str) -> NoisyValues:
@@ -96,13 +96,15 @@ def _values(data: object) -> NoisyValues:
     return histograms
 
 
-def _cell_data(cell: Cell) -> list[str]:
+def _cell_data(cell: Place) -> list[str]:
+    if cell is None:
+        return ["rest"]
     if isinstance(cell, bool):
         return ["boolean", "true" if cell else "false"]
     return ["integer", str(cell)] if isinstance(cell, int) else ["text", cell]
 
 
-def _cell(data: object) -> Cell:
+def _cell(data: object) -> Place:
     match data:
         case ["boolean", ("true" | "false") as word]:
             return word == "true"
@@ -110,6 +112,8 @@ def _cell(data: object) -> Cell:
             return int(digits)
         case ["text", str(text)]:
             return text
+        case ["rest"]:
+            return None
     raise _malformed()
 
 

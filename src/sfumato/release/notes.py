@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 
+from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import CONFIDENCE
+from sfumato.release.aggregates.raced import winners
+from sfumato.release.estimates import integers
 from sfumato.release.intervals import Answered, open_columns
 from sfumato.release.noisy import Noisy
 
@@ -22,6 +25,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         if group.selection is not None and not found.keys:
             yield _nobody(group)
+    yield from dict.fromkeys(_raced(plan, noisy))
     if answered.chosen:
         yield SELECTED
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(open_columns(answered)))
@@ -35,6 +39,20 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
             "Groups were selected privately, and what is computed over groups holds for the released ones: "
             "the rows of the others are not in it."
         )
+
+
+def _raced(plan: Plan, noisy: Noisy) -> Iterator[str]:
+    """Say what was chosen, and what it was chosen with."""
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        measured = {name: integers(values) for name, values in found.columns}
+        for one in group.derived:
+            made = one.total if isinstance(one, RacedMean) else one
+            if isinstance(made, Raced) and found.keys:
+                won = winners(made, group, measured).tolist()
+                yield (
+                    f"Chosen privately: {made.won(won)}; all {len(made.parts)} levels were measured, each with a part "
+                    "of the price. The interval holds for all rows and values that the policy admits."
+                )
 
 
 def _nobody(group: GroupPlan) -> str:

@@ -14,6 +14,8 @@ TIMING = "none"
 _FIELDS = ("bits", "delta", "epsilon", "head", "id", "policy", "sequence", "timing", "version")
 _SINCE = ("gamma", "needed", "source")
 """What receipts have said since they name their source; older ones read back without."""
+_UNITS = ("units",)
+"""And since they name whom each table protects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Receipt:
     """How far each bit of that source may be from fair, as it was declared."""
     needed: int = 0
     """How many bits of entropy noise of this shape has: no sampler reads fewer on average."""
+    units: str = ""
+    """Whom each private table that it read protects: "visits: each patient_id; votes: each row"."""
 
     @property
     def caution(self) -> str:
@@ -71,6 +75,8 @@ def receipt_to_json(receipt: Receipt) -> str:
     }
     if receipt.source or receipt.gamma or receipt.needed:
         data |= {"source": receipt.source, "gamma": str(receipt.gamma), "needed": receipt.needed}
+    if receipt.units:
+        data["units"] = receipt.units
     return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -98,16 +104,20 @@ def receipt_from_json(text: str) -> Receipt:
                 rational(data.get("gamma", "0"), "gamma"),
                 data.get("needed", 0),
             )
-            receipt = Receipt(name, policy, version, loss, sequence, head, bits, timing, source, gamma, needed)
+            units = data.get("units", "")
+            receipt = Receipt(name, policy, version, loss, sequence, head, bits, timing, source, gamma, needed, units)
             if receipt_to_json(receipt) == text:
                 return receipt
     raise _malformed()
 
 
 def _is_whole(data: dict[str, object]) -> bool:
-    if tuple(sorted(data)) == _FIELDS:
+    fields = tuple(sorted(set(data) - set(_UNITS)))
+    if not isinstance(data.get("units", ""), str):
+        return False
+    if fields == _FIELDS:
         return True
-    known = tuple(sorted(data)) == tuple(sorted(_FIELDS + _SINCE))
+    known = fields == tuple(sorted(_FIELDS + _SINCE))
     return known and isinstance(data["source"], str) and isinstance(data["gamma"], str) and type(data["needed"]) is int
 
 

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
+from math import ceil, isinf
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +16,16 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import UnknownName, shown
 from sfumato.exact import decimal_rational, probability
 from sfumato.language.calendar import DAY
-from sfumato.language.facts import Facts
+from sfumato.language.facts import Facts, Kind
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.summed import Summed
+from sfumato.planning.cut_off import CutOff
+from sfumato.planning.missing import missing
 from sfumato.planning.plan import Plan
+from sfumato.planning.quote import cut_notes
 from sfumato.planning.truncation import bounding_notes
 from sfumato.query.types import NUMBERS, Type
+from sfumato.release.biased import Cut, biased_bars, extensions
 from sfumato.release.chart import Panel, chart
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
 from sfumato.release.export import arrow_column, arrow_ends, optional
@@ -53,7 +59,11 @@ class Release:
     receipt: Receipt
     event: Event | None
     notes: tuple[str, ...] = ()
-    _known: dict[Fraction, Ranges] = field(default_factory=dict)
+    biased: Callable[[Fraction], Ranges] | None = field(default=None, repr=False)
+    """The same with what caps and bounds cut off; None where nothing was cut."""
+    cut: tuple[Ends | None, ...] = field(default=(), repr=False)
+    """Of each column what it may have too much, and what it may lack, at 95 %; empty where nothing was published."""
+    _known: dict[tuple[Fraction, bool], Ranges] = field(default_factory=dict)
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -64,12 +74,14 @@ class Release:
         """Return the answer, one dict per row."""
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.values, strict=True)]
 
-    def intervals(self, level: object = LEVEL) -> list[dict[str, Any]]:
+    def intervals(self, level: object = LEVEL, *, bias: bool = False) -> list[dict[str, Any]]:
         """Return the same rows with (low, high) for every number: the true one lies there with this probability.
 
         An unbounded side is None; NULL is None; keys are as they are. Public answers are exact: (value, value).
+        With `bias` the intervals hold what the answer would have been without caps and bounds: counts, sums and
+        averages, where `budget.truncation` pays for knowing what they cut off; other sides are None.
         """
-        ranges = self._ranges(level)
+        ranges = self._ranges(level, bias)
         columns = [values if ends is None else ends for values, ends in zip(self._exact_ends(), ranges, strict=True)]
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -82,7 +94,8 @@ class Release:
             tuple(_clamp(value, limits) for value in column)
             for column, limits in zip(self.values, self.possible, strict=True)
         )
-        return replace(self, values=values, ranges=self._clamped_ranges, _known={})
+        biased = None if self.biased is None else self._clamped(bias=True)
+        return replace(self, values=values, ranges=self._clamped(bias=False), biased=biased, _known={})
 
     def to_arrow(self, intervals: bool = False, level: object = LEVEL, *, with_intervals: bool = False) -> Any:
         """Return an Arrow table with the receipt as metadata; intervals come as columns n_low and n_high."""
@@ -155,16 +168,21 @@ class Release:
     def _cells(self) -> tuple[list[list[str]], list[bool]]:
         ranges = self._ranges(LEVEL)
         columns = [
-            [shown_value(value, ends[at] if ends else None) for at, value in enumerate(values[:_SHOWN])]
-            for values, ends in zip(self.values, ranges, strict=True)
+            [shown_value(value, ends[at] if ends else None, cut) for at, value in enumerate(values[:_SHOWN])]
+            for values, ends, cut in zip(self.values, ranges, self.cut or [None] * len(ranges), strict=True)
         ]
         return columns, [facts.type in NUMBERS for facts in self.facts]
 
-    def _ranges(self, level: object) -> Ranges:
+    def cut_of(self, name: str) -> Ends | None:
+        """Return what a column may have too much, and what it may lack, for want of what caps and bounds cut off."""
+        return self.cut[self.columns.index(name)] if self.cut else None
+
+    def _ranges(self, level: object, bias: bool = False) -> Ranges:
         exact = probability(decimal_rational(level, "level"), "level")
-        if exact not in self._known:
-            self._known[exact] = self.ranges(exact)
-        return self._known[exact]
+        if (exact, bias) not in self._known:
+            find = self.biased if bias and self.biased is not None else self.ranges
+            self._known[exact, bias] = find(exact)
+        return self._known[exact, bias]
 
     def _exact_ends(self) -> list[Sequence[Value | Ends]]:
         """Return the columns as `intervals` shows those without noise: a public answer's numbers are their own ends."""
@@ -175,22 +193,49 @@ class Release:
             for values, facts in zip(self.values, self.facts, strict=True)
         ]
 
-    def _clamped_ranges(self, level: Fraction) -> Ranges:
-        return [
-            ends and [end and (_clamp(end[0], limits), _clamp(end[1], limits)) for end in ends]
-            for ends, limits in zip(self._ranges(level), self.possible, strict=True)
-        ]
+    def _clamped(self, bias: bool) -> Callable[[Fraction], Ranges]:
+        def ranges(level: Fraction) -> Ranges:
+            return [
+                ends and [end and (_clamp(end[0], limits), _clamp(end[1], limits)) for end in ends]
+                for ends, limits in zip(self._ranges(level, bias), self.possible, strict=True)
+            ]
+
+        return ranges
 
 
-def make_release(plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate) -> Release:
-    """Return the release of a plan's noisy measurements; `evaluate` runs the outcome (`engines.after_noise`)."""
+def make_release(
+    plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate, losses: CutOff | None = None
+) -> Release:
+    """Return the release of a plan's noisy measurements; `evaluate` runs the outcome (`engines.after_noise`).
+
+    `losses` is what was published of what caps and bounds cut off.
+    """
     answered = answer(plan, noisy, evaluate)
     facts, columns = as_shown(plan.private, answered.columns)
     values = _decoded_columns(columns, facts)
     notes = plan.private.notes + bounding_notes(plan) + notes_of(plan, noisy, answered)
     names = unique_names(plan.private.names)
-    ranges = _decoded(answered, tuple(map(answered.bar_facts, range(len(facts)))))
-    return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes)
+    bar_facts = tuple(map(answered.bar_facts, range(len(facts))))
+    ranges = _decoded(partial(bars, answered), bar_facts)
+    biased = _decoded(partial(biased_bars, answered, missing=partial(missing, plan, losses)), bar_facts)
+    cut = () if losses is None else _cut(answered, missing(plan, losses, (1 - LEVEL) / 2), bar_facts)
+    notes += tuple(cut_notes(dict(zip(names, cut, strict=False))))
+    return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
+
+
+def _cut(answered: Answered, found: Cut, facts: Sequence[Facts]) -> tuple[Ends | None, ...]:
+    """Return what each column may have too much and lack, as people see it; None where a bar depends on the row."""
+    pairs = [extensions(answered, place, found) for place in range(len(facts))]
+    return tuple(
+        None if pair is None else (_amount(pair[0], known), _amount(pair[1], known))
+        for pair, known in zip(pairs, facts, strict=True)
+    )
+
+
+def _amount(amount: float, facts: Facts) -> Value:
+    if isinf(amount):
+        return None
+    return decode(ceil(amount) if facts.kind is Kind.INTEGER else amount, facts)
 
 
 def exact_release(
@@ -240,11 +285,13 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _decoded(answered: Answered, facts: tuple[Facts, ...]) -> Callable[[Fraction], Ranges]:
+def _decoded(
+    find: Callable[[Fraction], list[list[Bar | None] | None]], facts: tuple[Facts, ...]
+) -> Callable[[Fraction], Ranges]:
     def ranges(level: Fraction) -> Ranges:
         return [
             ends if ends is None else [_decoded_bar(bar, known) for bar in ends]
-            for ends, known in zip(bars(answered, level), facts, strict=True)
+            for ends, known in zip(find(level), facts, strict=True)
         ]
 
     return ranges

@@ -35,18 +35,35 @@ def text_table(names: Sequence[str], columns: Sequence[Sequence[str]], numbers: 
     )
 
 
-def shown_value(value: Value, ends: Ends | None) -> str:
+def shown_value(value: Value, ends: Ends | None, cut: Ends | None = None) -> str:
+    """Return a value with its margin, and beside it what caps and bounds may have cut off.
+
+    >>> shown_value(1234, (1204, 1264), (0, 500)), shown_value(1234, (1204, 1264), (7, None))
+    ('1,234 ± 30 (cut +500)', '1,234 ± 30 (cut -7 +∞)')
+    """
+    shown = _with_margin(value, ends)
+    return shown if cut is None or ends is None or value is None else f"{shown}{_shown_cut(cut)}"
+
+
+def _shown_cut(cut: Ends) -> str:
+    less, more = ("∞" if one is None else _number(one, None) if isinstance(one, int | float) else "" for one in cut)
+    if cut[0] == 0:
+        return "" if cut[1] == 0 else f" (cut +{more})"
+    return f" (cut -{less} +{more})"
+
+
+def _with_margin(value: Value, ends: Ends | None) -> str:
     """Return a value with its margin: `±` where both sides are alike, else each side by itself.
 
     A number without noise is a key or an exact answer and is written as it is: a year is 1980. Thousands are set apart
     in noisy counts and sums. A noisy number may be one that the true one cannot be; then its interval lies beside it
     and is written out.
 
-    >>> shown_value(1234, (1204, 1264)), shown_value(41.237, (38.1, 46.2)), shown_value(None, None)
+    >>> _with_margin(1234, (1204, 1264)), _with_margin(41.237, (38.1, 46.2)), _with_margin(None, None)
     ('1,234 ± 30', '41.2 -3.1 +5.0', 'NULL')
-    >>> shown_value(660, (0, 100)), shown_value(1980, None), shown_value(1980.25, (1975.0, 1985.5))
+    >>> _with_margin(660, (0, 100)), _with_margin(1980, None), _with_margin(1980.25, (1975.0, 1985.5))
     ('660 [0, 100]', '1980', '1980.2 ± 5.2')
-    >>> shown_value("4814", (4770, 4858))
+    >>> _with_margin("4814", (4770, 4858))
     '4814 ± 44'
     """
     if value is None:

@@ -171,6 +171,11 @@ class SealedEngine:
         rows = self._free.free_rows(checked(flow_sql(show, {}, DUCKDB)))
         return [[row[at] for row in rows] for at in range(len(show.items))]
 
+    @property
+    def keeps_losses(self) -> bool:
+        """A sealed store holds no row that was cut."""
+        return False
+
     def close(self) -> None:
         """Let go of the engine in memory."""
         self._free.close()

@@ -3,8 +3,9 @@
 import http.client
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from threading import local
 from types import TracebackType
 from typing import Any, Self
@@ -75,6 +76,28 @@ class RemoteDatabase:
         document = self._fetch("POST", "/ask", question, headers)
         receipt = str(document["receipt"]["id"])
         return answer_of(document, lambda level: self._at_level(receipt, level))
+
+    def ask_all(
+        self,
+        questions: Sequence[str],
+        *,
+        epsilon: object = None,
+        share: object = None,
+        delta: object = None,
+        key: str | None = None,
+    ) -> list[Release]:
+        """Return the answers of several questions that are charged as one: as `Database.ask_all` does."""
+        asked: dict[str, object] = {"questions": list(questions), **_price(epsilon, share, delta)}
+        headers = {"Idempotency-Key": fresh_id(system_source()) if key is None else key}
+
+        def again(place: int, level: Fraction) -> Mapping[str, Any]:
+            """Ask again, which is free, for another level."""
+            body = {**asked, "level": f"{level.numerator}/{level.denominator}"}
+            found: Mapping[str, Any] = self._fetch("POST", "/ask_all", body, headers)[place]
+            return found
+
+        documents = self._fetch("POST", "/ask_all", asked, headers)
+        return [answer_of(document, partial(again, place)) for place, document in enumerate(documents)]
 
     def explain(
         self, sql: str, *, epsilon: object = None, within: object = None, share: object = None, delta: object = None
@@ -172,16 +195,18 @@ class RemoteDatabase:
             self._connections.one = None
 
 
+def _price(epsilon: object, share: object, delta: object) -> dict[str, object]:
+    """Return a price as it is sent."""
+    given = {name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if value is not None}
+    price: dict[str, object] = {name: str(typed_rational(value, name)) for name, value in given.items()}
+    return price if share is None else {**price, "share": str(typed_share(share, "share"))}
+
+
 def _question(sql: object, epsilon: object, within: object, share: object, delta: object) -> dict[str, object]:
     """Return a question as it is sent; numbers travel as exact text."""
     if not isinstance(sql, str):
         raise BadParameter("The question is no text.", "It is SQL.", "Give a text.")
-    question: dict[str, object] = {"sql": sql}
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if value is not None:
-            question[name] = str(typed_rational(value, name))
-    if share is not None:
-        question["share"] = str(typed_share(share, "share"))
+    question: dict[str, object] = {"sql": sql, **_price(epsilon, share, delta)}
     if within is not None:
         if not isinstance(within, Mapping):
             raise BadParameter(

@@ -151,6 +151,13 @@ class Gate:
             _shorten(self._answers, _KEPT_ANSWERS)
         return release
 
+    async def ask_all(
+        self, caller: Caller, questions: list[str], *, key: str | None = None, **price: object
+    ) -> list[Release]:
+        """Answer several questions as one charge, or refuse all of them: as `Database.ask_all` does."""
+        ask = partial(self.database(caller).ask_all, questions, key=key, progress=None, **price)
+        return await self._served(caller, "ask_all", lambda: [_bounded(one) for one in ask()], True)
+
     def _names_only(self, account: str, key: str | None, question: "_Question") -> bool:
         """Tell whether a key could name this attempt; one that cannot is for the ledger to refuse."""
         if key is None:

@@ -62,10 +62,28 @@ _SCHEMAS: dict[str, Schema] = {
         rows=_ROWS,
         level={"type": "number"},
         intervals=_ROWS,
+        biased=_ROWS,
         loss=_LOSS,
         notes=_TEXTS,
         receipt={"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}},
     ),
+    "Questions": {
+        **_object(
+            ["questions"],
+            questions={
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 100,
+                "items": {"type": "string", "minLength": 1},
+            },
+            epsilon=_NUMBER,
+            share={"oneOf": [{"type": "string"}, {"type": "number", "exclusiveMinimum": 0, "maximum": 1}]},
+            delta={"oneOf": [{"type": "string"}, {"type": "number"}]},
+            level={"oneOf": [{"type": "string"}, {"type": "number"}]},
+        ),
+        "additionalProperties": False,
+    },
+    "Releases": {"type": "array", "items": {"$ref": "#/components/schemas/Release"}},
     "Quote": _object(
         ["loss", "margins", "mechanisms", "notes", "text"],
         loss=_LOSS,
@@ -129,6 +147,8 @@ def description() -> Schema:
     if isinstance(responses, dict):
         files = {MEDIA[form].partition(";")[0]: {"schema": {"type": "string"}} for form in ("csv", "arrow")}
         responses["200"]["content"] |= files
+    together = _operation("Answer several questions as one charge.", "Releases", parameters=[key])
+    together["requestBody"] = {"required": True, "content": _content("Questions")}
     return {
         "openapi": "3.1.0",
         "info": {"title": "sfumato", "version": "1", "description": "Private answers about many people."},
@@ -139,6 +159,7 @@ def description() -> Schema:
         },
         "paths": {
             "/ask": {"post": _operation("Answer and charge.", "Release", body=True, parameters=[key])},
+            "/ask_all": {"post": together},
             "/explain": {"post": _operation("The price and the margins; free.", "Quote", body=True)},
             "/budget": {"get": _operation("What may be spent, was, and is left.", "Budget")},
             "/history": {"get": _operation("What was charged, oldest first.", "History")},

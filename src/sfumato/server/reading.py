@@ -11,6 +11,8 @@ LARGEST = 1 << 20
 PRICES = ("epsilon", "within", "share", "delta")
 """What a question may be given besides its text: as `Database.ask` takes it."""
 KEYS = ("sql", *PRICES)
+TOGETHER = ("questions", "epsilon", "share", "delta", "level")
+"""What a list of questions may be given."""
 _SHAPES = {
     "within": ("It is an object of columns and their margins.", '{"within": {"n": 25}}'),
     "share": ("It is a percentage as text, or a number.", '{"share": "2%"}'),
@@ -51,6 +53,40 @@ def read_question(body: bytes) -> PricedQuestion:
             "The request has no question.", "`sql` is a text.", 'Send {"sql": "SELECT …", "epsilon": "0.1"}.'
         )
     return PricedQuestion(sql, {key: _price(key, data[key]) for key in PRICES if key in data})
+
+
+@dataclass(frozen=True, slots=True)
+class PricedQuestions:
+    """What was asked together, at which price, and the level of its intervals."""
+
+    questions: list[str]
+    price: dict[str, object]
+    level: object
+
+
+def read_questions(body: bytes) -> PricedQuestions:
+    """Read questions that are charged as one, or refuse them.
+
+    >>> read_questions(b'{"questions": ["SELECT 1"], "share": "1%"}').price
+    {'share': '1%'}
+    """
+    data = read_object(body)
+    for key in data:
+        if key not in TOGETHER:
+            raise BadRequest(
+                f"The request has the key {shown(key)}.",
+                "Unknown keys are refused so that a typo cannot silently change a price.",
+                f"{suggestion(key, TOGETHER)}The keys are: {', '.join(TOGETHER)}.",
+            )
+    texts = data.get("questions")
+    if not isinstance(texts, list) or not all(type(text) is str for text in texts):
+        raise BadRequest(
+            "The request has no questions.",
+            "`questions` is a list of texts.",
+            'Send {"questions": ["SELECT …", "SELECT …"], "epsilon": "0.1"}.',
+        )
+    price: dict[str, object] = {key: _price(key, data[key]) for key in ("epsilon", "share", "delta") if key in data}
+    return PricedQuestions(texts, price, _price("level", data["level"]) if "level" in data else None)
 
 
 def read_object(body: bytes) -> dict[str, object]:

@@ -10,7 +10,7 @@ from sfumato.release.encoding import encoded
 from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gate
 from sfumato.server.openapi import description
-from sfumato.server.reading import read_question
+from sfumato.server.reading import read_question, read_questions
 from sfumato.server.replies import MEDIA, file_reply, json_reply
 from sfumato.server.requests import body_of, caller_of, gate_of, require_json
 from sfumato.server.tables import tables_document
@@ -22,12 +22,27 @@ async def ask(request: Request) -> Response:
     caller = caller_of(request)
     require_json(request)
     question = read_question(await body_of(request))
+    gate = gate_of(request)
+    release = await gate.ask(caller, question.sql, key=_key(request), **question.price)
+    return await _document(gate, caller, release)
+
+
+async def ask_all(request: Request) -> Response:
+    """Answer several questions as one charge. Header Idempotency-Key: repeats of one key are one charge."""
+    caller = caller_of(request)
+    require_json(request)
+    asked = read_questions(await body_of(request))
+    gate = gate_of(request)
+    releases = await gate.ask_all(caller, asked.questions, key=_key(request), **asked.price)
+    level = LEVEL if asked.level is None else asked.level
+    return await gate.work(caller, lambda: json_reply([answer_document(release, level) for release in releases]))
+
+
+def _key(request: Request) -> str | None:
     keys = request.headers.getlist("idempotency-key")
     if len(keys) > 1:
         raise BadParameter("There are two keys.", "Idempotency-Key names one attempt.", "Send one.")
-    gate = gate_of(request)
-    release = await gate.ask(caller, question.sql, key=keys[0] if keys else None, **question.price)
-    return await _document(gate, caller, release)
+    return keys[0] if keys else None
 
 
 async def explain(request: Request) -> Response:
@@ -110,6 +125,7 @@ async def _document(gate: Gate, caller: Caller, release: Release, level: object 
 
 ROUTES = (
     Route("/ask", ask, methods=["POST"]),
+    Route("/ask_all", ask_all, methods=["POST"]),
     Route("/explain", explain, methods=["POST"]),
     Route("/budget", budget),
     Route("/history", history),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from sfumato.accounting.event import from_json, to_json
@@ -38,12 +39,12 @@ def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
         tuple(_value(row[name], type) for row in document["rows"]) for name, type in zip(columns, types, strict=True)
     )
     event = document["event"]
-    known = {Fraction(str(document["level"])): document["intervals"]}
+    known = {Fraction(str(document["level"])): document}
 
-    def ranges(level: Fraction) -> Ranges:
+    def ranges(level: Fraction, key: str = "intervals") -> Ranges:
         if level not in known and event is not None:
-            known[level] = at_level(level)["intervals"]
-        rows = known.get(level, document["intervals"])
+            known[level] = at_level(level)
+        rows = known.get(level, document)[key]
         return [_ends(name, type, rows, event is not None) for name, type in zip(columns, types, strict=True)]
 
     return Release(
@@ -55,6 +56,11 @@ def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
         receipt_from_json(_canonical(document["receipt"])),
         None if event is None else from_json(_canonical(event)),
         tuple(document["notes"]),
+        partial(ranges, key="biased"),
+        tuple(
+            None if one is None else (_value(one[0], type), _value(one[1], type))
+            for one, type in zip(document["cut"], types, strict=False)
+        ),
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Key
-from sfumato.database import Database, Prepared
+from sfumato.database import Database
 from sfumato.engines.salt import read_salt
 from sfumato.engines.snapshots import places_of
 from sfumato.errors import BadParameter, UnsupportedSql, shown
@@ -26,6 +26,7 @@ from sfumato.language.scalar import Address, Operator, address
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.noise import concentrated_loss
 from sfumato.planning.plan import Measured
+from sfumato.preparing import Prepared, Price
 from sfumato.query.parse import parse
 from sfumato.randomness.source import Source
 from sfumato.release.decode import decode
@@ -264,7 +265,7 @@ def _stream(place: Path, plan: Published, words: str, database: Database) -> Str
 
 def _prepare(database: Database, sql: str) -> Prepared:
     """Plan one period: the price asked for here is never charged, the stream's is."""
-    return database._prepare(sql, Fraction(1), None, None)
+    return database._prepare(sql, None, Price(Fraction(1)))
 
 
 def _require_publishable(asked: _Asked) -> None:

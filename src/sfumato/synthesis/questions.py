@@ -17,11 +17,11 @@ from sfumato.accounting.event import Neighbours
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, PublicRows, Table
 from sfumato.analysis.groups import noisy_facts
-from sfumato.analysis.private_query import Asked, Cell, Group
+from sfumato.analysis.private_query import Asked, Cell, Group, Place
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Read, Show
+from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Order, Read, Show, Take
 from sfumato.language.scalar import Operator, Scalar, address, column, columns
 from sfumato.policy.policy import fold
 from sfumato.query.functions import Aggregation
@@ -154,6 +154,11 @@ def _check(group: Group, outcome: Show) -> None:
         counts = aggregate.function is Aggregation.COUNT
         if aggregate.function not in _SUPPORTED or aggregate.distinct or (bad and not counts):
             raise _unsupported("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
+    flow = outcome.source
+    while isinstance(flow, Keep | Order | Take):
+        flow = flow.source
+    if not isinstance(flow, Given):
+        raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
     measures = {(group.label, asked.name) for asked in group.asked}
     for item in outcome.items:
         if columns(item.scalar) & measures and item.scalar.operator is not Operator.COLUMN:
@@ -171,7 +176,7 @@ def _read(flow: Flow) -> Read | None:
 class _Estimated:
     """The cells of a question's groups, and for each aggregate a number and a margin per cell."""
 
-    cells: tuple[tuple[Cell, ...], ...]
+    cells: tuple[tuple[Place, ...], ...]
     numbers: Mapping[str, Floats]
     margins: Mapping[str, Floats]
     modelled: bool

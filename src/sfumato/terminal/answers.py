@@ -40,7 +40,10 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
     rows, ends = release.rows()[:_ROWS], release.intervals()[:_ROWS]
     names = list(release.columns)
     texts = [
-        [visible(shown_value(row[name], end[name] if isinstance(end[name], tuple) else None)) for name in names]
+        [
+            visible(shown_value(row[name], end[name] if isinstance(end[name], tuple) else None, release.cut_of(name)))
+            for name in names
+        ]
         for row, end in zip(rows, ends, strict=True)
     ]
     heads = [f"{'>' if any(_is_number(row[name]) for row in rows) else ''}{visible(name)}" for name in names]

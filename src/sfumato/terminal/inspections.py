@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from sfumato.accounting.loss import round_up
+from sfumato.drafting.accuracy import SHARE, count_margin
 from sfumato.engines.inspection import Inspected, InspectedColumn, InspectedTable
 from sfumato.policy.policy import Policy
 from sfumato.release.harmless import visible
@@ -18,6 +20,11 @@ def inspection_text(inspected: Inspected, policy: Policy) -> str:
         parts.append(_section("What becomes of values", _values([one for one in lossy if not one.marked])))
     else:
         parts.append("Every value is of its type, within its bounds and among its keys.")
+    sums = [column for column in inspected.columns if column.clipped or column.capped]
+    if sums:
+        parts.append(_section("What becomes of sums", _sums(sums)))
+    several = [one for one in inspected.tables if len(one.caps) > 1]
+    parts += [_section(visible(f"Which rows_per_unit for {one.table}"), _caps(one, policy)) for one in several]
     remedies = [_remedy(one) for one in lossy if one.remedy]
     if remedies:
         parts.append("What would read more of them\n" + "\n".join(remedies))
@@ -59,6 +66,38 @@ def _values(found: Sequence[InspectedColumn]) -> str:
         [_share(one.cut, one.present) for one in found],
     ]
     return _without_nothing(names, columns, 2)
+
+
+def _sums(found: Sequence[InspectedColumn]) -> str:
+    """Return what is lost of each sum; signs are left out, so that losses on both sides add up."""
+    names = ["SUM", "lost to bounds", "lost to rows_per_unit", "lost in all"]
+    columns = [
+        [visible(f"{one.table}.{one.column}") for one in found],
+        [_percent(one.clipped, one.total) for one in found],
+        [_percent(one.capped, one.total) for one in found],
+        [_percent(one.clipped + one.capped, one.total) for one in found],
+    ]
+    return text_table(names, columns, [False, True, True, True])
+
+
+def _caps(table: InspectedTable, policy: Policy) -> str:
+    """Return what each cap would leave out, and how much noise a count would have under it."""
+    declared = policy.table(table.table)
+    most = None if declared is None else declared.rows_per_unit
+    each = policy.budget.epsilon / SHARE
+    owned = table.rows - table.nobody
+    names = ["rows_per_unit", "people cut", "rows lost", f"noise of a count at ε = {round_up(each)}"]
+    columns = [
+        [f"{cap.rows:,}{' (now)' if cap.rows == most else ''}" for cap in table.caps],
+        [_percent(cap.crowded, table.people) for cap in table.caps],
+        [_share(cap.removed, owned) for cap in table.caps],
+        [f"± {count_margin(each, cap.rows, policy.neighbours):,}" for cap in table.caps],
+    ]
+    return text_table(names, columns, [True] * 4)
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if part and whole else _NOTHING
 
 
 def _without_nothing(names: list[str], columns: list[list[str]], first: int) -> str:

@@ -1,8 +1,11 @@
 """Questions as they are typed: where each ends, and which words are SQL's."""
 
 import re
+from pathlib import Path
 
 from rich.text import Text
+
+from sfumato.errors import BadParameter
 
 _SKIPPED = re.compile(r"'(?:[^']|'')*'?|\"[^\"]*\"?|--[^\n]*|/\*.*?(?:\*/|$)|;", re.DOTALL)
 _COLOURED = re.compile(
@@ -43,6 +46,17 @@ def split(text: str) -> tuple[list[str], str]:
             found.append(text[start : match.start()].strip())
             start = match.end()
     return [question for question in found if question], text[start:].strip()
+
+
+def read(file: Path) -> list[str]:
+    """Return the questions of a file; the last one needs no semicolon."""
+    try:
+        found, rest = split(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise BadParameter(
+            "The file of questions cannot be read.", "It is a text in UTF-8.", "Check the path after --file."
+        ) from None
+    return [*found, rest] if rest else found
 
 
 def coloured(line: str) -> Text:

@@ -39,12 +39,14 @@ def ask(
 ) -> None:
     """Ask a question and charge its answer.
 
-    SQL is the question, or - to read it from stdin. The same question again is free.
+    SQL is the question, or - to read it from stdin. The same question again is free. Several questions are separated
+    by semicolons; each is answered, and charged, by itself.
     """
     from sfumato.planning.within import read_margins
     from sfumato.release.encoding import encoded
     from sfumato.terminal import exports
     from sfumato.terminal.screen import PATIENCE, phases, screen
+    from sfumato.terminal.statements import split
 
     kind = exports.format_of(output, form)
     if output is not None:
@@ -53,34 +55,43 @@ def ask(
         exports.check_plot(plot)
     if kind == "arrow" and output is None and sys.stdout.isatty():
         raise BadParameter("Arrow is not for a terminal.", "It is bytes.", "Add --output FILE, or a pipe.")
+    ended, rest = split(_question(sql))
+    questions = [*ended, *([rest] if rest or not ended else [])]
+    if len(questions) > 1 and (output is not None or plot is not None or kind != "table"):
+        raise BadParameter(
+            "Several questions are shown as tables only.",
+            "A file, a picture or a document holds one answer.",
+            "Ask them one after the other.",
+        )
     with opened(policy, analyst) as database:
         for path in filter(None, (output, plot)):
             exports.check_apart(path, database.policy)
-        before = database.budget()
-        with phases(screen(stderr=True), PATIENCE) as progress:
-            release = database.ask(
-                _question(sql),
-                epsilon=epsilon,
-                within=read_margins(within),
-                share=share,
-                delta=delta,
-                progress=progress,
-            )
-        try:
-            if output is not None:
-                exports.write_file(encoded(release, kind), output)
-                click.echo(f"Wrote {output}.", err=True)
-            elif kind == "table":
-                _print_table(database, release, before)
-            else:
-                sys.stdout.buffer.write(encoded(release, kind))
-        except Refusal:
-            _print_table(database, release, before)  # it was charged: it is shown in any case
-            raise
-        sys.stdout.flush()  # before a picture is drawn by a program that is not ours
-        if plot is not None:
-            exports.write_plot(release, plot)
-            click.echo(f"Drew {plot}.", err=True)
+        for question in questions:
+            before = database.budget()
+            with phases(screen(stderr=True), PATIENCE) as progress:
+                release = database.ask(
+                    question,
+                    epsilon=epsilon,
+                    within=read_margins(within),
+                    share=share,
+                    delta=delta,
+                    progress=progress,
+                )
+            try:
+                if output is not None:
+                    exports.write_file(encoded(release, kind), output)
+                    click.echo(f"Wrote {output}.", err=True)
+                elif kind == "table":
+                    _print_table(database, release, before)
+                else:
+                    sys.stdout.buffer.write(encoded(release, kind))
+            except Refusal:
+                _print_table(database, release, before)  # it was charged: it is shown in any case
+                raise
+            sys.stdout.flush()  # before a picture is drawn by a program that is not ours
+            if plot is not None:
+                exports.write_plot(release, plot)
+                click.echo(f"Drew {plot}.", err=True)
 
 
 def _question(sql: str) -> str:
@@ -106,6 +117,7 @@ def _print_table(database: "Database", release: "Release", before: "Budget") -> 
 @priced
 @as_analyst
 @report_format
+@click.option("--household", type=int, metavar="N", help="Say also what N people lose together.")
 def explain(
     policy: Path,
     sql: str,
@@ -115,6 +127,7 @@ def explain(
     delta: str | None,
     analyst: str | None,
     form: str,
+    household: int | None,
 ) -> None:
     """Say what a question would cost, and how exact.
 
@@ -125,7 +138,8 @@ def explain(
     from sfumato.release.harmless import to_json
 
     with opened(policy, analyst) as database:
-        quote = database.explain(_question(sql), epsilon=epsilon, within=read_margins(within), share=share, delta=delta)
+        price: dict[str, object] = {"epsilon": epsilon, "within": read_margins(within), "share": share, "delta": delta}
+        quote = database.explain(_question(sql), **price, household=household)
         click.echo(to_json(quote_document(quote)) if form == "json" else str(quote))
 
 

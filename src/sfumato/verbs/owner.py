@@ -1,11 +1,11 @@
-"""What the owner of a dataset does with its policy: `check` and `refresh`."""
+"""What the owner of a dataset does with its policy: `check`, `tune` and `refresh`."""
 
 from pathlib import Path
 
 import click
 
 from sfumato.verbs.opening import opened, watched
-from sfumato.verbs.options import policy_file, report_format
+from sfumato.verbs.options import File, policy_file, report_format
 
 
 @click.command()
@@ -28,6 +28,29 @@ def check(policy: Path, form: str, confirm: str | None) -> None:
         click.echo(checks.checked_text(checked))
         if for_the_owner := checks.owners_text(database):
             click.echo(f"\n{for_the_owner}")
+
+
+@click.command()
+@policy_file
+@click.argument("questions", nargs=-1, metavar="[SQL]")
+@click.option("--file", type=File, help="Questions that end with semicolons.")
+@click.option("--history", is_flag=True, help="The questions that were asked so far, whoever asked them.")
+@click.option("--epsilon", help="What a question may cost; a twentieth of the budget, if left out.")
+def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: bool, epsilon: str | None) -> None:
+    """Find caps and bounds that err least.
+
+    Tries them on the data for your questions, or for typical ones, and prints lines to paste. It is for the owner
+    alone: nothing is charged, and nothing of it is private.
+    """
+    from sfumato.terminal import statements, tuning
+
+    asked = list(questions)
+    if file is not None:
+        asked += statements.read(file)
+    with opened(policy) as database:
+        if history:
+            asked += tuning.asked_before(database)
+        click.echo(tuning.tuned_text(tuning.tune(database, asked, epsilon)))
 
 
 @click.command()

@@ -7,6 +7,8 @@ from sfumato.engines.duckdb.each_value import TEXT, texts
 
 _LAST = 2**63 // 1000 - 1000
 """Up to this millisecond, and down to its opposite, 64 bits hold a time in microseconds."""
+_FAR = (2**31 - 1) * 86_400_000
+"""Up to this millisecond, and down to its opposite, 32 bits hold a day."""
 _MICROSECONDS = {"s": 1_000_000, "ms": 1000}
 
 
@@ -47,7 +49,7 @@ def converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return _texts(values)
     if pa.types.is_timestamp(kind):
         return _times(values, kind)
-    return values.cast(kind, safe=False)
+    return _days(values) if pa.types.is_date64(values.type) else values.cast(kind)
 
 
 def _texts(values: pa.Array) -> pa.Array:
@@ -56,6 +58,13 @@ def _texts(values: pa.Array) -> pa.Array:
         return raw.cast(TEXT)
     except pa.ArrowInvalid:  # not UTF-8
         return texts(raw.to_pylist())
+
+
+def _days(values: pa.Array) -> pa.Array:
+    """Return days; one that 32 bits do not hold is absent."""
+    count = values.cast(pa.int64())
+    near = pc.and_(pc.greater_equal(count, -_FAR), pc.less_equal(count, _FAR))
+    return pc.if_else(near, count, None).cast(pa.date64(), safe=False).cast(pa.date32(), safe=False)
 
 
 def _times(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -71,11 +71,11 @@ class Build:
         execute(self.connection, statement, {"salt": self.salt.hex()} if salted else None)
 
 
-def build_table(build: Build, table: Table, progress: Progress) -> CopiedTable:
-    """Write one table of the copy."""
+def build_table(build: Build, table: Table, progress: Progress) -> list[CopiedTable]:
+    """Write one table of the copy, and what belongs to it."""
     if table.public:
         progress("copy", table.name)
-        return _public(build, table)
+        return [_public(build, table)]
     return bounded_table(build, table, progress)
 
 

@@ -6,6 +6,7 @@ from sfumato.engines.sql.constant import constant_form, row_number
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import literal, quoted
+from sfumato.engines.sql.numbers import inline
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Operator
 from sfumato.query.functions import Aggregation
@@ -47,6 +48,7 @@ DUCKDB = Dialect(
     },
     quoted=quoted,
     literal=literal,
+    given=inline,
     double="DOUBLE",
     integer_type=TYPES.of,
     integer=TYPES.integer,

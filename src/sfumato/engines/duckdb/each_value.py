@@ -61,6 +61,12 @@ def numbers(values: Sequence[Any]) -> pa.Array:
     return pa.StructArray.from_arrays(members, fields=list(NUMBER))
 
 
+def text_of(value: str | bytes, most: int) -> str | None:
+    """Return the beginning of a text; None where UTF-8 does not write it."""
+    text = _text(value)
+    return None if text is None else text[:most]
+
+
 def _number(value: object) -> tuple[int | None, float | None, str | None]:
     value = _python(value)
     if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:

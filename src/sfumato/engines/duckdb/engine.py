@@ -14,6 +14,7 @@ from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.job import Statements, aggregated, prepared, shown
 from sfumato.engines.sql.public import PublicTables
 from sfumato.language.flow import Show
+from sfumato.planning.cut_off import CUT
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 
@@ -36,6 +37,11 @@ class DuckDB:
         self.version = registered.version
         self.public = PublicTables(self._public_tables, self._reader.rows, DUCKDB, SHELF)
         self.catalog = catalog_of(policy, tables, self.public)
+
+    @property
+    def keeps_losses(self) -> bool:
+        """Whether the copy holds what caps and bounds cut off of each person."""
+        return any(name.endswith(CUT) for name in self._tables)
 
     def check(self, private: PrivateQuery) -> None:
         """Accept every question that was analysed: it has a statement here."""

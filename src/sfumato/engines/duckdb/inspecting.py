@@ -13,7 +13,7 @@ from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.loading import load_tables
 from sfumato.engines.duckdb.source import SourceTable, attached, read_schema
 from sfumato.engines.engine import Limits
-from sfumato.engines.inspection import Inspected, InspectedColumn, InspectedTable
+from sfumato.engines.inspection import Inspected, InspectedCap, InspectedColumn, InspectedTable
 from sfumato.engines.snapshots import places_of
 from sfumato.engines.sql.column import Kind, Part, keyed
 from sfumato.engines.sql.names import literal, quoted
@@ -28,6 +28,8 @@ _DATES = (
 _TIMES = tuple(f"{date} {time}" for date in _DATES for time in ("%H:%M:%S", "%H:%M", "%I:%M %p"))
 _NULLS = ("NA", "N/A", "NULL", "null", "None", "NaN", "nan", "-", "?", ".")
 _COMMA = "[+-]?[0-9]+,[0-9]+"
+_CAPS = tuple(digit * 10**power for power in range(9) for digit in (1, 2, 5))
+"""What people write for `rows_per_unit`."""
 _WHENS = {ColumnType.DATE: _DATES, ColumnType.TIMESTAMP: (*_TIMES, *_DATES)}
 
 
@@ -55,7 +57,7 @@ def inspect(policy: Policy) -> Inspected:
     with _opened(policy) as source:
         private = [table for table in policy.tables if not table.public]
         tables = tuple(_table(source, table) for table in private)
-        columns = tuple(_column(source, table, column) for table in private for column in table.columns)
+        columns = tuple(found for table in private for found in _columns(source, table))
     return Inspected(tables, columns)
 
 
@@ -84,7 +86,8 @@ def _table(source: _Source, table: Table) -> InspectedTable:
     keys = [f"c{at}" for at in range(len(unique))]
     named = _named(source, table, unique)
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
-    most = 1 if own is not None and own.unique else table.rows_per_unit or 1
+    sole = own is not None and own.unique
+    most = 1 if sole else table.rows_per_unit or 1
     people, crowded, removed, owned = source.counts(
         f"SELECT count(*), count_if(n > {most}), sum(greatest(n - {most}, 0)), sum(n) "  # noqa: S608
         f"FROM (SELECT u, count(*) AS n FROM ({named}) GROUP BY u)"
@@ -93,7 +96,63 @@ def _table(source: _Source, table: Table) -> InspectedTable:
     for key in keys:
         groups = f"SELECT count(*) AS n FROM ({named}) WHERE {key} IS NOT NULL GROUP BY u, {key}"  # noqa: S608
         repeated += source.counts(f"SELECT sum(n - 1) FROM ({groups})")[0]  # noqa: S608
-    return InspectedTable(table.name, rows, max(rows - owned, 0), people, crowded, removed, repeated)
+    caps = () if sole else _caps(source, named, most)
+    return InspectedTable(table.name, rows, max(rows - owned, 0), people, crowded, removed, repeated, caps)
+
+
+def _caps(source: _Source, named: str, most: int) -> tuple[InspectedCap, ...]:
+    """Return what round caps and the policy's own would leave out, up to the first that leaves out nothing."""
+    caps = sorted({*_CAPS, most})
+    counts = ", ".join(f"count_if(n > {cap}), sum(greatest(n - {cap}, 0))" for cap in caps)
+    found = source.counts(f"SELECT {counts} FROM (SELECT count(*) AS n FROM ({named}) GROUP BY u)")  # noqa: S608
+    rows = [InspectedCap(*one) for one in zip(caps, found[::2], found[1::2], strict=True)]
+    enough = next((one.rows for one in rows if not one.removed), caps[-1])
+    return tuple(one for one in rows if one.rows <= max(enough, most))
+
+
+def _columns(source: _Source, table: Table) -> Iterator[InspectedColumn]:
+    """Give what becomes of each column, and of the sum of each bounded number."""
+    sums = [column for column in table.columns if _is_clipped(table, column)]
+    lost = dict(zip([column.name for column in sums], _lost_sums(source, table, sums), strict=True))
+    for column in table.columns:
+        found = _column(source, table, column)
+        total, clipped, capped = lost.get(column.name, (0, 0, 0))
+        yield replace(found, total=total, clipped=clipped, capped=capped)
+
+
+def _is_clipped(table: Table, column: Column) -> bool:
+    summed = column.type in (ColumnType.INTEGER, ColumnType.DECIMAL) and column.values is None
+    return summed and column.bounds is not None and table.unit != UnitColumn(column.name)
+
+
+def _lost_sums(source: _Source, table: Table, columns: list[Column]) -> Iterator[tuple[int, int, int]]:
+    """Give for each number its sum without signs, what bounds take from it, and then the cap, on average."""
+    if not columns:
+        return
+    free = [replace(column, bounds=None) for column in columns]
+    if isinstance(table.unit, EachRow):
+        listed = [f"c{at}" for at in range(len(free))]
+        rows = source.rows(
+            table.name,
+            lambda part: [f"{column_sql(one, part.column(one.name))} AS c{at}" for at, one in enumerate(free)],
+        )
+        named = f"SELECT row_number() OVER () AS u, {', '.join(listed)} FROM ({rows})"  # noqa: S608
+    else:
+        named = _named(source, table, free)
+    own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    most = 1 if own is not None and own.unique else table.rows_per_unit or 1
+    sums, lost = [], []
+    for at, column in enumerate(columns):
+        grid = column.grid
+        if grid is None:
+            raise AssertionError("it has bounds")
+        clipped = f"greatest(least(c{at}, {grid.greatest}), {grid.least})"
+        sums += [f"sum(abs(c{at}::HUGEINT)) AS t{at}", f"sum(abs({clipped} - c{at}::HUGEINT)) AS b{at}"]
+        sums.append(f"sum(abs({clipped}::HUGEINT)) AS k{at}")
+        lost += [f"sum(t{at})", f"sum(b{at})", f"sum(CASE WHEN n > {most} THEN k{at} * (n - {most}) // n ELSE 0 END)"]
+    people = f"SELECT count(*) AS n, {', '.join(sums)} FROM ({named}) GROUP BY u"  # noqa: S608
+    found = source.counts(f"SELECT {', '.join(lost)} FROM ({people})")  # noqa: S608
+    yield from zip(found[::3], found[1::3], found[2::3], strict=True)
 
 
 def _named(source: _Source, table: Table, unique: list[Column]) -> str:

@@ -5,7 +5,7 @@ DuckDB's `//` and `%` truncate, and raise for a zero divisor.  Proof: proofs/tot
 
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms, inline, is_leaf
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
 
 NARROW, WIDE = "BIGINT", "HUGEINT"
 _ONE = '"""one"""'
@@ -70,6 +70,17 @@ def _sqrt(scalar: Scalar, texts: list[str]) -> str:
     return f"CASE WHEN {x} >= 0::DOUBLE THEN {finite(f'sqrt(abs({x}))')} END"  # sqrt raises for negatives
 
 
+def _exp(_: Scalar, texts: list[str]) -> str:
+    most = TYPES.double_sql(LARGEST_EXPONENT)
+    return f"exp({nullif(f'least({texts[0]}, {most})', most, leaf=False)})"
+
+
+def _log(scalar: Scalar, texts: list[str]) -> str:
+    name = {0: "ln", 2: "log2", 10: "log10"}[int(str(scalar.constant))]
+    above = nullif(f"greatest({texts[0]}, 0::DOUBLE)", "0::DOUBLE", leaf=False)
+    return f"{name}({above})"  # they raise for what is not above 0
+
+
 _DOUBLES: dict[Operator, Form] = {
     Operator.ADD: _infix("+"),
     Operator.SUBTRACT: _infix("-"),
@@ -97,6 +108,8 @@ FORMS = NumberForms(
     own={
         Operator.WHOLE: lambda scalar, texts: f"TRY_CAST(round({texts[0]}) AS {NARROW})",
         Operator.FLAG: lambda scalar, texts: f"CAST({texts[0]} AS {NARROW})",
+        Operator.EXP: _exp,
+        Operator.LOG: _log,
     },
     doubles=_DOUBLES,
 ).forms()

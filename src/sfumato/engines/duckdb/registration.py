@@ -151,6 +151,6 @@ def _built(
             found = read_schema(connection, policy, streams, instead)
             read = load_tables(connection, policy, found, progress)
         build = Build(connection, policy, found, salt, read)
-        write_shape(connection, [build_table(build, table, progress) for table in policy.tables])
+        write_shape(connection, [one for table in policy.tables for one in build_table(build, table, progress)])
         execute(connection, f"DETACH {COPY}")  # writes everything into the file
     return copy

@@ -8,13 +8,14 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from sfumato.engines.duckdb.each_value import numbers, texts
+from sfumato.engines.duckdb.each_value import numbers, text_of, texts
 from sfumato.engines.duckdb.streamed import BATCH, StreamedColumn, record_batch, untyped
 from sfumato.engines.sql.column import Kind
 from sfumato.engines.sql.names import quoted
@@ -24,6 +25,8 @@ from sfumato.policy.policy import ColumnType, Table, fold
 Found = TypeVar("Found")
 _MAGIC = b"SQLite format 3\0"
 """How every SQLite file begins."""
+_LONGEST = 1000
+"""Characters of a number, a date or a time; what is longer is none."""
 _PATIENCE = 5.0
 """Seconds until somebody else's writing is a reason to refuse."""
 _DECLARED = {
@@ -46,7 +49,7 @@ class SqliteTable:
     """`streamed.StreamedTable` of a table or view."""
 
     def __init__(self, connection: sqlite3.Connection, stored: str, table: Table) -> None:
-        self._connection, self._stored, self._table = connection, stored, table.name
+        self._connection, self._stored, self._table = connection, stored, table
         found = _columns(connection, stored, table.name)
         self.columns = tuple(_column(name, kind, table) for name, kind, _ in found)
         keys = [name for name, _, key in found if key]
@@ -56,14 +59,26 @@ class SqliteTable:
     def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Give all rows, some at a time."""
         kinds = {column.name: column.kind for column in self.columns}
+        cuts = [self._cut(name) for name in names]
         selected = ", ".join(map(quoted, names)) or "1"
-        what = f"tables.{self._table}"
+        what = f"tables.{self._table.name}"
         query = f"SELECT {selected} FROM main.{quoted(self._stored)}"  # noqa: S608
         cursor = _refusing(what, lambda: self._connection.execute(query))
-        while rows := _refusing(what, lambda: cursor.fetchmany(BATCH)):
+        kept = (tuple(cut(value) for cut, value in zip(cuts, row, strict=False)) or (None,) for row in cursor)
+        while rows := _refusing(what, lambda: list(islice(kept, BATCH))):
             columns = zip(names, zip(*rows, strict=True), strict=False)
             read = [(name, numbers(part) if kinds[name] is Kind.EACH else texts(part)) for name, part in columns]
             yield record_batch(read, len(rows))
+
+    def _cut(self, name: str) -> Callable[[object], object]:
+        """Return what is kept of a value as soon as it is read: long texts are few, and a batch holds many rows."""
+        declared = self._table.column(name)
+        if declared is None or (declared.type is ColumnType.TEXT and declared.length is None):
+            return lambda value: value
+        if declared.type is not ColumnType.TEXT:
+            return lambda value: "too long" if isinstance(value, str | bytes) and len(value) > _LONGEST else value
+        most = (declared.length or 0) + 1  # one character more shows that it was cut
+        return lambda value: text_of(value, most) if isinstance(value, str | bytes) else value
 
 
 class SqliteFile:

@@ -19,6 +19,7 @@ from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.engines.sql.copy import CopiedTable
 from sfumato.engines.sql.grid import NotExact
 from sfumato.engines.sql.names import NUMBER, PLACE, RANK, quoted
+from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, fold
 
 ROWID = "rowid"
@@ -67,7 +68,9 @@ class DuckDBTables:
             else:
                 private[name] = _stored(table, copied)
                 if copied.unit is not None:
-                    private[name + REMOVED] = _removed(table, copied.unit)
+                    private[name + REMOVED] = _ranked(table.name + REMOVED, copied.unit)
+                if name + CUT in self._copied:
+                    private[name + CUT] = _ranked(table.name + CUT, copied.unit)
         return public, private
 
     def unit(self, table: Table) -> str | None:
@@ -151,10 +154,10 @@ def _encoded(copied: CopiedTable, columns: list[PublicColumn]) -> str:
     return f"(SELECT {', '.join([f'{place} AS {quoted(PLACE)}', *listed])} FROM {copy_of(copied)})"  # noqa: S608
 
 
-def _removed(table: Table, unit: str) -> str:
-    """Return those who lost rows: few, so that their one row each is numbered when it is read."""
-    rank = f"row_number() OVER (PARTITION BY {quoted(unit)}) AS {quoted(RANK)}"
-    return f"(SELECT *, {rank} FROM {COPY}.main.{quoted(table.name + REMOVED)})"  # noqa: S608
+def _ranked(name: str, unit: str | None) -> str:
+    """Return those who lost something: few, so that their one row each is numbered when it is read."""
+    rank = "1" if unit is None else f"row_number() OVER (PARTITION BY {quoted(unit)})"
+    return f"(SELECT *, {rank} AS {quoted(RANK)} FROM {COPY}.main.{quoted(name)})"  # noqa: S608
 
 
 def _stored(table: Table, copied: CopiedTable) -> str:

@@ -17,6 +17,7 @@ from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import EngineFailed
+from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Policy, Table, fold
 
 _BATCH = 10_000
@@ -44,9 +45,10 @@ def relation(identity: str, name: str) -> str:
 
 
 def copied_name(policy: Policy, table: str) -> str:
-    """Return what a table of the copy is to us: the number of the policy's table, and whether it is of removed rows."""
-    number = next(at for at, one in enumerate(policy.tables) if fold(one.name) == fold(table.removesuffix(REMOVED)))
-    return f"{'r' if table.endswith(REMOVED) else 't'}{number}"
+    """Return what a table of the copy is to us: the number of the table, and whether it is of what was lost."""
+    kind = "r" if table.endswith(REMOVED) else "l" if table.endswith(CUT) else "t"
+    name = fold(table.removesuffix(REMOVED).removesuffix(CUT))
+    return f"{kind}{next(at for at, one in enumerate(policy.tables) if fold(one.name) == name)}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

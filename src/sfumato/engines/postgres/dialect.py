@@ -53,6 +53,7 @@ POSTGRES = Dialect(
     },
     quoted=quoted,
     literal=texts.text_sql,
+    given=numbers.given,
     double=DOUBLE,
     integer_type=TYPES.of,
     integer=TYPES.integer,

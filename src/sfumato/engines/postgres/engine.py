@@ -24,6 +24,7 @@ from sfumato.engines.sql.public import KeptTable, PublicTables
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Kept, Show
+from sfumato.planning.cut_off import CUT
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy, fold
 from sfumato.randomness.identity import fresh_id
@@ -56,15 +57,22 @@ class PostgreSQL:
             if not table.public:
                 name = fold(table.name)
                 self._tables[name] = relation(self._identity, copied_name(policy, table.name))
-                self._tables[name + REMOVED] = self._removed(policy, table.name)
+                self._tables[name + REMOVED] = self._losers(policy, table.name + REMOVED)
+                if any(fold(one.name) == name + CUT for one in registered.tables):
+                    self._tables[name + CUT] = self._losers(policy, table.name + CUT)
         self._lock = Lock()
         self._brought: WeakKeyDictionary[KeptTable, _Brought] = WeakKeyDictionary()
         self._unused: deque[str] = deque()
 
-    def _removed(self, policy: Policy, table: str) -> str:
-        """Return those who lost rows: one row each, whose rank is 1."""
-        name = relation(self._identity, copied_name(policy, table + REMOVED))
-        return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS removed"  # noqa: S608
+    def _losers(self, policy: Policy, table: str) -> str:
+        """Return those who lost something: one row each, whose rank is 1."""
+        name = relation(self._identity, copied_name(policy, table))
+        return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS losers"  # noqa: S608
+
+    @property
+    def keeps_losses(self) -> bool:
+        """Whether the copy holds what caps and bounds cut off of each person."""
+        return any(name.endswith(CUT) for name in self._tables)
 
     def check(self, private: PrivateQuery) -> None:
         """Accept every question that was analysed: it has a statement here."""

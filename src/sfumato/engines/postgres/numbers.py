@@ -7,10 +7,11 @@ about and used is named in a subselect that `OFFSET 0` keeps apart.  Proof: proo
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from zlib import crc32
 
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
 
 NARROW, WIDE, DOUBLE = "bigint", "numeric", "double precision"
 TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
@@ -23,8 +24,10 @@ def let(body: str, **values: str) -> str:
     return f"(SELECT {body} FROM (SELECT {listed} OFFSET 0) AS s)"  # noqa: S608
 
 
-def _given(values: Sequence[str], body: Callable[..., str]) -> str:
-    names = [f"v{at}" for at in range(len(values))]
+def given(values: Sequence[str], body: Callable[..., str]) -> str:
+    """Return the body over values that are computed once. Their names follow from them, so that no other hides them."""
+    mark = f"v{crc32(repr(values).encode()):08x}"
+    names = [f"{mark}_{at}" for at in range(len(values))]
     return let(body(*names), **dict(zip(names, values, strict=True)))
 
 
@@ -157,6 +160,17 @@ def _brought(name: str) -> Form:
     return lambda scalar, texts: _double_places(name, texts[0], scalar.constant)
 
 
+def _exp(_: Scalar, texts: list[str]) -> str:
+    """Return e to a double: what leaves doubles would raise, on both sides."""
+    inside = "CASE WHEN v > -700 THEN exp(v) ELSE 0 END"
+    return let(f"CASE WHEN v < {TYPES.double_sql(LARGEST_EXPONENT)} THEN {inside} END", v=texts[0])
+
+
+def _log(scalar: Scalar, texts: list[str]) -> str:
+    name = {0: "ln(v)", 2: "ln(v) / ln(2.0::double precision)", 10: "log(v)"}[int(str(scalar.constant))]
+    return let(f"CASE WHEN v > 0 AND {is_finite('v')} THEN {name} END", v=texts[0])
+
+
 _DOUBLES: dict[Operator, Form] = {
     Operator.ADD: _of_two(_add),
     Operator.SUBTRACT: _of_two(_subtract),
@@ -180,10 +194,12 @@ FORMS = NumberForms(
     remainder=lambda first, second, type: f"({first} % {second})",
     nonzero=lambda sql, zero, leaf: f"nullif({sql}, {zero})",
     rounded_root=_rounded_root,
-    given=_given,
+    given=given,
     own={
         Operator.WHOLE: _whole,
         Operator.FLAG: lambda scalar, texts: f"CAST(CAST({texts[0]} AS integer) AS {NARROW})",
+        Operator.EXP: _exp,
+        Operator.LOG: _log,
     },
     doubles=_DOUBLES,
 ).forms()

@@ -91,12 +91,12 @@ class ServerCopying:
         }
         build = ServerBuild(connection, identity, self.policy, sources, counts)
         build.bring_salt(salt)
-        copied = []
+        copied: list[CopiedTable] = []
         for table in self.policy.tables:
             if table.public:
                 progress("copy", table.name)
             else:
-                copied.append(bounded_table(build, table, progress))
+                copied += bounded_table(build, table, progress)
         build.drop(["salt"])
         build.make(relation(identity, MARKER), "SELECT 1 AS here")
         execute(connection, f"COMMENT ON TABLE {relation(identity, MARKER)} IS {literal(self._dataset(salt))}")

@@ -25,6 +25,8 @@ from sfumato.policy.policy import Policy, Table, fold
 
 ROWS = "rows"
 """The folder of a build that becomes the copy's."""
+_LAZY = ("draws", "found", "keys", "pairs", "owners")
+"""Intermediate tables that are read once or twice and cheap to compute: Spark computes them where they are read."""
 _HIDDEN = (Kind.OTHER, Kind.NOTHING)
 
 
@@ -49,6 +51,8 @@ class SparkBuild:
     policy: Policy
     sources: Mapping[str, SparkTable]
     read: Mapping[str, int]
+    views: set[str]
+    """Every view that was made, by name."""
     dialect: Dialect = SPARK
     reading: ValueForms = READING
     salt_sql: str = "salt.salt"
@@ -90,6 +94,11 @@ class SparkBuild:
     def make(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new folder."""
         path = self._place(relation)
+        if path.name.removeprefix("s_").startswith(_LAZY):
+            name = relation.strip("`")
+            guarded(lambda: self.session.sql(query).createOrReplaceTempView(name))
+            self.views.add(name)
+            return
         guarded(lambda: self.session.sql(query).write.parquet(str(path)))
         self._show(relation)
 
@@ -102,6 +111,7 @@ class SparkBuild:
     def _show(self, relation: str) -> None:
         path, name = self._place(relation), relation.strip("`")
         guarded(lambda: self.session.read.parquet(str(path)).createOrReplaceTempView(name))
+        self.views.add(name)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself."""
@@ -111,16 +121,13 @@ class SparkBuild:
         """Throw intermediate tables away that there may be."""
         for name in names:
             path = self._place(self.stage(name))
-            if path.exists():
-                guarded(partial(self.session.catalog.dropTempView, self.stage(name).strip("`")))
-                path.unlink() if path.is_file() else shutil.rmtree(path)
+            guarded(partial(self.session.catalog.dropTempView, self.stage(name).strip("`")))
+            path.unlink() if path.is_file() else shutil.rmtree(path, ignore_errors=True)
 
     def forget(self) -> None:
         """Drop every view of the build."""
-        begins = view_name(self.identity, "")
-        for view in guarded(self.session.catalog.listTables):
-            if view.name.startswith(begins):
-                guarded(partial(self.session.catalog.dropTempView, view.name))
+        while self.views:
+            guarded(partial(self.session.catalog.dropTempView, self.views.pop()))
 
 
 def public_rows(build: SparkBuild) -> PublicRows:

@@ -11,6 +11,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from sfumato.engines.engine import Limits
-from sfumato.errors import BadSource, EngineFailed
+from sfumato.errors import BadSource, EngineFailed, Refusal
 
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -100,17 +101,11 @@ def guarded(work: Callable[[], Result]) -> Result:
     """
     try:
         return work()
-    except Exception as error:
-        if not is_of_spark(error):
-            raise
+    except Refusal:
+        raise
+    except Exception:  # a session that died raises whatever the driver happened to do  # noqa: S110
+        pass
     raise EngineFailed()
-
-
-def is_of_spark(error: Exception) -> bool:
-    """Tell whether an error is Spark's, Java's or the driver's, so that its words may hold anything."""
-    kinds = (OSError, MemoryError, AssertionError, AttributeError, TypeError)  # what a dead session raises
-    names = ("pyspark", "py4j", "grpc", "pyarrow")
-    return isinstance(error, kinds) or any(kind.__module__.startswith(names) for kind in type(error).__mro__)
 
 
 def stop() -> None:
@@ -138,11 +133,8 @@ def _column(column: Any) -> list[Any]:
 def _begun(limits: Limits) -> _Held:
     spark = _driver()
     running: Any = None
-    try:
-        running = spark.SparkSession.getActiveSession()
-    except Exception as error:
-        if not is_of_spark(error):
-            raise
+    with suppress(EngineFailed):
+        running = guarded(spark.SparkSession.getActiveSession)
     if running is None and ("SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ):
         running = _refusing(spark.SparkSession.builder.getOrCreate)
     gateway, folder = None, None
@@ -168,10 +160,9 @@ def _pinned(running: Any) -> Any:
 
 def _refusing(work: Callable[[], Result]) -> Result:
     try:
-        return work()
-    except Exception as error:
-        if not is_of_spark(error):
-            raise
+        return guarded(work)
+    except EngineFailed:
+        pass
     raise BadSource(
         "Spark could not be started or reached.",
         "What it said is not repeated: it may hold an address or a path.",
@@ -218,6 +209,7 @@ def _own_settings(folder: Path, limits: Limits) -> dict[str, str]:
         "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.io.encryption.enabled": "true",
         "spark.local.dir": str(folder / "spill"),
+        "spark.python.authenticate.socketTimeout": "600s",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": str(max(4 * (limits.threads or os.cpu_count() or 1), 8)),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -232,14 +224,15 @@ def _bytes(size: str) -> int:
 
 
 def _is_alive(session: Any) -> bool:
-    try:
+    def alive() -> bool:
         if hasattr(session, "is_stopped"):  # over Spark Connect
             return not session.is_stopped
         return session.sparkContext._jsc is not None and not session.sparkContext._jsc.sc().isStopped()
-    except Exception as error:
-        if not is_of_spark(error):
-            raise
-    return False
+
+    try:
+        return guarded(alive)
+    except EngineFailed:
+        return False
 
 
 def _let_go() -> None:
@@ -254,12 +247,9 @@ def _end(gateway: Any, folder: Path | None) -> None:
     sql: Any = import_module("pyspark.sql")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for ending in (core.SparkContext._active_spark_context, gateway):
-            try:
-                ending.stop() if ending is not gateway else gateway.shutdown()
-            except Exception as error:
-                if not is_of_spark(error):
-                    raise
+        for ending in (lambda: core.SparkContext._active_spark_context.stop(), lambda: gateway.shutdown()):
+            with suppress(EngineFailed):  # it may be dead
+                guarded(ending)
     if gateway is not None and gateway.proc is not None:
         gateway.proc.stdin.close()
         gateway.proc.kill()

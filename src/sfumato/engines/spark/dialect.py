@@ -70,6 +70,7 @@ SPARK = Dialect(
     },
     quoted=quoted,
     literal=texts.text_sql,
+    given=numbers.given,
     double=DOUBLE,
     integer_type=TYPES.of,
     integer=TYPES.integer,

@@ -27,6 +27,7 @@ from sfumato.engines.sql.public import KeptTable, PublicTables
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Kept, Show
+from sfumato.planning.cut_off import CUT
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy, fold
 from sfumato.randomness.identity import fresh_id
@@ -57,21 +58,26 @@ class Spark:
         self._tables, folders = {}, {}
         for table in policy.tables:
             if not table.public:
-                for name in (table.name, table.name + REMOVED):
+                for name in (table.name, table.name + REMOVED, table.name + CUT):
                     place = copied_name(policy, name)
                     if (self._folder / place).exists():
                         folders[view_name(self._identity, place)] = place
-                        self._tables[fold(name)] = self._relation(place, name.endswith(REMOVED))
+                        self._tables[fold(name)] = self._relation(place, name != table.name)
         self._shelf = self._folder / f"public-{fresh_id(system_source())[:12]}"
         self._reader = SparkReader(self._folder, folders, limits)
         self._lock = Lock()
         self._brought: WeakKeyDictionary[KeptTable, _Shown] = WeakKeyDictionary()
         self._unused: deque[str] = deque()
 
-    def _relation(self, place: str, removed: bool) -> str:
-        """Return a table of the copy; of those who lost rows there is one row each, whose rank is 1."""
+    def _relation(self, place: str, losers: bool) -> str:
+        """Return a table of the copy; of those who lost something there is one row each, whose rank is 1."""
         name = quoted(view_name(self._identity, place))
-        return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS removed" if removed else name  # noqa: S608
+        return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS losers" if losers else name  # noqa: S608
+
+    @property
+    def keeps_losses(self) -> bool:
+        """Whether the copy holds what caps and bounds cut off of each person."""
+        return any(name.endswith(CUT) for name in self._tables)
 
     def check(self, private: PrivateQuery) -> None:
         """Accept every question that was analysed: it has a statement here."""

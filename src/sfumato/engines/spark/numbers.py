@@ -12,7 +12,7 @@ from zlib import crc32
 
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
 
 NARROW, WIDE, DOUBLE = "BIGINT", "DECIMAL(38,0)", "DOUBLE"
 TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
@@ -178,6 +178,16 @@ def _called(name: str) -> Form:
     return lambda scalar, texts: f"({name}({texts[0]}))"
 
 
+def _exp(_: Scalar, texts: list[str]) -> str:
+    most = TYPES.double_sql(LARGEST_EXPONENT)
+    return given(texts, lambda v: f"CASE WHEN {v} < {most} THEN exp({v}) END")
+
+
+def _log(scalar: Scalar, texts: list[str]) -> str:
+    name = {0: "ln", 2: "log2", 10: "log10"}[int(str(scalar.constant))]
+    return given(texts, lambda v: f"CASE WHEN {v} > {_ZERO} THEN {name}({v}) END")
+
+
 _DOUBLES: dict[Operator, Form] = {
     Operator.ADD: _infix("+"),
     Operator.SUBTRACT: _infix("-"),
@@ -206,6 +216,8 @@ FORMS = NumberForms(
         Operator.WHOLE: _whole,
         Operator.FLAG: lambda scalar, texts: f"CAST({texts[0]} AS {NARROW})",
         Operator.SIGN: _sign,
+        Operator.EXP: _exp,
+        Operator.LOG: _log,
     },
     doubles=_DOUBLES,
 ).forms()

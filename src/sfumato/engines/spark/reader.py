@@ -1,6 +1,7 @@
 """A bounded copy of Spark's that is open for reading: the views of its folder, in whichever session there is."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -45,12 +46,9 @@ class SparkReader:
         with self._lock:
             seen, self._seen, self._closed = self._seen, None, True
             names = [*self._names, *self._brought]
-        if seen is not None:
-            try:
-                for name in names:
-                    guarded(partial(seen.catalog.dropTempView, name))
-            except EngineFailed:
-                pass  # a session that ended has no views
+        with suppress(EngineFailed):  # a session that ended has no views
+            for name in names if seen is not None else ():
+                guarded(partial(seen.catalog.dropTempView, name))
 
     def _ready(self) -> None:
         """See to it that the session of this process knows the tables of the copy."""

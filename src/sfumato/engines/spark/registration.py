@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from sfumato.engines.spark.connection import execute, guarded, session
 from sfumato.engines.spark.source import folder_of, is_catalog, read_schema, relation_of
 from sfumato.engines.sql.copy import CopiedTable, bounded_table
 from sfumato.engines.versions import keyed, stamp_of, steady
+from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy
 from sfumato.private_files import sync_folder
 
@@ -92,8 +94,13 @@ class SparkCopying:
 
         def built() -> None:
             shutil.rmtree(folder, ignore_errors=True)
+            spark = session(self.limits)
             folder.mkdir(mode=0o700)
-            self._build(identity, folder, salt, progress)
+            try:
+                self._build(spark, identity, folder, salt, progress)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
 
         if is_catalog(self.policy.source):
             stamp = self._files_of_catalog(salt)
@@ -102,9 +109,9 @@ class SparkCopying:
             stamp, _ = steady(*self._files(), salt, built)
         return _BuiltFolder(stamp, folder / "copy", folder / ROWS, rows_folder(places_of(self.policy), identity))
 
-    def _build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> None:
-        spark = session(self.limits)
-        sources = read_schema(spark, self.policy, lambda name: view_name(identity, f"s_source{name}"))
+    def _build(self, spark: Any, identity: str, folder: Path, salt: bytes, progress: Progress) -> None:
+        views: set[str] = set()
+        sources = read_schema(spark, self.policy, view_name(identity, "s_source"), views)
         counts = {
             name: sum(
                 int(execute(f"SELECT count(*) FROM {part.relation}")[0][0])  # noqa: S608
@@ -112,21 +119,22 @@ class SparkCopying:
             )
             for name, source in sources.items()
         }
-        build = SparkBuild(spark, identity, folder, self.policy, sources, counts)
+        build = SparkBuild(spark, identity, folder, self.policy, sources, counts, views)
         (folder / ROWS).mkdir(mode=0o700)
         try:
             build.bring_salt(salt)
-            copied = []
+            copied: list[CopiedTable] = []
             for table in self.policy.tables:
                 if table.public:
                     progress("copy", table.name)
                 else:
-                    copied.append(bounded_table(build, table, progress))
+                    copied += bounded_table(build, table, progress)
             build.drop(["salt"])
             write_beside(folder / "copy", copied, public_rows(build), self.limits)
             (folder / ROWS / _WHOLE).touch(mode=0o600)
         finally:
-            build.forget()
+            with suppress(EngineFailed):  # a session that ended has no views
+                build.forget()
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
         """Return what is public about a copy; None where its folder is gone."""

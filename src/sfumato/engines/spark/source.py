@@ -4,7 +4,6 @@ A folder is read by its files, as DuckDB's engine does; a catalog by the names t
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,17 +50,17 @@ def folder_of(location: Location) -> Location:
     return replace(location, scheme="parquet")
 
 
-def read_schema(session: Any, policy: Policy, view: Callable[[str], str]) -> dict[str, SparkTable]:
+def read_schema(session: Any, policy: Policy, begins: str, views: set[str]) -> dict[str, SparkTable]:
     """Find every table of the policy and check its columns, or refuse by the policy's own key.
 
-    Each part becomes a view of the session; `view` names it.
+    Each part becomes a view of the session, whose name begins so and is added to `views`.
     """
     found = {}
     for at, table in enumerate(policy.tables):
         if is_catalog(policy.source):
             source = _of_catalog(session, policy.source, table)
         else:
-            source = _of_folder(session, policy.source, table, lambda name, at=at: view(f"{at}_{name}"))  # type: ignore[misc]
+            source = _of_folder(session, policy.source, table, f"{begins}{at}_", views)
         for column in table.columns:
             if source.column(column.name) is None:
                 raise no_column(table, column.name)
@@ -77,7 +76,7 @@ def read_schema(session: Any, policy: Policy, view: Callable[[str], str]) -> dic
     return found
 
 
-def _of_folder(session: Any, location: Location, table: Table, view: Callable[[str], str]) -> SparkTable:
+def _of_folder(session: Any, location: Location, table: Table, begins: str, views: set[str]) -> SparkTable:
     files = files_of(folder_of(location), table)
     if len(files.partitions) > 1:
         raise BadSource(
@@ -91,8 +90,10 @@ def _of_folder(session: Any, location: Location, table: Table, view: Callable[[s
         key = repr(sorted((field.name, str(field.type)) for field in schema))
         groups.setdefault(key, (schema, []))[1].append(path)
     parts = [
-        _part(session, table, files, schema, paths, view(str(at))) for at, (schema, paths) in enumerate(groups.values())
+        _part(session, table, files, schema, paths, f"{begins}{at}")
+        for at, (schema, paths) in enumerate(groups.values())
     ]
+    views.update(part.relation.strip("`") for part in parts)
     return SparkTable(tuple(parts))
 
 

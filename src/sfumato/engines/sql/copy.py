@@ -6,20 +6,22 @@ Proof: proofs/bounded_copy.md
 Every statement is generated from the policy and the source's schema; the salt never stands in one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.catalog_of import facts_of, most_removed, most_rows, numbered_keys
 from sfumato.engines.engine import Progress
-from sfumato.engines.sql.column import Part, ValueForms, check_type, keyed
+from sfumato.engines.sql.building import Building
+from sfumato.engines.sql.column import Part, check_type, keyed
+from sfumato.engines.sql.cut import uncut, write_cut
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import draw_again, drawn, first_draw
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, cell_name, once_name
 from sfumato.errors import BadSource
 from sfumato.language.facts import Kind
-from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, fold
+from sfumato.planning.cut_off import CUT
+from sfumato.policy.policy import Column, ColumnType, Reference, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS
 
 
@@ -41,57 +43,8 @@ class CopiedTable:
     """None in a public table, and where each row is a person."""
 
 
-class Building(Protocol):
-    """One build under way in one engine: its source, intermediate tables that are thrown away, and the copy."""
-
-    @property
-    def dialect(self) -> Dialect:
-        """The engine's SQL."""
-
-    @property
-    def reading(self) -> ValueForms:
-        """How the engine reads the values of its source."""
-
-    @property
-    def policy(self) -> Policy:
-        """What the owner promises."""
-
-    @property
-    def salt_sql(self) -> str:
-        """What stands for the salt in hexadecimal: 64 characters, one block of SHA-256. It is never the salt itself."""
-
-    @property
-    def salt_join(self) -> str:
-        """What is joined to the rows of a query that holds `salt_sql`; empty where nothing needs to be."""
-
-    @property
-    def read(self) -> Mapping[str, int]:
-        """How many rows each table of the source has, by those who count them without reading them."""
-
-    def parts(self, table: str) -> Sequence[Part]:
-        """Return the rows of a table of the source, those together that are stored alike."""
-
-    def stage(self, name: str) -> str:
-        """Return how an intermediate table is named."""
-
-    def kept(self, table: str) -> str:
-        """Return how a table of the copy is named."""
-
-    def make(self, relation: str, query: str, *, salted: bool = False) -> None:
-        """Write the rows of a query, in its order, into a new table; `salted`: the query holds `salt_sql`."""
-
-    def append(self, relation: str, query: str, *, salted: bool = False) -> None:
-        """Write the rows of a query into a table that there is."""
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query about the build itself: sums and counts, which nobody is shown."""
-
-    def drop(self, names: Sequence[str]) -> None:
-        """Throw intermediate tables away that there may be."""
-
-
-def bounded_table(build: Building, table: Table, progress: Progress) -> CopiedTable:
-    """Write one private table of the copy."""
+def bounded_table(build: Building, table: Table, progress: Progress) -> list[CopiedTable]:
+    """Write one private table of the copy, and where the policy spends on it the table of what that cuts off."""
     progress("read", table.name)
     columns = _kept_columns(table)
     _key_tables(build, columns)
@@ -105,13 +58,17 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> CopiedTa
     if unit is not None:
         _write_removed(build, table, unit)
     _account_for_every_row(build, table)
+    lost = write_cut(build, table, columns, unit) if build.policy.budget.truncation is not None else []
     staged = ("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost")
     build.drop([*staged, *(f"keys{at}" for at in range(len(columns)))])
     named = [CopiedColumn(column.name, build.reading.storage(column)) for column in columns]
     if unit is not None:
         named.insert(0, CopiedColumn(unit, build.dialect.id_type))
     named = named or [CopiedColumn(LONE, "BIGINT")]
-    return CopiedTable(table.name, tuple(named), unit)
+    copied = [CopiedTable(table.name, tuple(named), unit)]
+    if lost:
+        copied.append(CopiedTable(table.name + CUT, tuple(CopiedColumn(*one) for one in lost), unit))
+    return copied
 
 
 def unit_column(table: Table) -> str | None:
@@ -166,6 +123,8 @@ def _stage_rows(build: Building, table: Table, columns: list[Column]) -> None:
     """Bring every row that has an owner to the grid, with the owner's opaque id before it."""
     kept = [f"{_domain(build, column, at)} AS c{at}" for at, column in enumerate(columns)]
     kept = kept or ["CAST(0 AS BIGINT) AS c0"]
+    free = uncut(columns) if build.policy.budget.truncation is not None else []
+    kept += [f"p.o{at} AS o{at}" for at, _ in free]
     reading, key, joined = build.reading, None, ""
     match table.unit:
         case UnitColumn(name):
@@ -182,9 +141,11 @@ def _stage_rows(build: Building, table: Table, columns: list[Column]) -> None:
 
     def values(part: Part) -> list[str]:
         own = [] if key is None else [f"{reading.unit(key, part.column(key.name))} AS u"]
-        return own + [
-            f"{reading.column(column, part.column(column.name))} AS c{at}" for at, column in enumerate(columns)
-        ] or ["0 AS c0"]
+        listed = [f"{reading.column(column, part.column(column.name))} AS c{at}" for at, column in enumerate(columns)]
+        listed += [
+            f"{reading.column(replace(column, bounds=None), part.column(column.name))} AS o{at}" for at, column in free
+        ]
+        return own + listed or ["0 AS c0"]
 
     build.make(
         build.stage("rows"),
@@ -241,6 +202,8 @@ def _choose(build: Building, table: Table, columns: list[Column]) -> None:
     crowds = [f"SELECT id FROM {rows} GROUP BY id HAVING count(*) > {most}"]  # noqa: S608
     if isinstance(table.unit, UnitColumn):  # their rows have been counted
         crowds = [f"SELECT id FROM {build.stage('units')} WHERE u IS NOT NULL AND n > {most}"]  # noqa: S608
+    if table.rows_chosen:  # each question keeps fewer, so the order of everybody's rows is drawn
+        crowds = [f"SELECT DISTINCT id FROM {rows}"]  # noqa: S608
     crowds += [
         f"SELECT id FROM {rows} WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
         for key in unique
@@ -367,7 +330,7 @@ def _write_removed(build: Building, table: Table, unit: str) -> None:
     build.make(
         build.kept(table.name + REMOVED),
         f"SELECT id AS {quoted(unit)}, CAST(least(n, {most_removed(table)}) AS BIGINT) AS {quoted(REMOVED_ROWS)} "  # noqa: S608
-        f"FROM {build.stage('lost')} ORDER BY id",
+        f"FROM {build.stage('lost')} WHERE n > 0 ORDER BY id",
     )
 
 

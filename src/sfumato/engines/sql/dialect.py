@@ -13,6 +13,9 @@ from sfumato.query.functions import Aggregation
 Form = Callable[[Scalar, list[str]], str]
 """The SQL of an operator, from the SQL of its arguments."""
 
+Given = Callable[[Sequence[str], Callable[..., str]], str]
+"""SQL from the SQL of some values, and of what is made of them under the names that they get."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
@@ -25,6 +28,9 @@ class Dialect:
     """A name as an identifier."""
     literal: Callable[[str], str]
     """A text as a constant."""
+
+    given: Given
+    """SQL over values that it may mention more than once: they are computed once where that matters to the engine."""
 
     # ── numbers ──
     double: str

@@ -169,7 +169,9 @@ def _read(read: Read, writing: Writing, ordered: bool) -> Frame:
     quoted, alias = writing.dialect.quoted, writing.alias()
     listed = [f"{_decoded(quoted(stored), facts)} AS c{at}" for at, (_, stored, facts) in enumerate(read.columns)]
     if ordered or not listed:
-        listed.append(f"{quoted(PLACE) if ordered else 0} AS place")
+        # a person's rows are told apart by their numbers within the person, which are nobody else's business
+        place = quoted(PLACE) if read.most is None else quoted(RANK)
+        listed.append(f"{place if ordered else 0} AS place")
     # What was accounted for is what is read. The engine knows the greatest rank of the table and skips a test that
     # nothing fails, so that this costs nothing as long as the copy is what it should be.
     tests = [] if read.most is None else [f"{quoted(RANK)} <= {read.most}"]

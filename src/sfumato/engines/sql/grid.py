@@ -70,18 +70,25 @@ def floating(expression: str, target: Range, dialect: Dialect) -> str:
     slack = 0 if target.clipped else 1
     low = double(_outside((target.least - slack) * target.step, -1))
     high = double(_outside((target.greatest + slack) * target.step, 1))
-    value = f"least(greatest({expression}, {low}), {high})"
-    quotient = f"({value} * {double(float(times))} / {double(float(over))})"
-    rest = f"abs({quotient} - {dialect.truncated(quotient)})"
-    error = f"abs({quotient}) * {double(2.0**-50)} + {double(1e-300)}"
-    clear = f"abs({quotient}) < {_QUICK} AND abs({rest} - {double(0.5)}) > {error}"
-    away = f"CASE WHEN {quotient} < 0 THEN {wide(-1)} ELSE {wide(1)} END"
-    up = f"CASE WHEN {rest} > {double(0.5)} THEN {away} ELSE {wide(0)} END"
-    quick = f"({dialect.whole_double(dialect.truncated(quotient))} + {up})"
-    sign = f"CASE WHEN {value} < 0 THEN {wide(-1)} ELSE {wide(1)} END"
-    slow = f"({sign} * {_nearest_double(value, times, over, dialect)})"
-    rounded = f"CASE WHEN {clear} THEN {quick} ELSE {slow} END"
-    return f"CASE WHEN {dialect.finite(expression)} THEN {_finish(rounded, target, dialect)} END"
+
+    def rounded(value: str) -> str:
+        quotient = f"({value} * {double(float(times))} / {double(float(over))})"
+        return dialect.given([quotient], lambda q: decided(value, q))
+
+    def decided(value: str, quotient: str) -> str:
+        whole_part = dialect.truncated(quotient)
+        rest = f"abs({quotient} - {whole_part})"
+        error = f"abs({quotient}) * {double(2.0**-50)} + {double(1e-300)}"
+        clear = f"abs({quotient}) < {_QUICK} AND abs({rest} - {double(0.5)}) > {error}"
+        away = f"CASE WHEN {quotient} < 0 THEN {wide(-1)} ELSE {wide(1)} END"
+        up = f"CASE WHEN {rest} > {double(0.5)} THEN {away} ELSE {wide(0)} END"
+        quick = f"({dialect.whole_double(whole_part)} + {up})"
+        sign = f"CASE WHEN {value} < 0 THEN {wide(-1)} ELSE {wide(1)} END"
+        slow = f"({sign} * {_nearest_double(value, times, over, dialect)})"
+        return f"CASE WHEN {clear} THEN {quick} ELSE {slow} END"
+
+    near = dialect.given([f"least(greatest({expression}, {low}), {high})"], rounded)
+    return f"CASE WHEN {dialect.finite(expression)} THEN {_finish(near, target, dialect)} END"
 
 
 def _nearest(expression: str, times: int, over: int, dialect: Dialect) -> str:
@@ -109,24 +116,32 @@ def _nearest_double(value: str, times: int, over: int, dialect: Dialect) -> str:
     def wide(number: int) -> str:
         return _wide(number, dialect)
 
-    integer_part = dialect.whole_double
-    size = f"abs({value})"
-    scaled = f"(({size} - {dialect.truncated(size)}) * {_double(2.0**53, dialect)})"  # a power of two: exact
-    integer, upper = (
-        f"({integer_part(dialect.truncated(size))} * {wide(times)})",
-        integer_part(dialect.truncated(scaled)),
-    )
-    lower = integer_part(dialect.truncated(f"(({scaled} - {dialect.truncated(scaled)}) * {_double(2.0**55, dialect)})"))
-    whole_over = wide(over * 2**53)
-    carried = f"({dialect.remainder(integer, wide(over))} * {wide(2**53)} + {upper} * {wide(times)})"
-    quotient = f"({dialect.quotient(integer, wide(over))} + {dialect.quotient(carried, whole_over)})"
-    missing = f"({whole_over} - 2 * {dialect.remainder(carried, whole_over)})"  # below the tie, in halves of 2^-53
-    excess = f"(2 * {wide(times)} * {lower})"
-    return (
-        f"({quotient} + CASE WHEN {missing} >= {wide(2 * times)} THEN {wide(0)} WHEN {missing} < 0 THEN {wide(1)} "
-        f"WHEN {excess} > {missing} * {wide(2**55)} THEN {wide(1)} "
-        f"WHEN {excess} = {missing} * {wide(2**55)} THEN {dialect.remainder(quotient, wide(2))} ELSE {wide(0)} END)"
-    )
+    integer_part, whole_over, far = dialect.whole_double, wide(over * 2**53), wide(2**55)
+
+    def parts(size: str) -> str:
+        scaled = f"(({size} - {dialect.truncated(size)}) * {_double(2.0**53, dialect)})"  # a power of two: exact
+        return dialect.given([scaled], lambda scaled: integers(size, scaled))
+
+    def integers(size: str, scaled: str) -> str:
+        integer = f"({integer_part(dialect.truncated(size))} * {wide(times)})"
+        upper = integer_part(dialect.truncated(scaled))
+        below = f"(({scaled} - {dialect.truncated(scaled)}) * {_double(2.0**55, dialect)})"
+        return dialect.given([integer, upper, integer_part(dialect.truncated(below))], divided)
+
+    def divided(integer: str, upper: str, lower: str) -> str:
+        carried = f"({dialect.remainder(integer, wide(over))} * {wide(2**53)} + {upper} * {wide(times)})"
+        quotient = f"({dialect.quotient(integer, wide(over))} + {dialect.quotient(carried, whole_over)})"
+        missing = f"({whole_over} - 2 * {dialect.remainder(carried, whole_over)})"  # below the tie, in halves of 2^-53
+        return dialect.given([quotient, missing, f"(2 * {wide(times)} * {lower})"], nearest)
+
+    def nearest(quotient: str, missing: str, excess: str) -> str:
+        return (
+            f"({quotient} + CASE WHEN {missing} >= {wide(2 * times)} THEN {wide(0)} WHEN {missing} < 0 THEN {wide(1)} "
+            f"WHEN {excess} > {missing} * {far} THEN {wide(1)} "
+            f"WHEN {excess} = {missing} * {far} THEN {dialect.remainder(quotient, wide(2))} ELSE {wide(0)} END)"
+        )
+
+    return dialect.given([f"abs({value})"], parts)
 
 
 def _finish(rounded: str, target: Range, dialect: Dialect) -> str:

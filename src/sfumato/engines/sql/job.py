@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Group, Place
 from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
 from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
@@ -124,20 +124,32 @@ def _aggregates(plan: GroupPlan, rows: Rows) -> GroupAggregates:
     width, names = len(plan.group.keys), [one.name for one in plan.measured if one.buckets is None]
     if plan.group.public_keys:
         keys = plan.group.all_cells()
-        return GroupAggregates(keys, _columns(names, _spread(rows, keys, width), width), None)
+        return GroupAggregates(keys, _columns(names, _spread(rows, plan.group, keys), width), None)
     rows = [row for row in rows if None not in row[:width]]
     found = tuple(row[:width] for row in rows)
     units = integer_answers([row[-1] for row in rows])
     return GroupAggregates(found, _columns(names, rows, width), units)
 
 
-def _spread(rows: Rows, keys: Sequence[tuple[Cell, ...]], width: int) -> Rows:
-    """Give every public cell its row, in their order; what was not declared is dropped, what is absent is empty."""
-    found = {row[:width]: row for row in rows}
-    return [found.get(key, key) for key in keys]
+def _spread(rows: Rows, group: Group, keys: Sequence[tuple[Place, ...]]) -> Rows:
+    """Give every public cell its row, in their order; what is absent is empty.
+
+    What was not declared is dropped, or added to the rest where a key has one.
+    """
+    width = len(group.keys)
+    if not any(key.rest for key in group.keys):
+        found = {row[:width]: row for row in rows}
+        return [found.get(key, key) for key in keys]
+    known = [frozenset(key.cells or ()) for key in group.keys]
+    totals: dict[tuple[Place, ...], list[int]] = {}
+    for row in rows:
+        cell = tuple(value if value in cells else None for value, cells in zip(row, known, strict=False))
+        kept = totals.setdefault(cell, [0] * (len(row) - width))
+        totals[cell] = [one + (more or 0) for one, more in zip(kept, row[width:], strict=True)]
+    return [(*key, *totals.get(key, ())) for key in keys]
 
 
-def _histogram(one: Measured, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> Answers:
+def _histogram(one: Measured, keys: Sequence[tuple[Place, ...]], rows: Rows) -> Answers:
     """Return a row of integers per cell; what is in no cell, or has no bucket, is nowhere."""
     places, buckets = {key: place for place, key in enumerate(keys)}, one.buckets or range(0)
     found = [[0] * len(buckets) for _ in keys]
@@ -147,7 +159,7 @@ def _histogram(one: Measured, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> A
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
 
 
-def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Cell, ...]], rows: Rows) -> HeldBuckets:
+def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldBuckets:
     """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh."""
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = np.zeros(len(rows), dtype=np.int64)

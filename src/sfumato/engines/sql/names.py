@@ -3,7 +3,9 @@
 No name of a query or policy holds a quotation mark, so that a hidden column is one whose name does.
 """
 
-RANK = '"rank"'
+from sfumato.language import flow
+
+RANK = flow.RANK
 """The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys."""
 PLACE = '"place"'
 """The hidden column that tells the order of rows."""

@@ -7,13 +7,10 @@ soon as a result or anything on the way to it may leave 64 bits.  Proof: proofs/
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sfumato.engines.sql.dialect import Form
+from sfumato.engines.sql.dialect import Form, Given
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.intervals import reach
 from sfumato.language.scalar import Operator, Scalar
-
-Given = Callable[[Sequence[str], Callable[..., str]], str]
-"""SQL over values that it may mention more than once: they are computed once where that matters to the engine."""
 
 
 def inline(values: Sequence[str], body: Callable[..., str]) -> str:

@@ -19,7 +19,8 @@ from sfumato.accounting.approximate import separate
 from sfumato.accounting.event import Composed, Event, Neighbours
 from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Place
+from sfumato.engines.aggregates import GroupAggregates, HeldBuckets
 from sfumato.errors import Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.subject import Subject, schema_of, subject
@@ -47,7 +48,7 @@ _RECORDED = (Laplace, Gaussian, OptimalSelection, CountedKeys)
 _SELECTIONS = (OptimalSelection, CountedKeys)
 
 Mechanism = Laplace | Gaussian | OptimalSelection | CountedKeys
-Vector = dict[tuple[Cell, ...], int]
+Vector = dict[tuple[Place, ...], int]
 """An integer for each cell, by its keys."""
 
 
@@ -65,9 +66,11 @@ class Recording:
     """A question on one database: its plan, the cells of each group, and every call in order."""
 
     plan: Plan
-    keys: tuple[tuple[tuple[Cell, ...], ...], ...]
+    keys: tuple[tuple[tuple[Place, ...], ...], ...]
     calls: tuple[MechanismCall, ...]
     noisy: Noisy
+    held: tuple[Mapping[str, Vector], ...]
+    """Of each group, what the buckets of everything that is chosen hold, by the cell's keys and the bucket."""
 
     @property
     def expected(self) -> list[Mechanism]:
@@ -87,7 +90,13 @@ def record(house: Subject, plan: Plan, seed: object) -> Recording:
     aggregates = house.run(plan)
     with recording() as calls:
         noisy = publish(plan, aggregates, Seeded(seed))
-    return Recording(plan, tuple(group.keys for group in noisy.groups), tuple(calls), noisy)
+    held = tuple({name: _held(group, one) for name, one in group.held.items()} for group in aggregates.groups)
+    return Recording(plan, tuple(group.keys for group in noisy.groups), tuple(calls), noisy, held)
+
+
+def _held(group: GroupAggregates, held: HeldBuckets) -> Vector:
+    entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
+    return {(*group.keys[cell], bucket): weight for cell, bucket, weight in entries}
 
 
 @contextmanager
@@ -105,8 +114,8 @@ def recording() -> Iterator[list[MechanismCall]]:
     def _noised(self: Any, values: object, source: Source) -> Any:
         answers = originals[type(self)](self, values, source)
         if not isinstance(source, Metered):  # that is the second draw, which nobody sees
-            given = np.asarray(values)
-            noise = np.asarray(answers).astype(object) - given.astype(object)
+            given = np.asarray(values).ravel()  # of histograms, cell after cell
+            noise = np.asarray(answers).astype(object).ravel() - given.astype(object)
             calls.append(MechanismCall(self, tuple(given.tolist()), tuple(noise.tolist())))
         return answers
 
@@ -131,6 +140,7 @@ def price_alarms(made: Recording) -> Iterator[str]:
     if loss.epsilon > ASKED:
         yield f"{loss} is quoted where ε = {ASKED} was asked for"
     events: list[Event] = [call.mechanism.event for call in made.calls]
+    events += [one.mechanism.event for group in made.plan.groups for one in group.chosen]
     if not events:
         return
     composed = Composed(tuple(events))
@@ -171,13 +181,21 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
             yield from _measurement(measured, moves, distance)
             if group.group.public_keys and first.noise != second.noise:
                 yield f"{measured.name}: the noise of equal coins depends on the data"
+    for group, here_held, there_held in zip(one.plan.groups, one.held, other.held, strict=True):
+        for chosen in group.chosen:
+            moved = sum(_moves(here_held[chosen.name], there_held[chosen.name]))
+            # under replace what leaves and what enters may each be a whole weight
+            most = chosen.weight * distance * (1 if chosen.mechanism.neighbours is Neighbours.ADD_REMOVE else 2)
+            if moved > most:
+                yield f"{chosen.name} moved by {moved} in all, and {most} is declared"
 
 
-def _vector(keys: Sequence[tuple[Cell, ...]], call: MechanismCall) -> Vector:
-    return dict(zip(keys, call.values, strict=True))
+def _vector(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> Vector:
+    width = len(call.values) // max(len(keys), 1)  # of a histogram, all buckets of a cell
+    return dict(zip(((*key, bucket) for key in keys for bucket in range(width)), call.values, strict=True))
 
 
-def _moves(one: Mapping[tuple[Cell, ...], int], other: Mapping[tuple[Cell, ...], int]) -> list[int]:
+def _moves(one: Mapping[tuple[Place, ...], int], other: Mapping[tuple[Place, ...], int]) -> list[int]:
     return [abs(one.get(key, 0) - other.get(key, 0)) for key in {*one, *other}]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import Cell
+from sfumato.analysis.private_query import Place
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.lab.audits.alarm import FAILURE, Alarm
@@ -75,22 +75,23 @@ def _tiled(column: Answers, times: int) -> Answers:
 
 
 def sampled(
-    plan: Plan, aggregates: Aggregates, cells: list[tuple[tuple[Cell, ...], ...]], times: int, source: Source
+    plan: Plan, aggregates: Aggregates, cells: list[tuple[tuple[Place, ...], ...]], times: int, source: Source
 ) -> npt.NDArray[np.float64]:
     """Return outcomes: for each cell of each group whether it is shown, and its noisy numbers (0 where it is not)."""
     noisy = publish(plan, tiled(aggregates, times), source)
     parts = []
     for group, keys in zip(noisy.groups, cells, strict=True):
         places = {key: place for place, key in enumerate(keys)}
-        rows = [int(copy) for copy, *_ in group.keys]
+        rows = [int(copy or 0) for copy, *_ in group.keys]
         columns = [places[key] for _, *rest in group.keys if (key := tuple(rest)) in places]
         shown = np.zeros((times, len(keys)))
         shown[rows, columns] = 1
         parts.append(shown)
         for _, values in group.columns:
-            numbers = np.zeros((times, len(keys)))
-            numbers[rows, columns] = np.array(values, dtype=np.float64)
-            parts.append(numbers)
+            released = np.array(values, dtype=np.float64).reshape(len(rows), -1)  # of a histogram, all its buckets
+            numbers = np.zeros((times, len(keys), released.shape[1]))
+            numbers[rows, columns] = released
+            parts.append(numbers.reshape(times, -1))
     return np.concatenate(parts, axis=1)[:, :_WIDEST]
 
 

@@ -39,6 +39,7 @@ class Grammar:
         table = self._one(private if self.random.random() < 0.95 else list(self.schema.tables))
         shapes = [self._grouped] * 6 + [self._total] * 4 + [self._per_unit] * 5 + [self._joined] * 4
         shapes += [self._with_public] * 4 + [self._with_values] * 2 + [self._nested] * 2 + [self._limited] * 2
+        shapes += [self._looked_up] * 2 + [self._windowed] * 2
         text = self._one(shapes)(table)
         return text.replace("COUNT(*)", self._one(HOSTILE), 1) if self.random.random() < 0.04 else text
 
@@ -89,6 +90,32 @@ class Grammar:
         measures = self._measures(scalars, 3)
         tail = self._one(["", " HAVING COUNT(*) > 1", " ORDER BY 1 LIMIT 3", f" HAVING {measures[0]} IS NOT NULL"])
         return self._keyed(keys, measures, f"{table}{self._where(scalars)}", tail)
+
+    def _looked_up(self, table: str) -> str:
+        """Choose or mark rows by a subquery over a public table: each stays one row."""
+        if not self.schema.public:
+            return self._total(table)
+        public, scalars = self._one(sorted(self.schema.public)), self._scalars(table)
+        kind = self._one(["text", "integer"])
+        inside = Scalars(self._columns(public), self.random)
+        one, other = scalars.of(kind, 1), inside.of(kind, 1)
+        listed = f"SELECT {other} FROM {public}{self._where(inside)}"  # noqa: S608
+        test = self._one([f"{one} IN ({listed})", f"{one} NOT IN ({listed})", f"EXISTS ({listed})"])
+        measures = self._measures(scalars, 2)
+        if self.random.random() < 0.3:
+            return self._keyed([f"CASE WHEN {test} THEN 1 ELSE 0 END"], measures, table)
+        return self._keyed([], measures, f"{table} WHERE {test}")
+
+    def _windowed(self, table: str) -> str:
+        """Compute windows from the groups, and put answers together."""
+        scalars = self._scalars(table)
+        key, measure = scalars.of(self._one(_KEYS), 1), self._measure(scalars)
+        inner = f"SELECT {key} AS k, {measure} AS m FROM {table}{self._where(scalars)} GROUP BY 1"  # noqa: S608
+        over = self._one(["RANK() OVER (ORDER BY m)", "SUM(m) OVER (ORDER BY k)", "m - LAG(m) OVER (ORDER BY k)"])
+        text = f"SELECT k, {over} AS x FROM ({inner}) AS t"  # noqa: S608
+        if self.random.random() < 0.3:
+            return f"{text} UNION ALL SELECT k, 0 FROM ({inner}) AS u"  # noqa: S608
+        return text if self.random.random() < 0.7 else f"{text} WHERE m > (SELECT AVG(m) FROM ({inner}) AS u)"  # noqa: S608
 
     def _total(self, table: str) -> str:
         scalars = self._scalars(table)

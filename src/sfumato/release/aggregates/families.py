@@ -15,12 +15,14 @@ from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
+from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.aggregates.ranked import Commonest, Ranked
 from sfumato.planning.aggregates.spread import Spread
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.averaged import average_form, average_point
 from sfumato.release.aggregates.paired import paired_form, paired_point
+from sfumato.release.aggregates.raced import raced_form, raced_mean_form, raced_mean_point, raced_point
 from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
 from sfumato.release.aggregates.spread import spread_form, spread_point
 from sfumato.release.form_algebra import sum_of
@@ -28,9 +30,10 @@ from sfumato.release.forms import Form
 from sfumato.release.measured_cells import MeasuredCells
 from sfumato.release.noise_law import Integers
 from sfumato.release.noisy import NoisyGroup
+from sfumato.release.one_table import shown_cells
 
 
-def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
+def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> Integers:
     """Return one aggregate of every cell: integers for counts and sums, else floats with NaN for NULL.
 
     A measurement is an array with a number per cell; of a histogram, a row per cell.
@@ -38,6 +41,10 @@ def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
     match made:
         case Counted() | Summed():
             return measured[made.plain]
+        case Raced():
+            return raced_point(made, group, measured)
+        case RacedMean():
+            return raced_mean_point(made, group, measured)
         case Averaged():
             return average_point(made, measured)
         case Spread():
@@ -52,15 +59,19 @@ def point(made: Derived, measured: Mapping[str, Integers]) -> Integers:
 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:
     """Return every aggregate of a group by its name, a row per cell."""
-    rows = len(noisy.keys)
-    chosen = {one.name: np.array(noisy.column(one.name), dtype=np.int64).reshape(rows, -1) for one in group.chosen}
-    return {made.name: _form(group.group.label, made, cells, chosen, rows) for made in group.derived}
+    shown = shown_cells(noisy)
+    chosen = {one.name: np.array(noisy.column(one.name), dtype=np.int64)[shown] for one in group.chosen}
+    return {made.name: _form(group.group.label, made, cells, chosen, len(shown)) for made in group.derived}
 
 
 def _form(label: str, made: Derived, cells: MeasuredCells, chosen: Mapping[str, Integers], rows: int) -> Form:
     match made:
         case Counted() | Summed():
             return sum_of(cells, label, {made.plain: 1.0}, rows)
+        case Raced():
+            return raced_form(label, made, cells, rows)
+        case RacedMean():
+            return raced_mean_form(label, made, cells, rows)
         case Averaged():
             return average_form(label, made, cells, rows)
         case Spread():

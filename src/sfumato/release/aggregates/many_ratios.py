@@ -30,8 +30,7 @@ class GroupSums:
         """Return a weighted sum as it was measured."""
         total = np.zeros(self.rows)
         for name, weight in weights.items():
-            start = self.cells.starts[self.label, name]
-            total = total + np.asarray(weight) * self.cells.values[start : start + self.rows]
+            total = total + np.asarray(weight) * self.cells.values[self.cells.places(self.label, name, self.rows)]
         return total
 
     def ratios(
@@ -42,8 +41,8 @@ class GroupSums:
         What is divided by is never below 0.
         """
         names = list(dict.fromkeys(name for point in points for weights in point for name in weights))
-        starts = np.array([self.cells.starts[self.label, name] for name in names])
-        entries = np.tile(starts + np.arange(self.rows)[:, None], (len(points), 1))
+        places = np.stack([self.cells.places(self.label, name, self.rows) for name in names], axis=1)
+        entries = np.tile(places, (len(points), 1))
         over, under = (
             np.concatenate([self._columns(point[side], names) for point in points], axis=0) for side in (0, 1)
         )

@@ -246,19 +246,19 @@ def _squares(find: Callable[[Fraction], Ends]) -> Callable[[Fraction], Ends]:
 
 
 def _may_not_vary(known: _Known, squares: tuple[str, str | None]) -> Callable[[Fraction], Nulls]:
-    """Return where a value may be NULL: where x (or y, if its squares are given) may not vary, or nobody has a pair."""
+    """Return where a value may be NULL: where x (or y, if its squares are given) may not vary, as without any pair."""
 
     def nulls(tail: Fraction) -> Nulls:
         means = known.means(tail * _OF_A_MEAN)
         rest = float(tail * (1 - 2 * _OF_A_MEAN) / 2)
-        maybe = known.under.ends(tail)[0] <= 0
+        maybe = np.zeros(known.sums.rows, dtype=bool)
         spreads = [[known.squares_of_x(squares[0], one) for one in means]]
         spreads += [] if squares[1] is None else [[known.squares_of_y(squares[1], one) for one in means]]
         for spread in spreads:
             nothing: Weights = {}
             low, _ = known.sums.ratios([(one, nothing) for one in spread], -1.0, rest, (0.0, inf))
             maybe = maybe | (low <= 0)
-        return maybe, np.zeros(known.sums.rows, dtype=bool)
+        return maybe, np.zeros_like(maybe)
 
     return nulls
 

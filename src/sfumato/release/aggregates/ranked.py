@@ -61,7 +61,7 @@ def _never(rows: int) -> Callable[[Fraction], Nulls]:
 def _levels(made: Ranked, measured: Mapping[str, Integers]) -> Integers:
     """Return the lower end, the answer and the upper end of this level, a row per cell."""
     every = measured[made.ranks]
-    return every.reshape(len(every), -1)[:, 3 * made.place : 3 * made.place + 3]
+    return every[:, 3 * made.place : 3 * made.place + 3] if len(every) else np.zeros((0, 3), dtype=np.int64)
 
 
 def _middle(spacing: Spacing, place: int) -> int:

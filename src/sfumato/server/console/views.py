@@ -422,7 +422,7 @@ def _answer_table(release: Release) -> Html:
         cells = []
         for place, name in enumerate(release.columns):
             pair = end[name] if isinstance(end[name], tuple) else None
-            text = shown_value(row[name], pair)
+            text = shown_value(row[name], pair, release.cut_of(name))
             if place == 0 and name not in numbers:
                 cells.append(tag("th", text, scope="row"))
             else:

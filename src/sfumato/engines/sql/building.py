@@ -1,0 +1,57 @@
+"""What the bounded copy needs of a build under way, in whichever engine."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from sfumato.engines.sql.column import Part, ValueForms
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.policy.policy import Policy
+
+
+class Building(Protocol):
+    """One build under way in one engine: its source, intermediate tables that are thrown away, and the copy."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """The engine's SQL."""
+
+    @property
+    def reading(self) -> ValueForms:
+        """How the engine reads the values of its source."""
+
+    @property
+    def policy(self) -> Policy:
+        """What the owner promises."""
+
+    @property
+    def salt_sql(self) -> str:
+        """What stands for the salt in hexadecimal: 64 characters, one block of SHA-256. It is never the salt itself."""
+
+    @property
+    def salt_join(self) -> str:
+        """What is joined to the rows of a query that holds `salt_sql`; empty where nothing needs to be."""
+
+    @property
+    def read(self) -> Mapping[str, int]:
+        """How many rows each table of the source has, by those who count them without reading them."""
+
+    def parts(self, table: str) -> Sequence[Part]:
+        """Return the rows of a table of the source, those together that are stored alike."""
+
+    def stage(self, name: str) -> str:
+        """Return how an intermediate table is named."""
+
+    def kept(self, table: str) -> str:
+        """Return how a table of the copy is named."""
+
+    def make(self, relation: str, query: str, *, salted: bool = False) -> None:
+        """Write the rows of a query, in its order, into a new table; `salted`: the query holds `salt_sql`."""
+
+    def append(self, relation: str, query: str, *, salted: bool = False) -> None:
+        """Write the rows of a query into a table that there is."""
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query about the build itself: sums and counts, which nobody is shown."""
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Throw intermediate tables away that there may be."""

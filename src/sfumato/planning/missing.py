@@ -1,0 +1,325 @@
+"""How much of each measurement of a plan caps and bounds may have cut off, in steps: from what was published of it.
+
+Theorem: the untruncated truth of a measurement lies in [measured - down, measured + up], but for the tail, if the tails
+of the losses are regular.  Proof: proofs/truncation.md
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.analysis.catalog import REMOVED
+from sfumato.analysis.private_query import Group
+from sfumato.language.facts import Kind
+from sfumato.language.flow import RANK, Flow, Fold, Keep, Kept, Order, Pair, Read, Show, Take, below
+from sfumato.language.scalar import Operator, Scalar, columns, walk
+from sfumato.planning.aggregates.raced import Raced
+from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.cut_off import BEYOND, MOVED, REMOVED_FROM, ROWS, CutOff
+from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.policy.policy import fold
+from sfumato.query.functions import Aggregation
+from sfumato.query.relation import JoinKind
+from sfumato.query.types import Type
+
+Missing = tuple[int | None, int | None]
+"""What a measurement may have too much, and what it may lack; None is unbounded."""
+
+UNBOUNDED: Missing = (None, None)
+Place = tuple[str, str]
+"""A label and a name."""
+TIMES = frozenset({Type.DATE, Type.TIMESTAMP})
+_PLAIN = frozenset(
+    {Operator.COLUMN, Operator.CONSTANT, Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.NEGATE}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """`weight` times a bounded number (none, if `place` is None) plus `constant`, in steps."""
+
+    weight: int
+    place: Place | None
+    constant: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a group: the one private table that they come from, and what their conditions read."""
+
+    read: Read
+    times: int
+    """As often one row of the table can be among them."""
+    origins: Mapping[Place, Scalar]
+    """What columns of inner queries are computed from."""
+    conditions: tuple[Scalar, ...]
+    people: bool
+    """Whether they are one row per person."""
+    clipped: frozenset[str]
+    """The columns of the table whose values may have been moved to bounds."""
+
+
+def missing(plan: Plan, losses: CutOff | None, tail: Fraction) -> dict[Place, Missing]:
+    """Return what may be missing of every measurement, by the group's label and the measurement's name.
+
+    Of what was raced for it is what may be missing of the whole; its first part, which is in every level, has it.
+    """
+    found: dict[Place, Missing] = {}
+    for group in plan.groups:
+        raced = {one.parts[0]: one.whole for one in group.derived if isinstance(one, Raced)}
+        parts = {part for one in group.derived if isinstance(one, Raced) for part in one.parts}
+        for one in group.measured:
+            whole = raced.get(one.name, one.quantity)
+            place = group.group.label, one.name
+            alone = one.name in parts and one.name not in raced
+            found[place] = (0, 0) if alone else _missing(group, whole, losses, tail)
+    return found
+
+
+def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, tail: Fraction) -> Missing:
+    rows = _rows(plan.group, losses)
+    if rows is None:
+        return UNBOUNDED
+    table = rows.read.table
+    if table.endswith(REMOVED):  # it counts what is cut, and is cut at ten times what is kept itself
+        whole = quantity.function is Aggregation.COUNT and not rows.conditions and not plan.group.keys
+        return (0, 0) if whole and quantity.where is None else UNBOUNDED
+    cut = plan.group.contribution
+    limited = (cut.bound_rows or cut.bound_groups) and plan.group.identity
+    terms = None if rows.people else _terms(quantity, rows)
+    used = [name for name in _statistics(rows, terms or ()) if losses is None or (table, name) in losses.found]
+    if losses is None:
+        known: Mapping[str, Mapping[str, int] | None] = {}
+    else:
+        known = {name: losses.bounds_at(table, name, tail / len(used)) for name in used}
+    found = _bounded(plan.group, quantity, rows, terms, known, _can_be_cut(rows, losses))
+    if limited:  # what a question cuts by itself is measured by nobody
+        signed = terms is None or any(not _is_rising(term, rows) for term in terms)
+        return (None if signed else found[0], None)
+    return found
+
+
+def _can_be_cut(rows: _Rows, losses: CutOff | None) -> bool:
+    """Whether anything of the table can be cut at all."""
+    if losses is not None:
+        return any((rows.read.table, name) in losses.found for name in (ROWS, MOVED))
+    return rows.read.most is not None or bool(rows.clipped)
+
+
+def _bounded(
+    group: Group,
+    quantity: Quantity,
+    rows: _Rows,
+    terms: tuple[_Term, ...] | None,
+    known: Mapping[str, Mapping[str, int] | None],
+    cuttable: bool,
+) -> Missing:
+    if not cuttable:
+        return (0, 0)
+    conditions = [*rows.conditions, *(key.scalar for key in group.keys)]
+    conditions += [] if quantity.where is None else [quantity.where]
+    if _counts_people(quantity, group) and not conditions and not rows.people:
+        return (0, 0)  # everybody who has rows keeps some
+    if not known or any(lost is None for lost in known.values()):
+        return UNBOUNDED
+    removed = (known.get(ROWS) or {}).get(REMOVED_FROM, 0)
+    beyond = (known.get(MOVED) or {}).get(BEYOND, 0)
+    if rows.people:
+        plain = quantity.function is Aggregation.COUNT and (not quantity.arguments or _counts_people(quantity, group))
+        return (removed + beyond, removed + beyond) if plain else UNBOUNDED
+    removed, beyond = removed * rows.times, beyond * rows.times
+    mistaken = beyond if any(_reads_bounds(one, rows) for one in conditions) else 0
+    if quantity.function is Aggregation.COUNT:
+        by_value = quantity.distinct or any(not _null_with_columns(one) for one in quantity.arguments)
+        if by_value and any(_reads_bounds(one, rows) for one in quantity.arguments):
+            mistaken = beyond
+        return (mistaken, removed + mistaken)
+    if quantity.function is not Aggregation.SUM or quantity.distinct or terms is None:
+        return UNBOUNDED
+    if any(_reads_bounds(one, rows) for one in _inner_conditions(quantity.arguments[0])):
+        mistaken = beyond
+    down = up = 0
+    for term in terms:
+        more = _of_term(term, rows, known, removed, mistaken)
+        if more is None:
+            return UNBOUNDED
+        down, up = down + more[0], up + more[1]
+    return (down, up)
+
+
+def _of_term(
+    term: _Term, rows: _Rows, known: Mapping[str, Mapping[str, int] | None], removed: int, mistaken: int
+) -> tuple[int, int] | None:
+    reach, above, below_it = 0, 0, 0
+    if term.place is not None:
+        lost = known.get(_stored(rows, term.place))
+        if lost is None:
+            return None
+        above, below_it = (amount * rows.times for amount in lost.values())
+        facts = next(facts for name, _, facts in rows.read.columns if name == term.place[1])
+        reach = abs(term.weight) * max(abs(facts.low), abs(facts.high))
+    weight = abs(term.weight)
+    if term.weight < 0:
+        above, below_it = below_it, above
+    either = mistaken * (reach + abs(term.constant))
+    down = weight * below_it + removed * max(-term.constant, 0) + either
+    return down, weight * above + removed * max(term.constant, 0) + either
+
+
+def _is_rising(term: _Term, rows: _Rows) -> bool:
+    """Whether a row that a question cuts can only have made a sum smaller."""
+    if term.place is None:
+        return term.constant >= 0
+    facts = next(facts for name, _, facts in rows.read.columns if name == term.place[1])
+    return min(term.weight * facts.low, term.weight * facts.high) + term.constant >= 0
+
+
+def _rows(group: Group, losses: CutOff | None) -> _Rows | None:
+    """Return what the rows of a group come from; None where no bound is known for such rows."""
+    reads: list[Read] = []
+    times, people = 1, False
+    origins: dict[Place, Scalar] = {}
+    conditions: list[Scalar] = []
+    for node in _nodes(group.rows):
+        match node:
+            case Read():
+                reads.append(node)
+            case Keep(_, condition):
+                conditions.append(condition)
+            case Pair(kind, _, Kept() as other, condition):
+                times *= other.most if kind is JoinKind.INNER else max(other.most, 1)
+                conditions += [] if condition is None else [condition]
+            case Pair():
+                return None
+            case Fold(_, label, keys, _):
+                if people or [key.scalar.facts.kind for key in keys] != [Kind.UNIT]:
+                    return None
+                people = True
+                origins |= {(label, key.name): key.scalar for key in keys}
+            case Show(_, label, items):
+                origins |= {(label, item.name): item.scalar for item in items}
+            case Order() | Take():
+                return None
+    if len(reads) != 1:
+        return None
+    return _Rows(reads[0], times, origins, tuple(conditions), people, _clipped(reads[0], losses))
+
+
+def _clipped(read: Read, losses: CutOff | None) -> frozenset[str]:
+    """Return the columns with bounds; a number among declared keys has none that move it."""
+    return frozenset(
+        name
+        for name, stored, facts in read.columns
+        if facts.bounded
+        and name != RANK
+        and (losses is None or facts.type in TIMES or (read.table, fold(stored)) in losses.found)
+    )
+
+
+def _nodes(flow: Flow) -> Iterator[Flow]:
+    yield flow
+    for source in below(flow):
+        yield from _nodes(source)
+
+
+def _terms(quantity: Quantity, rows: _Rows) -> tuple[_Term, ...] | None:
+    """Return a summed argument as terms of which a row has one; None where it is no such thing."""
+    if quantity.function is not Aggregation.SUM or quantity.distinct:
+        return ()
+    argument = quantity.arguments[0]
+    if not _reads_bounds(argument, rows):
+        facts = argument.facts
+        return (_Term(0, None, facts.low), _Term(0, None, facts.high)) if facts.bounded else None
+    return _linear(argument, rows)
+
+
+def _linear(scalar: Scalar, rows: _Rows) -> tuple[_Term, ...] | None:
+    match scalar.operator:
+        case Operator.COLUMN:
+            place = _place(scalar)
+            if place in rows.origins:
+                return _linear(rows.origins[place], rows)
+            if place[0] != rows.read.label:
+                return None
+            return (_Term(1, place, 0),)
+        case Operator.CONSTANT:
+            value = scalar.constant
+            return (_Term(0, None, value),) if isinstance(value, int) else () if value is None else None
+        case Operator.NEGATE:
+            return _scaled(_linear(scalar.arguments[0], rows), -1)
+        case Operator.MULTIPLY | Operator.ADD | Operator.SUBTRACT:
+            return _combined(scalar, rows)
+        case Operator.CASE:
+            values = [*scalar.arguments[1:-1:2], scalar.arguments[-1]]
+        case Operator.COALESCE:
+            values = list(scalar.arguments)
+        case _:
+            return None
+    parts = [_linear(value, rows) for value in values]
+    found = [part for part in parts if part is not None]
+    return None if len(found) < len(parts) else tuple(dict.fromkeys(term for part in found for term in part))
+
+
+def _combined(scalar: Scalar, rows: _Rows) -> tuple[_Term, ...] | None:
+    """Return a product with a constant, or a sum with one."""
+    one, other = scalar.arguments
+    if one.operator is Operator.CONSTANT and scalar.operator is not Operator.SUBTRACT:
+        one, other = other, one
+    if other.operator is not Operator.CONSTANT or not isinstance(other.constant, int):
+        return None
+    terms = _linear(one, rows)
+    if terms is None:
+        return None
+    if scalar.operator is Operator.MULTIPLY:
+        return _scaled(terms, other.constant)
+    shift = other.constant if scalar.operator is Operator.ADD else -other.constant
+    return tuple(_Term(term.weight, term.place, term.constant + shift) for term in terms)
+
+
+def _scaled(terms: tuple[_Term, ...] | None, factor: int) -> tuple[_Term, ...] | None:
+    if terms is None:
+        return None
+    return tuple(_Term(term.weight * factor, term.place, term.constant * factor) for term in terms)
+
+
+def _inner_conditions(scalar: Scalar) -> Iterator[Scalar]:
+    """Give what decides which of its values an argument has."""
+    for part in walk(scalar):
+        if part.operator is Operator.CASE:
+            yield from part.arguments[0:-1:2]
+
+
+def _null_with_columns(scalar: Scalar) -> bool:
+    """Whether an argument is NULL just where a column is: then no bound changes whether it counts."""
+    return all(part.operator in _PLAIN for part in walk(scalar))
+
+
+def _statistics(rows: _Rows, terms: tuple[_Term, ...]) -> list[str]:
+    """Return the statistics of the table that a bound rests on."""
+    return list(dict.fromkeys([ROWS, MOVED, *(_stored(rows, term.place) for term in terms if term.place is not None)]))
+
+
+def _stored(rows: _Rows, place: Place) -> str:
+    return next(fold(stored) for name, stored, _ in rows.read.columns if name == place[1])
+
+
+def _place(scalar: Scalar) -> Place:
+    (found,) = columns(scalar)
+    return found
+
+
+def _reads_bounds(scalar: Scalar, rows: _Rows) -> bool:
+    """Whether an expression reads a value that may have been moved to its bounds."""
+    waiting, seen = [scalar], set()
+    while waiting:
+        for place in columns(waiting.pop()):
+            if place in rows.origins and place not in seen:
+                seen.add(place)
+                waiting.append(rows.origins[place])
+            elif place[0] == rows.read.label and place[1] in rows.clipped:
+                return True
+    return False
+
+
+def _counts_people(quantity: Quantity, group: Group) -> bool:
+    return quantity.function is Aggregation.COUNT and quantity.distinct and quantity.arguments == (group.unit,)

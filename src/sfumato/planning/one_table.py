@@ -1,0 +1,159 @@
+"""Groups that count the same rows by different keys are margins of one table: what each says of it is used for all.
+
+Totals then agree with what they are totals of, and every bar is shorter. Proof: proofs/one_table.md
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from math import prod
+from typing import Any
+
+from sfumato.analysis.private_query import Group, Key
+from sfumato.language.facts import Kind
+from sfumato.language.scalar import Scalar, address, column
+from sfumato.planning.aggregates.averaged import Averaged
+from sfumato.planning.aggregates.counted import Counted
+from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.aggregates.summed import Summed
+from sfumato.planning.measurements import Needs
+from sfumato.query.functions import SPREADS, Aggregation
+
+MOST_CELLS = 50_000
+"""A common table has at most so many cells."""
+MOST_WEIGHTS = 4_000_000
+"""So many pairs of a shown and a measured cell, at most, are looked at."""
+_SUMS = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG}) | SPREADS
+"""What is made of counts and sums alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """One measurement of one group, and which axis of the common table each of its keys is."""
+
+    label: str
+    name: str
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """The table whose margins were measured: how many cells each of its axes has, and whether its last is the rest."""
+
+    sizes: tuple[int, ...]
+    rests: tuple[bool, ...]
+    margins: tuple[Margin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """A group by what it counts, without the labels of its question."""
+
+    rows: object
+    keys: tuple[Scalar, ...]
+    quantities: tuple[Quantity, ...]
+
+
+def with_rests(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Return the groups, with the rest measured too wherever others count the same rows by other keys."""
+    alike: dict[object, list[int]] = {}
+    for place, group in enumerate(groups):
+        if _is_margin(group):
+            alike.setdefault(_described(group, ()).rows, []).append(place)
+    found = list(groups)
+    for places in alike.values():
+        keys = {_described(groups[place], ()).keys for place in places}
+        if len(keys) > 1 and prod(_sizes([groups[place] for place in places]).values()) <= MOST_CELLS:
+            for place in places:
+                found[place] = replace(groups[place], keys=tuple(map(_with_rest, groups[place].keys)))
+    return tuple(found)
+
+
+def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
+    """Return the common table of each quantity that several groups measure by different keys."""
+    described = {
+        place: _described(need.group, tuple(one.quantity for one in need.measurements))
+        for place, need in enumerate(needs)
+        if _is_margin(need.group)
+    }
+    found = []
+    for rows in dict.fromkeys(one.rows for one in described.values()):
+        places = [place for place, one in described.items() if one.rows == rows]
+        sizes = _sizes([needs[place].group for place in places])
+        axes = {key: axis for axis, key in enumerate(sizes)}
+        pairs = [pair for place in places for pair in zip(described[place].keys, needs[place].group.keys, strict=True)]
+        rests = {scalar: key.rest for scalar, key in pairs}
+        for quantity in dict.fromkeys(q for place in places for q in described[place].quantities if _adds_up(q)):
+            members = [
+                (place, Margin(needs[place].group.label, one.name, tuple(axes[key] for key in described[place].keys)))
+                for place in places
+                for one, same in zip(needs[place].measurements, described[place].quantities, strict=True)
+                if same == quantity and _is_linear(one.name, needs[place])
+            ]
+            measured = sum(needs[place].group.cells for place, _ in members)
+            worth = len({frozenset(margin.axes) for _, margin in members}) > 1
+            if worth and prod(sizes.values()) <= MOST_CELLS and measured**2 <= MOST_WEIGHTS:
+                margins = tuple(margin for _, margin in members)
+                found.append(CommonTable(tuple(sizes.values()), tuple(rests[key] for key in sizes), margins))
+    return tuple(found)
+
+
+def _is_margin(group: Group) -> bool:
+    """Whether each row is in exactly one cell or in the rest, and nothing was cut by cells."""
+    free = not group.contribution.bound_rows and not group.contribution.bound_groups
+    scalars = [key.scalar for key in group.keys]
+    sums = all(asked.aggregate.function in _SUMS for asked in group.asked)
+    return group.public_keys and group.combinations is None and free and sums and len(set(scalars)) == len(scalars)
+
+
+def _is_linear(name: str, need: Needs) -> bool:
+    """Whether all that follows from a measurement has a bar for any weighted sum of integers in its place."""
+    return all(isinstance(one, Counted | Summed | Averaged) for one in need.derived if name in one.measured)
+
+
+def _adds_up(quantity: Quantity) -> bool:
+    return quantity.function in {Aggregation.COUNT, Aggregation.SUM} and not quantity.distinct
+
+
+def _with_rest(key: Key) -> Key:
+    facts, cells = key.scalar.facts, key.cells or ()
+    whole = {Kind.BOOLEAN: 2, Kind.INTEGER: facts.span if facts.bounded else None}.get(facts.kind)
+    return replace(key, rest=facts.nullable or len(cells) != whole)
+
+
+def _sizes(groups: Sequence[Group]) -> dict[Scalar, int]:
+    """Return how many cells each key of any of the groups has, in the order in which they come."""
+    found: dict[Scalar, int] = {}
+    for group in groups:
+        for key, scalar in zip(group.keys, _described(group, ()).keys, strict=True):
+            found.setdefault(scalar, len(key.places) if key.rest else len(_with_rest(key).places))
+    return found
+
+
+def _described(group: Group, quantities: tuple[Quantity, ...]) -> _Described:
+    names: dict[str, str] = {}
+    rename = _renaming(names)
+    rows = (rename(group.rows), rename(group.unit), group.identity, group.contribution.rows)
+    return _Described(rows, tuple(rename(key.scalar) for key in group.keys), tuple(map(rename, quantities)))
+
+
+def _renaming(names: dict[str, str]) -> Callable[[Any], Any]:
+    """Return what gives labels the numbers in which they come: equal flows of two questions are equal then."""
+
+    def rename(thing: Any) -> Any:
+        if isinstance(thing, Scalar) and (at := address(thing)) is not None:
+            return column(names.setdefault(at.label, str(len(names))), at.name, thing.facts)
+        if type(thing) is tuple:
+            return tuple(map(rename, thing))
+        if is_dataclass(thing) and not isinstance(thing, type):
+            return replace(thing, **dict(_renamed_fields(thing)))
+        return thing
+
+    def _renamed_fields(thing: Any) -> Iterator[tuple[str, Any]]:
+        for field in fields(thing):
+            value = getattr(thing, field.name)
+            if field.name == "label":
+                yield field.name, names.setdefault(value, str(len(names)))
+            elif field.init and field.compare:
+                yield field.name, rename(value)
+
+    return rename

@@ -1,0 +1,100 @@
+"""Several questions as one: what they share is measured once, all of it is one event, and each has its own outcome.
+
+Proof: proofs/one_table.md, (5)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from sfumato.analysis.private_query import Asked, Group, PrivateQuery
+from sfumato.language.flow import Given, noisy_tables
+from sfumato.language.scalar import Scalar, address, column
+from sfumato.planning.plan import Plan
+from sfumato.query.aggregate import Aggregate
+
+Column = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The groups of several questions, each group once, and what every question computes from them."""
+
+    groups: tuple[Group, ...]
+    questions: tuple[PrivateQuery, ...]
+    """In their order; the outcomes read the groups of the workload."""
+
+    @property
+    def together(self) -> PrivateQuery:
+        """All of it as one question, for its price: the outcome is the first one's."""
+        return replace(self.questions[0], groups=self.groups)
+
+    def plans(self, plan: Plan) -> tuple[Plan, ...]:
+        """Return the plan of each question, which are the one plan of all with another outcome."""
+        return tuple(replace(plan, private=replace(one, groups=self.groups)) for one in self.questions)
+
+
+def workload_of(questions: Sequence[PrivateQuery]) -> Workload:
+    """Put questions together: groups of the same rows by the same keys become one, with all that was asked of them."""
+    groups: list[Group] = []
+    renamed: list[dict[Column, Column]] = []
+    for question in questions:
+        names: dict[Column, Column] = {}
+        for group in question.groups:
+            place = next((at for at, known in enumerate(groups) if _is_same(known, group)), len(groups))
+            if place == len(groups):
+                groups.append(replace(group, label=f"workload {place + 1}", asked=()))
+            groups[place], own = _joined(groups[place], group)
+            names |= own
+        renamed.append(names)
+    outcomes = (
+        replace(question, groups=(), outcome=_read(question.outcome, _with_repeats(question, names)))
+        for question, names in zip(questions, renamed, strict=True)
+    )
+    return Workload(tuple(groups), tuple(outcomes))
+
+
+def _is_same(known: Group, group: Group) -> bool:
+    return [key.scalar for key in known.keys] == [key.scalar for key in group.keys] and replace(
+        known, label="", keys=(), asked=()
+    ) == replace(group, label="", keys=(), asked=())
+
+
+def _joined(known: Group, group: Group) -> tuple[Group, dict[Column, Column]]:
+    """Return the group with what another asks of the same cells, and where each of its columns is now."""
+    asked: dict[Aggregate[Scalar], Asked] = {one.aggregate: one for one in known.asked}
+    names: dict[Column, Column] = {}
+    for one in group.asked:
+        kept = asked.setdefault(one.aggregate, replace(one, name=f"a{len(asked) + 1}"))
+        names[group.label, one.name] = (known.label, kept.name)
+    for key, same in zip(group.keys, known.keys, strict=True):
+        names[group.label, key.name] = (known.label, same.name)
+    return replace(known, asked=tuple(asked.values())), names
+
+
+def _with_repeats(question: PrivateQuery, names: Mapping[Column, Column]) -> dict[Column, Column]:
+    """Return where the columns are also of tables that a question uses in several places: each keeps its label."""
+    again = {
+        (given.label, name): (given.label, names[given.table, name][1])
+        for given in noisy_tables(question.outcome)
+        if given.of is not None
+        for name, _ in given.columns
+    }
+    return {**names, **again}
+
+
+def _read(thing: Any, names: Mapping[Column, Column]) -> Any:
+    """Return an outcome that reads the columns of a workload's groups in place of its own question's."""
+    match thing:
+        case Scalar() if (at := address(thing)) is not None:
+            return column(*names.get(at, at), thing.facts)
+        case Given(label, columns, None, of) if columns and (label, columns[0][0]) in names:
+            moved = tuple((names[label, name][1], facts) for name, facts in columns)
+            table = None if of is None else names[of, columns[0][0]][0]
+            return Given(names[label, columns[0][0]][0], moved, None, table)
+        case _ if type(thing) is tuple:
+            return tuple(_read(part, names) for part in thing)
+        case _ if is_dataclass(thing) and not isinstance(thing, type):
+            parts = {one.name: getattr(thing, one.name) for one in fields(thing) if one.init}
+            return replace(thing, **{name: _read(part, names) for name, part in parts.items()})
+    return thing

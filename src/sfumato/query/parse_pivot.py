@@ -1,0 +1,57 @@
+"""PIVOT is written out: a group by the columns that are left, and one aggregate with a FILTER for each listed value."""
+
+from sqlglot import exp
+
+from sfumato.query.expression import Expression
+from sfumato.query.names import Name, NamedColumn, Scope
+from sfumato.query.parse_aggregate import Measures
+from sfumato.query.parse_block import Block
+from sfumato.query.parse_expression import read_expression
+from sfumato.query.parse_frame import ExpressionFrame
+from sfumato.query.parse_naming import output_name
+from sfumato.query.parse_reading import name_of
+from sfumato.query.relation import GroupBy, Named
+
+
+def pivoted(node: exp.Expr, block: Block, frame: ExpressionFrame) -> tuple[GroupBy, Scope]:
+    """Return the groups of a PIVOT, and the names of their columns."""
+    reading, where, scope = frame.reading, frame.reading.place(node), frame.scope
+    pivot = {key: value for key, value in node.args.items() if value}
+    fields = pivot.get("fields") or []
+    if pivot.get("unpivot") or pivot.get("group") or pivot.get("using") or len(fields) != 1:
+        raise where.unsupported(
+            "this PIVOT is not supported.",
+            "It has aggregates, FOR one column, and IN with the values that are listed.",
+            "Write PIVOT (SUM(x) FOR y IN ('a', 'b')), or one COUNT(*) FILTER (WHERE …) for each column.",
+        )
+    chosen, aggregates = fields[0], [part.unalias() for part in node.expressions]
+    measures = Measures()
+    inner = ExpressionFrame(reading, scope, measures, "PIVOT", frame.private_tables)
+    used = [name_of(part.this) for part in (*aggregates, chosen.this) for part in part.find_all(exp.Column)]
+    kept = [entry for entry in scope.star(None) if not any(name.matches(entry.name) for name in used)]
+    columns: list[tuple[str, Expression]] = []
+    for value in chosen.expressions:
+        literal = value.this if isinstance(value, exp.PivotAlias) else value
+        for part, aggregate in zip(node.expressions, aggregates, strict=True):
+            filter = exp.Where(this=exp.EQ(this=chosen.this.copy(), expression=literal.copy()))
+            measure = read_expression(exp.Filter(this=aggregate.copy(), expression=filter), inner)
+            columns.append((_name(value, part, several=len(aggregates) > 1), measure))
+    label = measures.name_group(reading)
+    keys = tuple(Named(f"k{i}", entry.expression) for i, entry in enumerate(kept, 1))
+    for key in keys:
+        reading.declare(label, key.name, reading.declared(key.expression))
+    group = GroupBy(block.rows, label, keys, tuple(measures.found), where.at)
+    alias = node.args.get("alias")
+    table = str(name_of(alias.this)) if alias is not None and alias.this is not None else None
+    named = [(entry.name, column) for entry, column in zip(kept, group.columns, strict=False)]
+    entries = tuple(NamedColumn(table, name, value) for name, value in (*named, *columns))
+    return group, Scope(entries, frozenset({table} if table else ()))
+
+
+def _name(value: exp.Expr, aggregate: exp.Expr, several: bool) -> str:
+    """Return what a column is called: as its value, with the aggregate's name behind it where there are several."""
+    own = value.args["alias"] if isinstance(value, exp.PivotAlias) else None
+    name = str(name_of(own)) if own is not None else Name(value.name, quoted=True).text
+    if isinstance(aggregate, exp.Alias):
+        return f"{name}_{name_of(aggregate.args['alias'])}"
+    return f"{name}_{output_name(aggregate)}" if several else name

@@ -1,0 +1,404 @@
+"""Which caps and bounds err least on a workload: tried on the data itself, for its owner's eyes alone.
+
+A copy is built aside in which nothing is cut. Under each draft of caps and bounds the statements of the workload cut
+and clip it as the policy's own copy would be, so that the distance to the uncut answers is known, and the noise from
+the quote. Nothing is charged, nothing is kept, and the copy is thrown away.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import islice
+from statistics import median
+from typing import Any
+
+from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.analysis.analyse import analyse
+from sfumato.analysis.catalog import Catalog
+from sfumato.database import Database
+from sfumato.drafting.accuracy import SHARE
+from sfumato.engines.after_noise import evaluate
+from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.catalog_of import most_rows
+from sfumato.engines.engine import Engine
+from sfumato.engines.opening import backend_of, open_engine
+from sfumato.engines.snapshots import places_of
+from sfumato.engines.sql.names import quoted
+from sfumato.errors import BadParameter, Refusal
+from sfumato.exact import typed_rational
+from sfumato.planning.planner import make_plan, read_wish
+from sfumato.policy.columns import written
+from sfumato.policy.policy import Column, ColumnType, EachRow, Location, Policy, Table, UnitColumn, fold, position
+from sfumato.policy.tables import MOST_ROWS
+from sfumato.query.parse import parse
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import system_source
+from sfumato.release.harmless import visible
+from sfumato.release.noisy import Noisy, NoisyGroup
+from sfumato.release.receipt import Receipt
+from sfumato.release.release import Release, make_release
+from sfumato.release.table import text_table
+from sfumato.terminal.rehearsing import MOST_QUESTIONS, shown_sql, typical_questions
+
+DISCLOSURE = (
+    "For you alone: what follows was found by looking at the data, and no budget pays for it. Whoever sees the new "
+    "policy learns something of how the data is spread; where one person stands out, that may be about them. Prefer "
+    "what you know from elsewhere, or let questions choose privately: "
+    'rows_per_unit = { most = N, choose = "private" }, bounds = { within = [LOW, HIGH], choose = "private" }.'
+)
+_DIGITS = (1, 2, 5)
+_CAPS = tuple(digit * 10**power for power in range(7) for digit in _DIGITS)
+_ENDS = tuple(Fraction(digit) * Fraction(10) ** power for power in range(-6, 16) for digit in _DIGITS)
+_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_FARTHEST = 1 << 62
+_ROUNDS = 2
+"""So often every cap and bound is tried again while the others stay."""
+
+Steps = tuple[int, int]
+Place = tuple[str, str]
+"""A table and a column, folded."""
+Cells = dict[tuple[object, ...], tuple[Fraction, Fraction]]
+"""Every number of an answer with its margin, by keys and column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trimming:
+    """One draft of caps by table and bounds by column, in steps."""
+
+    caps: Mapping[str, int]
+    bounds: Mapping[Place, Steps]
+
+
+@dataclass(frozen=True, slots=True)
+class TriedQuestion:
+    """One question: how far its typical answer may be off, as a share of it, under the policy and under the advice."""
+
+    sql: str
+    now: Fraction
+    advised: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What was tried at this price, and the caps and bounds with the least error."""
+
+    epsilon: Fraction
+    questions: tuple[TriedQuestion, ...]
+    lines: tuple[str, ...]
+    """TOML to paste; empty where the policy's own caps and bounds are best."""
+
+
+def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned:
+    """Return the caps and bounds with the least total error over these questions, or over typical ones."""
+    database._require_owner("tune a policy")
+    policy = database.policy
+    if backend_of(policy).inspect is None:
+        raise BadParameter(
+            "This source cannot be tuned.",
+            "A copy without caps is built beside the ledger, which is done for files and DuckDB tables only.",
+            "Tune an extract of it, or read what `sfumato check` says.",
+        )
+    with _trial(policy) as trial:
+        trial.epsilon = str(policy.budget.epsilon / SHARE) if epsilon is None else epsilon
+        return _tuned(trial, questions)
+
+
+def asked_before(database: Database) -> list[str]:
+    """Return the questions of the ledger, each once; what workshops measured is no question."""
+    database._require_owner("see what others asked")
+    found: dict[str, None] = {}
+    for entry in database._ledger.history():
+        try:
+            parse(entry.sql, database.catalog)
+        except Refusal:
+            continue
+        found[entry.sql] = None
+    return list(found)
+
+
+@dataclass(slots=True)
+class _Trial:
+    """The uncut copy, and what was computed on it."""
+
+    policy: Policy
+    engine: Engine
+    epsilon: object = None
+    kept: dict[object, Cells | None] = field(default_factory=dict)
+
+    @property
+    def cap(self) -> PrivacyLoss:
+        return PrivacyLoss(self.policy.budget.epsilon, self.policy.budget.delta)
+
+    def catalog(self, draft: Trimming) -> Catalog:
+        """Return the catalog in which statements cut and clip as this draft says."""
+        tables = dict(self.engine.catalog.tables)
+        for name, rows in draft.caps.items():
+            table = tables[name]
+            fields = []
+            for one in table.fields:
+                steps = draft.bounds.get((name, one.name))
+                facts = one.facts
+                if steps is not None:
+                    low, high = steps
+                    facts = replace(facts, low=low, high=high, declared_low=True, declared_high=True)
+                fields.append(replace(one, facts=facts, bounds_chosen=False))
+            tables[name] = replace(table, fields=tuple(fields), rows_per_unit=rows, rows_chosen=False)
+        return replace(self.engine.catalog, tables=tables)
+
+    def answers(self, sql: str, draft: Trimming) -> Release:
+        """Return the answer without noise, but with its error bars. It does not leave."""
+        catalog = self.catalog(draft)
+        query = parse(sql, catalog)
+        with self.engine.public.one_question():
+            private = analyse(query, catalog, self.engine.public)
+        plan = make_plan(private, read_wish(self.epsilon, None, None, query.options, self.policy.budget, self.cap))
+        exact = self.engine.run(self.engine.prepare(plan))
+        receipt = Receipt("trial", "", self.engine.version, plan.loss, None, None, 0)
+        return make_release(plan, _noiseless(exact), receipt, evaluate)
+
+
+def _noiseless(exact: Aggregates) -> Noisy:
+    groups = [
+        NoisyGroup(one.keys, tuple((name, tuple(int(value) for value in found)) for name, found in one.columns.items()))
+        for one in exact.groups
+    ]
+    return Noisy(tuple(groups), 0)
+
+
+@contextmanager
+def _trial(policy: Policy) -> Iterator[_Trial]:
+    """Build the uncut copy in a folder aside, which a dead process leaves for the next build to remove."""
+    folder = places_of(policy).beside(f"build-{fresh_id(system_source())}")
+    folder.mkdir(mode=0o700)
+    loose = replace(
+        policy,
+        ledger=Location("sqlite", str(folder / "trial"), folder / "trial"),
+        tables=tuple(_uncut(table) for table in policy.tables),
+    )
+    try:
+        with open_engine(loose, lambda _phase, _table: None) as taken:
+            engine = taken.keep("")
+        try:
+            yield _Trial(policy, engine)
+        finally:
+            engine.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _uncut(table: Table) -> Table:
+    if not _has_cap(table):
+        return table
+    columns = tuple(replace(one, bounds=None) if _is_tuned(table, one) else one for one in table.columns)
+    return replace(table, rows_per_unit=MOST_ROWS, rows_chosen=True, columns=columns)
+
+
+def _has_cap(table: Table) -> bool:
+    own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    return not (table.public or isinstance(table.unit, EachRow) or (own is not None and own.unique))
+
+
+def _is_tuned(table: Table, column: Column) -> bool:
+    own = table.unit == UnitColumn(column.name)
+    return not own and column.type in _SUMMED and column.bounds is not None and column.values is None
+
+
+def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
+    policy = trial.policy
+    tables = {fold(table.name): table for table in policy.tables if _has_cap(table)}
+    columns = {
+        (name, fold(column.name)): column
+        for name, table in tables.items()
+        for column in table.columns
+        if _is_tuned(table, column)
+    }
+    now = Trimming(
+        {name: most_rows(table) for name, table in tables.items()},
+        {place: _declared_steps(column) for place, column in columns.items()},
+    )
+    caps = {name: _caps(trial, name, now) for name in tables}
+    whole = replace(now, caps={name: found[-1] for name, found in caps.items()})
+    ends = {place: _ends(trial, place, column, whole) for place, column in columns.items()}
+    truth = replace(whole, bounds={place: (lows[0], highs[-1]) for place, (lows, highs) in ends.items()})
+    questions = _answerable(trial, asked, (now, truth))
+    best = now
+    for _ in range(_ROUNDS):
+        for name, tried in caps.items():
+            drafts = [replace(best, caps={**best.caps, name: cap}) for cap in sorted({*tried, now.caps[name]})]
+            best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
+        for place, (lows, highs) in ends.items():
+            low, high = best.bounds[place]
+            drafts = [best] + [replace(best, bounds={**best.bounds, place: (low, one)}) for one in highs if one > low]
+            best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
+            low, high = best.bounds[place]
+            drafts = [best] + [replace(best, bounds={**best.bounds, place: (one, high)}) for one in lows if one < high]
+            best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
+    tried_questions = tuple(
+        TriedQuestion(
+            sql, _error(trial, sql, now, truth) or Fraction(0), _error(trial, sql, best, truth) or Fraction(0)
+        )
+        for sql in questions
+    )
+    return Tuned(typed_rational(trial.epsilon, "epsilon"), tried_questions, tuple(_lines(policy, now, best)))
+
+
+def _declared_steps(column: Column) -> Steps:
+    grid = column.grid
+    if grid is None:
+        raise AssertionError("it has bounds")
+    return grid.least, grid.greatest
+
+
+def _caps(trial: _Trial, table: str, now: Trimming) -> list[int]:
+    """Return the caps to try: round ones, up to the first under which nobody loses anything."""
+    found, before = [], -1
+    for cap in _CAPS:
+        sql = f"SELECT COUNT(*) AS x FROM {quoted(table)}"  # noqa: S608
+        [row] = trial.answers(sql, _with_cap(now, table, cap)).rows()
+        if row["x"] == before:
+            break
+        found.append(cap)
+        before = row["x"]
+    return found
+
+
+def _with_cap(draft: Trimming, table: str, cap: int) -> Trimming:
+    return Trimming({**draft.caps, table: cap}, {})
+
+
+def _ends(trial: _Trial, place: Place, column: Column, whole: Trimming) -> tuple[list[int], list[int]]:
+    """Return the lower and the upper ends to try, in steps: round ones, the declared ones, and the widest."""
+    table, name = place
+    step = column.step or Fraction(1)
+    low, high = _declared_steps(column)
+    rounds = [int(end / step) for end in _ENDS if (end / step).denominator == 1 and end / step < _FARTHEST]
+    value = quoted(name)
+    counts = [f"COUNT({value}) AS x"]
+    counts += [f"COUNT({value}) FILTER (WHERE {value} > {written(at * step)}) AS a{at}" for at in rounds]
+    counts += [f"COUNT({value}) FILTER (WHERE {value} < -{written(at * step)}) AS b{at}" for at in rounds]
+    counts += [f"COUNT({value}) FILTER (WHERE {value} < 0) AS n"]
+    sql = f"SELECT {', '.join(counts)} FROM {quoted(table)}"  # noqa: S608
+    [found] = trial.answers(sql, Trimming(whole.caps, {})).rows()
+    above = [at for at in rounds if found[f"a{at}"] <= found["x"] / 2]  # at least half of the values are not cut
+    widest = next((at for at in above if not found[f"a{at}"]), high)
+    highs = sorted({one for one in above if one <= widest} | {high, widest})
+    below = [-at for at in rounds if found[f"b{at}"] <= found["x"] / 2]
+    lowest = next((-at for at in rounds if not found[f"b{at}"]), low) if found["n"] else min(0, low)
+    lows = sorted({one for one in below if one >= lowest and found["n"]} | {low, lowest})
+    return lows, highs
+
+
+def _answerable(trial: _Trial, asked: Sequence[str], drafts: Sequence[Trimming]) -> list[str]:
+    """Return the questions that can be tried; one that was asked for and cannot is refused."""
+    found = []
+    for sql in dict.fromkeys(asked) or islice(typical_questions(trial.policy), 4 * MOST_QUESTIONS):
+        try:
+            for draft in drafts:
+                trial.answers(sql, draft)
+        except Refusal:
+            if asked:
+                raise
+            continue  # what cannot be asked is no example
+        found.append(sql)
+        if not asked and len(found) == MOST_QUESTIONS:
+            break
+    return found
+
+
+def _total(trial: _Trial, questions: Sequence[str], draft: Trimming, truth: Trimming) -> Fraction:
+    """Return the sum of the shares by which typical cells may be off: cut and noise together."""
+    return sum((_error(trial, sql, draft, truth) or Fraction(10**6) for sql in questions), Fraction(0))
+
+
+def _error(trial: _Trial, sql: str, draft: Trimming, truth: Trimming) -> Fraction | None:
+    values, real = _cells(trial, sql, draft), _cells(trial, sql, truth)
+    if values is None or real is None:
+        return None
+    shares = []
+    for key, (true, _) in real.items():
+        value, margin = values.get(key, (Fraction(0), Fraction(0)))
+        shares.append((abs(value - true) + margin) / max(abs(true), Fraction(1, 10**6)))
+    return Fraction(median(shares)) if shares else Fraction(0)
+
+
+def _cells(trial: _Trial, sql: str, draft: Trimming) -> Cells | None:
+    """Return every number of an answer by its keys and column, with its margin; None where it cannot be asked."""
+    known = (sql, tuple(sorted(draft.caps.items())), tuple(sorted(draft.bounds.items())))
+    if known not in trial.kept:
+        try:
+            trial.kept[known] = dict(_numbers(trial.answers(sql, draft)))
+        except Refusal:
+            trial.kept[known] = None
+    return trial.kept[known]
+
+
+def _numbers(release: Release) -> Iterator[tuple[tuple[object, ...], tuple[Fraction, Fraction]]]:
+    for row, ends in zip(release.rows(), release.intervals(), strict=True):
+        keys = tuple((name, value) for name, value in row.items() if not _is_bar(ends[name]))
+        for name, value in row.items():
+            bar = ends[name]
+            if _is_bar(bar) and isinstance(value, int | float):
+                yield (*keys, name), (Fraction(value), Fraction(bar[1] - bar[0]) / 2)
+
+
+def _is_bar(ends: Any) -> bool:
+    return isinstance(ends, tuple) and len(ends) == 2 and None not in ends
+
+
+def _lines(policy: Policy, now: Trimming, best: Trimming) -> Iterator[str]:
+    """Give the lines that differ, as they are pasted into the policy."""
+    for table in policy.tables:
+        name = fold(table.name)
+        if best.caps.get(name) != now.caps.get(name):
+            yield f"[tables.{_key(table.name)}]"
+            yield f"rows_per_unit = {best.caps[name]}  # now {now.caps[name]}"
+        changed = [
+            one for one in table.columns if best.bounds.get(place := (name, fold(one.name))) != now.bounds.get(place)
+        ]
+        if changed:
+            yield f"[tables.{_key(table.name)}.columns]"
+        for column in changed:
+            low, high = best.bounds[name, fold(column.name)]
+            yield f"{_key(column.name)} = {{ {', '.join(_parts(column, low, high))} }}{_before(column)}"
+
+
+def _parts(column: Column, low: int, high: int) -> Iterator[str]:
+    step = column.step or Fraction(1)
+    yield f'type = "{column.type}"'
+    yield f"bounds = [{written(low * step)}, {written(high * step)}]"
+    if column.type is ColumnType.DECIMAL:
+        yield f"step = {written(step)}"
+    if column.unique:
+        yield "unique = true"
+
+
+def _before(column: Column) -> str:
+    if column.bounds is None:
+        return ""
+    low, high = (Fraction(position(end)) for end in (column.bounds.low, column.bounds.high))
+    return f"  # now [{written(low)}, {written(high)}]"
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
+    return name if bare else f'"{name}"'
+
+
+def tuned_text(tuned: Tuned) -> str:
+    """Return the advice for people."""
+    rows = [[visible(shown_sql(one.sql)) for one in tuned.questions]]
+    rows += [[f"{float(share):.1%}" for share in shares] for shares in zip(*_shares(tuned), strict=True)]
+    names = ["question (of groups: the typical one)", "now off by", "advised"]
+    table = text_table(names, rows, [False, True, True])
+    head = f"Cut and noise together, at ε = {round_up(tuned.epsilon)} a question"
+    advice = "\n".join(f"  {line}" for line in tuned.lines)
+    found = (
+        f"Paste into the policy\n{advice}" if tuned.lines else "The caps and bounds of the policy are the best tried."
+    )
+    return "\n\n".join([DISCLOSURE, f"{head}\n" + "\n".join(f"  {line}" for line in table.splitlines()), found])
+
+
+def _shares(tuned: Tuned) -> list[tuple[Fraction, Fraction]]:
+    return [(one.now, one.advised) for one in tuned.questions]

@@ -1,0 +1,58 @@
+"""The same policy, rows and salt on Spark and on DuckDB: the same refusals, quotes, keys and exact integers."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.engines.spark_under_law import Rows, SparkUnderLaw, as_integer
+from tests.engines.test_same_answers import REFUSED, Both
+from tests.paths.shapes import SHAPES
+
+from sfumato.engines.spark.dialect import quoted as in_backticks
+from sfumato.engines.spark.engine import Spark
+from sfumato.engines.sql.names import RANK
+from sfumato.engines.sql.names import quoted as standard_quoted
+
+EVERY = 4
+"""Of the shapes, one in so many: `python -m tests.engines.spark` asks all of them, and 200 more."""
+
+
+def _rows(engine: Any) -> dict[str, Rows]:
+    """Return every private table of a copy: values, and where people have rows their ids and ranks."""
+    found, quoted = {}, in_backticks if isinstance(engine, Spark) else standard_quoted
+    for name in ("visits", "patients", "survey"):
+        table = engine.catalog.table(name)
+        columns = [field.stored for field in table.fields]
+        columns += [table.owner.stored, RANK] if table.identity else []
+        listed = ", ".join(quoted(column) for column in columns)
+        rows = engine._reader.rows(f"SELECT {listed} FROM {engine._tables[name]}")  # noqa: S608
+        found[name] = Counter(tuple(map(as_integer, row)) for row in rows)
+    return found
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    both = Both(tmp_path_factory.mktemp("same"), SparkUnderLaw(), 2, groups_per_unit=2)
+    yield both
+    for engine in both.engines:
+        engine.close()
+
+
+def test_copies_are_the_same_row_for_row(clinic: Both) -> None:
+    here, there = (_rows(engine) for engine in clinic.engines)
+    assert here == there
+    assert all(rows.total() > 5 for rows in here.values())
+
+
+def test_questions_have_the_same_quote_keys_and_integers(clinic: Both) -> None:
+    for sql in SHAPES[::EVERY]:
+        here, there = (clinic.shown(engine, sql) for engine in clinic.engines)
+        assert here == there, sql
+        assert len(here) > 2, sql
+
+
+def test_what_is_refused_is_refused_in_the_same_words(clinic: Both) -> None:
+    for sql in REFUSED:
+        here, there = (clinic.shown(engine, sql) for engine in clinic.engines)
+        assert here == there, sql

@@ -1,0 +1,59 @@
+"""The bounded copy of Spark: row for row what the definition says, of many people with hostile values at once."""
+
+from collections import Counter
+from datetime import date, datetime
+from decimal import Decimal
+from math import inf, nan
+from random import Random
+
+from tests.engines.builds import SALT
+from tests.engines.reference import Row, bounded_reference
+from tests.engines.spark_under_law import SparkUnderLaw
+from tests.engines.test_bounded_copy import POLICY, SCHEMAS, arrow
+
+TEXTS = ["", "er", "icu", "zz", "1:a", "-", "é", "ß", "İ", "a\\b", "it's", "${x}", None]
+COSTS = [None, nan, inf, -inf, -0.0, 0.25, 0.75, 1.0, 7.5, -9.0, 5e-324, 1.7976931348623157e308, 0.2500000001]
+DAYS = [None, date(2019, 12, 30), date(2020, 1, 2), date(1, 1, 1), date(9999, 12, 31)]
+CLOCKS = [None, datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(1970, 1, 1), datetime(1, 1, 1)]
+CLOCKS += [datetime(9999, 12, 31, 23, 59, 59, 999999)]
+
+
+def _database(people: int) -> dict[str, list[Row]]:
+    random = Random(5)
+    orders: list[Row] = []
+    for _ in range(6 * people):
+        person = random.choice([*range(people), None, -(2**63), 2**63 - 1])
+        orders.append(
+            {
+                "person": person,
+                "key": random.choice([*range(people), None]),
+                "cost": random.choice(COSTS),
+                "dept": random.choice(TEXTS),
+                "code": random.choice(TEXTS),
+                "day": random.choice(DAYS),
+                "at": random.choice(CLOCKS),
+                "ok": random.choice([None, True, False]),
+                "undeclared": "x",
+            }
+        )
+    lines: list[Row] = [
+        {"link": random.choice([*range(people), None]), "amount": random.randint(-5, 9), "Note": random.choice(TEXTS)}
+        for _ in range(4 * people)
+    ]
+    votes: list[Row] = [{"choice": None if at % 5 == 0 else Decimal(at) / 2 - 3} for at in range(40)]
+    return {
+        "orders": orders + orders[:people],  # some rows are there twice
+        "lines": lines + lines[:people],
+        "votes": votes,
+        "codes": [{"code": "1:a"}, {"code": "er"}, {"code": None}],
+    }
+
+
+def test_the_copy_is_what_the_definition_says() -> None:
+    database = _database(60)
+    copy = SparkUnderLaw().bounded(POLICY, arrow(database), SALT)
+    expected = bounded_reference(POLICY, database, SALT)
+    for name in ("orders", "lines", "votes"):
+        assert copy[name] == expected[name], name
+    assert copy["codes"] == Counter([("1:a",), ("er",), (None,)])
+    assert set(SCHEMAS) == set(copy)

@@ -1,0 +1,32 @@
+"""The same coins give the same noise on neighbours, whatever pairs are asked for, and no measurement moves too far."""
+
+from pathlib import Path
+
+from sfumato.lab.audits.replay import compare, neighbours_of, price_alarms, record
+from sfumato.lab.audits.subject import subject
+from sfumato.lab.people.clinic import clinic
+from sfumato.lab.people.population import populate
+
+QUESTIONS = (
+    "SELECT CORR(cost, age), REGR_SLOPE(cost, age), COVAR_SAMP(age, cost) FROM visits",
+    "SELECT dept, REGR_R2(cost, age), REGR_INTERCEPT(cost, age) FROM visits WHERE urgent GROUP BY dept",
+    "SELECT city, REGR_SXX(cost, age), REGR_SYY(cost, age), REGR_COUNT(cost, age) FROM visits GROUP BY city",
+    "SELECT SUM(cost) / COUNT(cost) AS mean FROM visits",
+)
+
+
+def test_equal_coins_show_that_pairs_are_measured_as_they_are_priced(tmp_path: Path) -> None:
+    policy = clinic()
+    population = populate(policy, 5)
+    others = list(neighbours_of(population, policy, 5).items())[:3]
+    with subject(policy, population, tmp_path / "all") as house:
+        recorded = {sql: record(house, house.plan(sql), 5) for sql in QUESTIONS}
+    assert not [what for made in recorded.values() for what in price_alarms(made)]
+    moved = 0
+    for place, (_, (other, distance)) in enumerate(others):
+        with subject(policy, other, tmp_path / str(place)) as neighbour:
+            for sql, made in recorded.items():
+                again = record(neighbour, neighbour.plan(sql), 5)
+                assert list(compare(made, again, distance)) == []
+                moved += made.calls != again.calls
+    assert moved

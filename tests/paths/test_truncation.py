@@ -1,0 +1,187 @@
+"""What caps and bounds cut off is measured once per snapshot, paid by the dataset, and told with every answer."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sfumato
+from sfumato.database import Database
+from sfumato.dataset import LOSSES
+from sfumato.errors import BudgetExhausted
+from sfumato.ledger.ledger import Entry
+from sfumato.planning.cut_off import CUT
+from sfumato.release.documents import release_document
+from sfumato.release.receipt import receipt_from_json, receipt_to_json
+from sfumato.server.travelling import answer_document, answer_of
+
+COUNT = "SELECT COUNT(*) AS n FROM visits"
+
+
+def _policy(folder: Path, **budget: object) -> dict[str, Any]:
+    if not (folder / "data").exists():
+        (folder / "data").mkdir()
+        rows = [f"{who},{'er' if visit % 2 else 'icu'},{visit * 7}" for who in range(40) for visit in range(who % 5)]
+        (folder / "data" / "visits.csv").write_text("\n".join(["who,dept,cost", *rows]), encoding="utf-8")
+        (folder / "data" / "votes.csv").write_text("choice\n1\n2\n", encoding="utf-8")
+        (folder / "data" / "wards.csv").write_text("dept,ward\ner,a\ner,b\nicu,c\n", encoding="utf-8")
+    return {
+        "name": "clinic",
+        "source": f"csv:{folder}/data",
+        "ledger": f"sqlite:{folder}/clinic.ledger",
+        "budget": {"epsilon": 10, "delta": 0, "truncation": "1/2", **budget},
+        "analysts": {"press": {"epsilon": 1}},
+        "tables": {
+            "visits": {
+                "unit": "who",
+                "rows_per_unit": 2,
+                "columns": {
+                    "who": {"type": "integer"},
+                    "dept": {"type": "text", "values": ["er", "icu"]},
+                    "cost": {"type": "integer", "bounds": [0, 20]},
+                },
+            },
+            "votes": {"unit": "rows", "columns": {"choice": {"type": "integer"}}},
+            "wards": {"public": True},
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Open one clinic for the questions that only look."""
+    with sfumato.open(_policy(tmp_path_factory.mktemp("shared"))) as database:
+        yield database
+
+
+def _charged(database: Database) -> list[Entry]:
+    return [entry for entry in database._ledger.history() if entry.sql == LOSSES]
+
+
+def test_it_is_charged_once_per_snapshot_to_the_dataset_and_never_to_an_analyst(tmp_path: Path) -> None:
+    with sfumato.open(_policy(tmp_path)) as database:
+        assert not _charged(database)  # opening and explaining spend nothing
+        assert "measured with the first answer" in str(database.explain(COUNT, epsilon=1))
+        press = database.as_analyst("press")
+        first = press.ask(COUNT, epsilon="0.5")
+        database.ask("SELECT SUM(cost) AS s FROM visits", epsilon="0.5")
+        [entry] = _charged(database)
+        assert (entry.account, entry.state, entry.loss.epsilon) == ("", "settled", Fraction(1, 2))
+        assert press.budget().spent.epsilon == Fraction(1, 2)
+        assert database.budget().spent.epsilon == Fraction(3, 2)
+        assert "may change `n`" in str(database.explain(COUNT, epsilon=1))
+        database.refresh()
+        again = press.ask(COUNT, epsilon="0.5")
+        assert len(_charged(database)) == 2
+        assert first.intervals(bias=True) != again.intervals(bias=True)
+        press.close()
+
+
+def test_it_is_measured_once_however_many_ask_at_the_same_time(tmp_path: Path) -> None:
+    policy = _policy(tmp_path)
+    with sfumato.open(policy) as one, sfumato.open(policy) as other, ThreadPoolExecutor(6) as pool:
+        questions = [f"SELECT COUNT(*) AS n FROM visits WHERE cost > {at}" for at in range(6)]  # noqa: S608
+        asked = [pool.submit((one, other)[at % 2].ask, sql, epsilon="0.1") for at, sql in enumerate(questions)]
+        assert len({answer.result().cut_of("n") for answer in asked}) == 1
+        assert len(_charged(one)) == 1
+
+
+def test_the_same_bounds_come_with_kept_and_reopened_answers_and_over_the_wire(tmp_path: Path) -> None:
+    with sfumato.open(_policy(tmp_path)) as database:
+        release = database.ask(COUNT, epsilon="0.5")
+    with sfumato.open(_policy(tmp_path)) as database:
+        kept, reopened = database.ask(COUNT, epsilon="0.5"), database.reopen(release.receipt.id)
+        for other in (kept, reopened):
+            assert other.intervals(bias=True) == release.intervals(bias=True)
+            assert other.notes == release.notes
+        assert len(_charged(database)) == 1
+    travelled = answer_of(answer_document(release), lambda level: answer_document(release, level))
+    for level in ("0.95", "0.8"):
+        assert travelled.intervals(level, bias=True) == release.intervals(level, bias=True)
+    assert travelled.cut == release.cut
+    assert release_document(release)["biased"] != release_document(release)["intervals"]
+    assert f"(cut +{release.cut_of('n')[1]:,})" in str(release)  # type: ignore[index]
+    [ends] = release.intervals(bias=True)
+    [clamped] = release.clamped().intervals(bias=True)
+    assert clamped["n"][0] == max(ends["n"][0], 0)
+
+
+def test_a_budget_that_is_too_small_leaves_it_unknown_and_refuses_nobody(tmp_path: Path) -> None:
+    with sfumato.open(_policy(tmp_path, epsilon=1, truncation=1)) as database:
+        release = database.ask(COUNT, epsilon="0.5")
+        assert not _charged(database)
+        assert release.intervals(bias=True) == [{"n": (None, None)}]
+        with pytest.raises(BudgetExhausted):
+            database.ask("SELECT COUNT(*) AS n FROM visits WHERE cost > 3", epsilon=1)
+
+
+def test_a_copy_from_before_the_policy_spent_on_it_is_not_measured_until_it_is_taken_again(tmp_path: Path) -> None:
+    old = _policy(tmp_path)
+    del old["budget"]["truncation"]
+    with sfumato.open(old) as database:
+        release = database.ask(COUNT, epsilon="0.5")
+        assert release.intervals(bias=True) == [{"n": (None, None)}]
+        assert release.cut == ()
+    with sfumato.open(_policy(tmp_path)) as database:
+        assert database.ask(COUNT, epsilon="0.25").intervals(bias=True) == [{"n": (None, None)}]
+        database.refresh()
+        assert None not in database.ask(COUNT, epsilon="0.25").intervals(bias=True)[0]["n"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "known"),
+    [
+        ("SELECT COUNT(*) AS x FROM visits", (True, True)),
+        ("SELECT COUNT(cost) AS x FROM visits WHERE cost < 5", (True, True)),
+        ("SELECT SUM(3 * cost - 1) AS x FROM visits", (True, True)),
+        ("SELECT SUM(x) AS x FROM (SELECT cost + 1 AS x FROM visits WHERE dept = 'er') AS t", (True, True)),
+        ("SELECT COUNT(*) AS x FROM visits JOIN wards ON visits.dept = wards.dept", (True, True)),
+        (
+            "SELECT COUNT(*) AS x FROM (SELECT who, COUNT(*) AS n FROM visits GROUP BY who) AS t WHERE n > 1",
+            (True, True),
+        ),
+        ("SELECT SUM(n) AS x FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) AS t", (True, True)),
+        ("SELECT SUM(cost * cost) AS x FROM visits", (False, False)),
+        ("SELECT VARIANCE(cost) AS x FROM visits", (False, False)),
+        ("SELECT SUM(DISTINCT cost) AS x FROM visits", (False, False)),
+        ("SELECT SUM(n) AS x FROM (SELECT who, COUNT(*) AS n FROM visits GROUP BY who) AS t", (False, False)),
+        ("SELECT COUNT(*) AS x FROM visits a JOIN visits b ON a.who = b.who", (False, False)),
+        ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 1) COUNT(*) AS x FROM visits", (True, False)),
+    ],
+)
+def test_what_no_bound_is_known_for_has_open_sides(shared: Database, sql: str, known: tuple[bool, bool]) -> None:
+    [row] = shared.ask(sql, epsilon="0.5").intervals(bias=True)
+    assert tuple(end is not None for end in row["x"]) == known
+
+
+def test_where_nothing_can_be_cut_nothing_is_said_and_the_intervals_are_the_same(tmp_path: Path) -> None:
+    with sfumato.open(_policy(tmp_path)) as database:
+        for sql in ("SELECT COUNT(*) AS n FROM votes", "SELECT COUNT(DISTINCT who) AS n FROM visits"):
+            release = database.ask(sql, epsilon="0.5")
+            [plain], [biased] = release.intervals("0.9"), release.intervals("0.8", bias=True)
+            assert plain == biased  # all of the tail is the noise's but for the half that losses would have
+            assert release.notes == ()
+        exact = database.ask("SELECT COUNT(*) AS n FROM wards")
+        assert exact.intervals(bias=True) == [{"n": (3, 3)}]
+
+
+def test_no_question_can_name_the_table_of_losses(tmp_path: Path) -> None:
+    with sfumato.open(_policy(tmp_path)) as database:
+        assert not [name for name in database.catalog.tables if name.endswith(CUT)]
+        with pytest.raises(sfumato.Refusal) as refused:
+            database.ask(f'SELECT COUNT(*) FROM "visits{CUT}"', epsilon=1)  # noqa: S608
+        assert refused.value.code == "unknown_name"
+
+
+def test_a_receipt_names_whom_every_table_protects(shared: Database) -> None:
+    for sql, units in (
+        ("SELECT COUNT(*) AS n FROM visits JOIN wards ON visits.dept = wards.dept", "visits: each who"),
+        ("SELECT COUNT(*) AS n FROM votes", "votes: each row"),
+        ("SELECT COUNT(*) AS n FROM wards", ""),
+    ):
+        release = shared.ask(sql, epsilon="0.1") if units else shared.ask(sql)
+        assert release.receipt.units == units
+        assert receipt_from_json(receipt_to_json(release.receipt)) == release.receipt

@@ -1,0 +1,111 @@
+"""Questions asked together: one charge, totals that agree, smaller bars, and the same list again for nothing."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from tests.paths.worlds import a_world, policy, write
+
+import sfumato
+from sfumato.errors import BadParameter, BudgetExhausted, Refusal
+
+QUESTIONS = [
+    "SELECT COUNT(*) AS n FROM visits",
+    "SELECT dept, COUNT(*) AS n, AVG(cost) AS mean FROM visits GROUP BY dept",
+    "SELECT urgent, COUNT(*) AS n FROM visits GROUP BY urgent",
+    "SELECT dept, urgent, COUNT(*) AS n FROM visits GROUP BY dept, urgent HAVING COUNT(*) > -1000000",
+    "SELECT COUNT(*) AS n FROM visits WHERE cost > 1",
+]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> sfumato.Database:
+    write(tmp_path, a_world(1))
+    return sfumato.open(policy(tmp_path))
+
+
+def test_a_workload_is_one_charge_and_free_the_second_time(database: sfumato.Database) -> None:
+    with database:
+        first = database.ask_all(QUESTIONS, epsilon=1)
+        assert [release.columns for release in first] == [
+            ("n",),
+            ("dept", "n", "mean"),
+            ("urgent", "n"),
+            ("dept", "urgent", "n"),
+            ("n",),
+        ]
+        (entry,) = database.history()
+        assert entry.loss.epsilon == 1
+        assert {release.receipt.id for release in first} == {entry.receipt}
+        again = database.ask_all(QUESTIONS, epsilon="1.0")
+        assert [one.rows() for one in again] == [one.rows() for one in first]
+        assert len(database.history()) == 1
+        assert database.verify()
+        with pytest.raises(BadParameter, match="together"):
+            database.reopen(entry.receipt)
+
+
+def test_what_is_shown_of_one_table_adds_up(database: sfumato.Database) -> None:
+    """A rest is empty here, and is taken for something with probability below 1 %; with little noise it never is."""
+    with database:
+        total, by_dept, by_urgent, both, _ = database.ask_all(QUESTIONS, epsilon=50)
+        (whole,) = (row["n"] for row in total.rows())
+        depts = {row["dept"]: row["n"] for row in by_dept.rows()}
+        cells = {(row["dept"], row["urgent"]): row["n"] for row in both.rows()}
+        for dept, count in depts.items():
+            assert count >= sum(n for (one, _), n in cells.items() if one == dept)
+        assert sum(row["n"] for row in by_urgent.rows()) <= whole
+
+
+def test_together_the_errors_are_less_than_half_of_those_one_by_one(database: sfumato.Database) -> None:
+    with database:
+        together = database.ask_all(QUESTIONS[:4], epsilon=1)
+        alone = [database.ask(sql, epsilon=Fraction(1, 4)) for sql in QUESTIONS[:4]]
+
+        def squares(releases: list[sfumato.Release]) -> float:
+            ends = [release.intervals()[0]["n"] for release in releases]
+            return float(sum((high - low) ** 2 for low, high in ends))
+
+        assert 2 * squares(together) < squares(alone)
+
+
+def test_the_same_group_in_two_questions_is_measured_once(database: sfumato.Database) -> None:
+    with database:
+        counts = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
+        one, other = database.ask_all([counts, f"SELECT MAX(n) AS n FROM ({counts}) t"], epsilon=1)  # noqa: S608
+        assert other.rows() == [{"n": max(row["n"] for row in one.rows())}]
+
+
+def test_what_is_free_costs_nothing_in_a_workload(database: sfumato.Database) -> None:
+    with database:
+        free, paid = database.ask_all(["SELECT name FROM staff ORDER BY name", QUESTIONS[0]], epsilon=1)
+        assert [row["name"] for row in free.rows()] == sorted(row["name"] for row in free.rows())
+        assert paid.columns == ("n",)
+        database.ask_all(["SELECT name FROM staff"])
+        assert len(database.history()) == 1
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [[], "SELECT COUNT(*) FROM visits", [1], None, ["SELECT COUNT(*) FROM visits"] * 101],
+    ids=["none", "a text", "a number", "nothing", "too many"],
+)
+def test_what_is_no_list_of_questions_is_refused(database: sfumato.Database, questions: object) -> None:
+    with database, pytest.raises(BadParameter):
+        database.ask_all(questions, epsilon=1)  # type: ignore[arg-type]
+
+
+def test_one_refused_question_refuses_all_and_nothing_is_charged(database: sfumato.Database) -> None:
+    with database:
+        with pytest.raises(Refusal):
+            database.ask_all([QUESTIONS[0], "SELECT patient_id FROM visits"], epsilon=1)
+        with pytest.raises(BudgetExhausted):
+            database.ask_all(QUESTIONS, epsilon=10**9)
+        assert database.history() == ()
+
+
+def test_a_share_is_for_all_of_them(database: sfumato.Database) -> None:
+    with database:
+        database.ask_all(QUESTIONS, share="1%")
+        (entry,) = database.history()
+        assert entry.loss.epsilon > 0

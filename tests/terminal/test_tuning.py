@@ -1,0 +1,116 @@
+"""What the owner learns of caps and bounds: exact losses, other caps to choose from, and the draft that errs least."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import sfumato
+from sfumato.cli import main
+from sfumato.engines.inspection import InspectedCap
+from sfumato.engines.opening import inspected
+from sfumato.errors import BadParameter
+from sfumato.policy.reading import read_policy
+from sfumato.terminal.tuning import DISCLOSURE, asked_before, tune, tuned_text
+
+POLICY = """
+source = "csv:data"
+[budget]
+epsilon = 20
+delta = 0
+[tables.visits]
+unit = "patient_id"
+rows_per_unit = {rows}
+[tables.visits.columns]
+patient_id = {{ type = "integer" }}
+cost = {{ type = "integer", bounds = [0, {most}] }}
+[analysts.press]
+epsilon = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make up 2,000 people: 1,900 with one visit, 100 with ten; each visit costs 50, one in ten 80."""
+    made = tmp_path_factory.mktemp("tuned")
+    (made / "data").mkdir()
+    people = [(person, visit) for person in range(2000) for visit in range(10 if person % 20 == 0 else 1)]
+    rows = [f"{person},{80 if (person + visit) % 10 == 0 else 50}" for person, visit in people]
+    (made / "data" / "visits.csv").write_text("\n".join(["patient_id,cost", *rows]), encoding="utf-8")
+    return made
+
+
+def _policy(folder: Path, rows: int, most: int) -> Path:
+    path = folder / f"rows{rows}most{most}.toml"
+    path.write_text(POLICY.format(rows=rows, most=most), encoding="utf-8")
+    return path
+
+
+def test_check_counts_the_share_of_each_sum_that_is_lost_and_what_other_caps_would_lose(folder: Path) -> None:
+    found = inspected(read_policy(_policy(folder, 2, 50)))
+    assert found is not None
+    [table], [_, cost] = found.tables, found.columns
+    assert table.caps == (
+        InspectedCap(1, 100, 900),
+        InspectedCap(2, 100, 800),
+        InspectedCap(5, 100, 500),
+        InspectedCap(10, 0, 0),
+    )
+    people = [(10 if person % 20 == 0 else 1, person) for person in range(2000)]
+    costs = [[80 if (person + visit) % 10 == 0 else 50 for visit in range(rows)] for rows, person in people]
+    assert cost.total == sum(map(sum, costs))
+    assert cost.clipped == sum(max(0, one - 50) for each in costs for one in each)
+    assert cost.capped == 100 * 8 * 50  # of ten visits of 50 each, eight on average
+    shown = CliRunner().invoke(main, ["check", str(_policy(folder, 2, 50))]).output
+    assert f"visits.cost{cost.clipped / cost.total:>16.1%}{cost.capped / cost.total:>23.1%}" in shown
+    assert "rows_per_unit  people cut    rows lost  noise of a count at ε = 1" in shown
+    assert ["2", "(now)", "5.0%", "800", "(27.6%)", "±", "6"] in [line.split() for line in shown.splitlines()]
+
+
+def test_tune_finds_the_cap_and_the_bounds_under_which_cut_and_noise_are_least(folder: Path) -> None:
+    with sfumato.open(_policy(folder, 1, 5000)) as database:
+        tuned = tune(database, ["SELECT COUNT(*) FROM visits", "SELECT SUM(cost) FROM visits"], "1")
+    # a cap of 10 loses nothing at ± 30 of 2,900; any lower one loses 500 rows at least. Bounds of 100 hold every value.
+    assert tuned.lines == (
+        "[tables.visits]",
+        "rows_per_unit = 10  # now 1",
+        "[tables.visits.columns]",
+        'cost = { type = "integer", bounds = [0, 100] }  # now [0, 5000]',
+    )
+    assert all(one.advised < one.now for one in tuned.questions)
+    shown = tuned_text(tuned)
+    assert shown.startswith(DISCLOSURE)
+    assert "rows_per_unit = 10" in shown
+
+
+def test_where_noise_dominates_a_lower_cap_errs_less(folder: Path) -> None:
+    with sfumato.open(_policy(folder, 10, 100)) as database:
+        tuned = tune(database, ["SELECT COUNT(*) FROM visits"], "0.002")
+    assert tuned.lines == ("[tables.visits]", "rows_per_unit = 1  # now 10")
+
+
+def test_tune_is_the_owners_and_leaves_nothing_behind(folder: Path) -> None:
+    policy = _policy(folder, 10, 100)
+    with sfumato.open(policy, analyst="press") as press:
+        press.ask("SELECT COUNT(*) FROM visits", epsilon="0.1")
+        for refused in (lambda: tune(press, [], None), lambda: asked_before(press)):
+            with pytest.raises(BadParameter):
+                refused()
+    with sfumato.open(policy) as database:
+        assert asked_before(database) == ["SELECT COUNT(*) FROM visits"]
+        before = database.budget().spent
+    questions = folder / "questions.sql"
+    questions.write_text("SELECT COUNT(*) FROM visits;\nSELECT AVG(cost) FROM visits", encoding="utf-8")
+    shown = CliRunner().invoke(main, ["tune", str(policy), "--file", str(questions), "--history", "--epsilon", "1"])
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.count("COUNT(*) FROM visits") == 1
+    assert "AVG(cost) FROM visits" in shown.output
+    with sfumato.open(policy) as database:
+        assert database.budget().spent == before
+    assert not [path for path in folder.iterdir() if "build" in path.name]
+
+
+def test_a_question_that_cannot_be_asked_is_refused_and_a_missing_file_too(folder: Path) -> None:
+    policy = str(_policy(folder, 10, 100))
+    assert "Refused (unknown_name)" in CliRunner().invoke(main, ["tune", policy, "SELECT COUNT(*) FROM nowhere"]).stderr
+    assert "--file" in CliRunner().invoke(main, ["tune", policy, "--file", "nowhere.sql"]).stderr
