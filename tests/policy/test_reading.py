@@ -122,6 +122,10 @@ def test_a_public_table_without_columns_may_be_referred_to() -> None:
         ("csv:/x", "csv", "/x"),
         ("PARQUET:/x", "parquet", "/x"),
         ("duckdb:/x", "duckdb", "/x"),
+        ("spark:/x", "spark", "/x"),
+        ("spark:/catalog", "spark", "/catalog"),
+        ("spark:catalog", "spark", None),
+        ("spark:catalog.lake.sales", "spark", None),
     ],
 )
 def test_every_scheme_is_read_without_being_opened(source: str, scheme: str, path: str | None) -> None:
@@ -132,7 +136,7 @@ def test_every_scheme_is_read_without_being_opened(source: str, scheme: str, pat
 def test_a_scheme_that_no_engine_reads_is_refused() -> None:
     assert set(SOURCES) == set(BACKENDS)
     with pytest.raises(BadPolicy, match="not known here"):
-        read_policy({**EVERYTHING, "source": "spark:catalog.sales"})
+        read_policy({**EVERYTHING, "source": "presto:catalog.sales"})
 
 
 @pytest.mark.parametrize(
