@@ -132,7 +132,7 @@ def test_every_scheme_is_read_without_being_opened(source: str, scheme: str, pat
 def test_a_scheme_that_no_engine_reads_is_refused() -> None:
     assert {*SOURCES, "frames"} == set(BACKENDS)  # frames are handed over, not written
     with pytest.raises(BadPolicy, match="not known here"):
-        read_policy({**EVERYTHING, "source": "spark:catalog.sales"})
+        read_policy({**EVERYTHING, "source": "oracle:sales"})
 
 
 @pytest.mark.parametrize(

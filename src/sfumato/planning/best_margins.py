@@ -1,7 +1,7 @@
 """How a price is best split between margins of one table: by what all of them together then say of each.
 
 The finest margin says something of all others, so that much of the price is often best spent on it.
-Proof: proofs/common_tables.md, (6)
+Proof: proofs/one_table.md, (6)
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from fractions import Fraction
 from itertools import chain, combinations
 from math import prod
 
-from sfumato.planning.common_tables import CommonTable, Margin
 from sfumato.planning.measurements import Measurement, Needs
+from sfumato.planning.one_table import CommonTable, Margin
 
 _ROUNDS = 60
 _FINENESS = 256

@@ -12,9 +12,9 @@ from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting,
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.scalar import address
 from sfumato.planning.best_margins import weighed
-from sfumato.planning.common_tables import common_tables, with_rests
 from sfumato.planning.measurements import Needs, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of
+from sfumato.planning.one_table import common_tables, with_rests
 from sfumato.planning.origins import origins, shown_unchanged
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.spending import Share, noise_for

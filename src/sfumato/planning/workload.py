@@ -1,6 +1,6 @@
 """Several questions as one: what they share is measured once, all of it is one event, and each has its own outcome.
 
-Proof: proofs/common_tables.md, (5)
+Proof: proofs/one_table.md, (5)
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """GROUPING SETS, ROLLUP and CUBE: one question for each set of keys, and their rows in one table.
 
 A key that a set lacks is NULL in its rows, and GROUPING tells such a NULL from others. The sets count the same rows, so
-what is measured of one is used for all (planning/common_tables.py).
+what is measured of one is used for all (planning/one_table.py).
 """
 
 from itertools import chain, combinations, product
@@ -78,8 +78,10 @@ def _one(node: exp.Select, keys: Keys, every: dict[str, exp.Expr]) -> exp.Select
     side.set("expressions", [_without(item.copy(), lacking, named=True) for item in node.expressions])
     if node.args.get("having") is not None:
         side.set("having", _without(node.args["having"].copy(), lacking))
-    # without keys and without aggregates one row would become many: an empty set is one group of everything
-    side.set("group", exp.Group(expressions=[key.copy() for key in keys]) if keys else None)
+    if keys:
+        side.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    elif side.args.get("having") is None:  # the empty set is one group of everything, also without an aggregate
+        side.set("having", exp.Having(this=exp.Boolean(this=True)))
     return side
 
 

@@ -6,22 +6,22 @@ import numpy as np
 
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.aggregates.families import point
-from sfumato.release.common_tables import Consistent, shown_cells
 from sfumato.release.decode import EngineValue
 from sfumato.release.noise_law import Floats, Integers
 from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues, flat
+from sfumato.release.one_table import AgreedMargin, shown_cells
 
 Columns = Mapping[str, Sequence[EngineValue]]
 
 
-def estimates(plan: Plan, noisy: Noisy, made: Mapping[tuple[str, str], Consistent]) -> dict[str, Columns]:
+def estimates(plan: Plan, noisy: Noisy, made: Mapping[tuple[str, str], AgreedMargin]) -> dict[str, Columns]:
     """Return the noisy tables by their groups' labels: every key, then every aggregate, as an engine keeps them."""
     pairs = zip(plan.groups, noisy.groups, strict=True)
     return {group.group.label: estimated(group, table, made) for group, table in pairs}
 
 
 def estimated(
-    group: GroupPlan, noisy: NoisyGroup, made: Mapping[tuple[str, str], Consistent]
+    group: GroupPlan, noisy: NoisyGroup, made: Mapping[tuple[str, str], AgreedMargin]
 ) -> dict[str, list[EngineValue]]:
     """Return the table of one group; measurements that were made consistent come from there."""
     shown = shown_cells(noisy)

@@ -19,7 +19,6 @@ from sfumato.language.scalar import Operator, Scalar, columns
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.release.common_tables import shown_cells
 from sfumato.release.computed_rows import as_places, compute, numbered
 from sfumato.release.decode import EngineValue
 from sfumato.release.estimates import estimates
@@ -28,6 +27,7 @@ from sfumato.release.layers import Layers
 from sfumato.release.measured_cells import Places, measured_cells
 from sfumato.release.noise_law import Floats
 from sfumato.release.noisy import Noisy
+from sfumato.release.one_table import shown_cells
 from sfumato.release.row_forms import Evaluate
 from sfumato.release.tracing import Traced, trace
 

@@ -28,7 +28,6 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 from sfumato.release.aggregates.families import leaf_forms
-from sfumato.release.common_tables import shown_cells
 from sfumato.release.computed_rows import ComputedRows, rows_of
 from sfumato.release.decode import EngineValue
 from sfumato.release.estimates import estimates
@@ -39,6 +38,7 @@ from sfumato.release.forms import Exact, Form, Opaque, Truth
 from sfumato.release.loose_rows import LooseRows, settled_values, stacked_table
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noisy import Noisy
+from sfumato.release.one_table import shown_cells
 from sfumato.release.row_forms import Evaluate, FormTable, Joined
 from sfumato.release.tracing import (
     Computed,

@@ -13,9 +13,9 @@ from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
-from sfumato.release.common_tables import Consistent, consistent, shown_cells
 from sfumato.release.noise_law import Floats, Law, law_of
 from sfumato.release.noisy import Noisy
+from sfumato.release.one_table import AgreedMargin, consistent, shown_cells
 
 _WIDEST = 10**75
 _SURE = 100
@@ -44,7 +44,7 @@ class MeasuredCells:
     """Of each of `measured`: what released its cells by their noisy values, if anything did."""
     shown: Mapping[str, Places] = field(default_factory=dict)
     """Which cells of a group an answer shows, by its label; all of one that is not there."""
-    consistent: Mapping[tuple[str, str], Consistent] = field(default_factory=dict)
+    consistent: Mapping[tuple[str, str], AgreedMargin] = field(default_factory=dict)
     """Measurements that are made consistent with others."""
     _margins: dict[tuple[int, Fraction], int] = field(default_factory=dict)
 

@@ -25,12 +25,12 @@ from sfumato.release.aggregates.paired import paired_form, paired_point
 from sfumato.release.aggregates.raced import raced_form, raced_mean_form, raced_mean_point, raced_point
 from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
 from sfumato.release.aggregates.spread import spread_form, spread_point
-from sfumato.release.common_tables import shown_cells
 from sfumato.release.form_algebra import sum_of
 from sfumato.release.forms import Form
 from sfumato.release.measured_cells import MeasuredCells
 from sfumato.release.noise_law import Integers
 from sfumato.release.noisy import NoisyGroup
+from sfumato.release.one_table import shown_cells
 
 
 def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> Integers:

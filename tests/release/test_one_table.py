@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.planning.common_tables import CommonTable, Margin
-from sfumato.release.common_tables import Consistent, _Solved
+from sfumato.planning.one_table import CommonTable, Margin
 from sfumato.release.noisy import NoisyGroup
+from sfumato.release.one_table import AgreedMargin, _Solved
 
 TABLES = [
     CommonTable((3,), (False,), (Margin("a", "m", (0,)), Margin("b", "m", ()))),
@@ -90,7 +90,7 @@ def covered(table: CommonTable, truth: npt.NDArray[np.int64], times: int, seed: 
     return Fraction(inside, cells)
 
 
-def bars(made: Consistent, given: dict[str, Matrix], deviation: float, rows: int) -> tuple[Matrix, Matrix]:
+def bars(made: AgreedMargin, given: dict[str, Matrix], deviation: float, rows: int) -> tuple[Matrix, Matrix]:
     centre, variance = np.zeros(rows), np.zeros(rows)
     for (label, _), places, weights in made.others:
         centre += (weights * given[label][places]).reshape(rows, -1).sum(axis=1)

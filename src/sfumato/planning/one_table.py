@@ -1,6 +1,6 @@
 """Groups that count the same rows by different keys are margins of one table: what each says of it is used for all.
 
-Totals then agree with what they are totals of, and every bar is shorter. Proof: proofs/common_tables.md
+Totals then agree with what they are totals of, and every bar is shorter. Proof: proofs/one_table.md
 """
 
 from collections.abc import Callable, Iterator, Sequence

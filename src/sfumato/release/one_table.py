@@ -2,7 +2,7 @@
 
 With independent noise the table falls apart into residuals, one for each set of axes: what a margin says beyond all
 smaller ones. Every margin that holds a set of axes measures its residual, and the best estimate of it weighs them by
-their precision. Proof: proofs/common_tables.md
+their precision. Proof: proofs/one_table.md
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.planning.common_tables import CommonTable, Margin
+from sfumato.planning.one_table import CommonTable, Margin
 from sfumato.planning.plan import Plan
 from sfumato.release.noise_law import Floats, Integers, law_of
 from sfumato.release.noisy import Noisy, NoisyGroup
@@ -31,7 +31,7 @@ _CLEARLY = 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Consistent:
+class AgreedMargin:
     """One measurement of one group after all: a whole number for each shown cell, and what it is a weighted sum of."""
 
     values: Integers
@@ -44,14 +44,14 @@ def shown_cells(group: NoisyGroup) -> list[int]:
     return [place for place, cell in enumerate(group.keys) if None not in cell]
 
 
-def consistent(plan: Plan, noisy: Noisy) -> dict[Name, Consistent]:
+def consistent(plan: Plan, noisy: Noisy) -> dict[Name, AgreedMargin]:
     """Return what was measured of common tables, by label and name."""
     measured = {
         (group.group.label, one.name): (one, found)
         for group, found in zip(plan.groups, noisy.groups, strict=True)
         for one in group.measured
     }
-    made: dict[Name, Consistent] = {}
+    made: dict[Name, AgreedMargin] = {}
     for table in plan.tables:
         variances = [law_of(measured[margin.label, margin.name][0].mechanism).moments[0] for margin in table.margins]
         groups = [measured[margin.label, margin.name][1] for margin in table.margins]
@@ -66,7 +66,7 @@ class _Solved:
     table: CommonTable
     variances: tuple[float, ...]
 
-    def margins(self, groups: Sequence[NoisyGroup]) -> dict[Name, Consistent]:
+    def margins(self, groups: Sequence[NoisyGroup]) -> dict[Name, AgreedMargin]:
         """Return every margin: whole numbers from one whole table, and weights for its bars."""
         margins = self.table.margins
         names = [(margin.label, margin.name) for margin in margins]
@@ -84,7 +84,7 @@ class _Solved:
                 (name, np.tile(np.arange(self._cells(other)), len(shown)), part)
                 for name, other, part in zip(names, margins, weights, strict=True)
             )
-            found[margin.label, margin.name] = Consistent(_narrow(values), others)
+            found[margin.label, margin.name] = AgreedMargin(_narrow(values), others)
         return found
 
     def _whole(self, given: Sequence[Wide]) -> npt.NDArray[Any]:
