@@ -268,7 +268,8 @@ def test_an_answer_is_charged_once_and_free_when_asked_again(policy: str) -> Non
 
 
 def test_several_questions_are_charged_as_one_when_they_are_asked_together(policy: str) -> None:
-    both = _answered("ask", policy, f"{COUNTS}; SELECT COUNT(*) AS whole FROM visits", "--epsilon", "0.2", "--together")
+    questions = "; ".join([COUNTS, "SELECT COUNT(*) AS whole FROM visits"])
+    both = _answered("ask", policy, questions, "--epsilon", "0.2", "--together")
     assert "surgery" in both
     assert "whole" in both
     assert both.count("cost: ε = 0.2") == 2
