@@ -267,6 +267,25 @@ def test_an_answer_is_charged_once_and_free_when_asked_again(policy: str) -> Non
     assert again.splitlines()[-1] == f"asked before, so free now; {first.splitlines()[-1]}"
 
 
+def test_several_questions_are_charged_as_one_when_they_are_asked_together(policy: str) -> None:
+    questions = "; ".join([COUNTS, "SELECT COUNT(*) AS whole FROM visits"])
+    both = _answered("ask", policy, questions, "--epsilon", "0.2", "--together")
+    assert "surgery" in both
+    assert "whole" in both
+    assert both.count("cost: ε = 0.2") == 2
+    with_margin = CliRunner().invoke(main, ["ask", policy, COUNTS, "--within", "n=25", "--together"])
+    assert with_margin.exit_code == 2
+
+
+def test_several_questions_are_answered_one_after_the_other(policy: str) -> None:
+    first = _answered("ask", policy, COUNTS, "--epsilon", "0.1")
+    both = _answered("ask", policy, f"{COUNTS}; SELECT ';' AS semicolon;", "--epsilon", "0.1")
+    assert both.startswith("\n".join(first.splitlines()[:-1]))
+    assert "semicolon" in both
+    refused = CliRunner().invoke(main, ["ask", policy, "SELECT 1; SELECT 2", "--format", "json"])
+    assert refused.exit_code == 2
+
+
 def test_every_format_holds_the_same_answer(policy: str) -> None:
     question = ("ask", policy, COUNTS, "--epsilon", "0.1")
     answer = json.loads(_answered(*question, "--format", "json"))

@@ -1,16 +1,22 @@
 """The table of losses is what proofs/truncation.md says, and a person's row in it depends on their own rows alone."""
 
 from collections import Counter
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.engines.builds import SALT, bounded, policy_of
-from tests.engines.engines import Rows
+from tests.engines.engines import Rows, engine_under_law
 from tests.engines.reference import keyed
 
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.analyse import analyse
 from sfumato.planning.cut_off import CUT
-from sfumato.policy.policy import Policy
+from sfumato.planning.planner import make_plan, read_wish
+from sfumato.policy.policy import Budget, Policy
+from sfumato.query.parse import parse
 
 pytestmark = pytest.mark.usefixtures("every_engine")
 
@@ -110,3 +116,30 @@ def test_removing_a_person_changes_no_other_row(person: int) -> None:
 def test_without_truncation_in_the_policy_nothing_is_written() -> None:
     rows = pa.table({"choice": [12]})
     assert set(bounded(policy_of({"votes": VOTES}), {"votes": rows})) == {"votes"}
+
+
+def test_every_engine_reads_ranks_and_bounds_that_a_question_chooses(tmp_path: Path) -> None:
+    cost = {"type": "integer", "bounds": {"within": [0, 64], "choose": "private"}}
+    visits = {"unit": "who", "rows_per_unit": {"most": 3, "choose": "private"}}
+    policy = {
+        "name": "small",
+        "budget": {"epsilon": 1, "delta": 0},
+        "tables": {"visits": {**visits, "columns": {"who": {"type": "integer"}, "cost": cost}}},
+    }
+    rows = pa.table({"who": [1, 1, 1, 2, 2, 3], "cost": [1, 90, 3, 64, 7, 8]})
+    engine = engine_under_law().opened(tmp_path, policy, {"visits": rows})
+    try:
+        for sql, whole in (
+            ("SELECT COUNT(*) FROM visits", 6),
+            ("SELECT SUM(cost) FROM visits", 147),
+        ):
+            query = parse(sql, engine.catalog)
+            with engine.public.one_question():
+                private = analyse(query, engine.catalog, engine.public)
+            budget = Budget(Fraction(1), Fraction(0), Fraction(0))
+            plan = make_plan(private, read_wish("1", None, None, query.options, budget, PrivacyLoss(Fraction(1))))
+            (found,) = engine.run(engine.prepare(plan)).groups
+            assert len(found.columns) > 2
+            assert sum(int(values[0]) for values in found.columns.values()) == whole
+    finally:
+        engine.close()

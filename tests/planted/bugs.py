@@ -363,10 +363,10 @@ BUGS: tuple[Bug, ...] = (
         "a division by zero raises",
         "fuzzing",
         (
-            "engines/duckdb/numbers.py",
-            'return _result(f"({first} {symbol} {divisor})", scalar, type)',
-            "raising = f\"CASE WHEN {second} = 0 THEN error('division by zero')::{type} ELSE {second} END\"\n"
-            '        return _result(f"({first} {symbol} {raising})", scalar, type)',
+            "engines/sql/numbers.py",
+            "            return self._result(divided(first, divisor, type), scalar, type)\n",
+            "            bad = f\"CASE WHEN {second} = 0 THEN error('division by zero')::{type} ELSE {second} END\"\n"
+            "            return self._result(divided(first, bad, type), scalar, type)\n",
         ),
     ),
     planned(
@@ -374,7 +374,7 @@ BUGS: tuple[Bug, ...] = (
         "fuzzing",
         (
             "engines/duckdb/texts.py",
-            'return f"TRY_CAST({_cut_out(arguments[0], _INTEGER)} AS BIGINT)"',
+            'return f"TRY_CAST({_cut_out(arguments[0], INTEGER)} AS BIGINT)"',
             'return f"CAST({arguments[0]} AS BIGINT)"',
         ),
     ),

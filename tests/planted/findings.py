@@ -9,12 +9,12 @@ FINDINGS: tuple[Bug, ...] = (
     planned(
         "public rows hold sums of doubles",
         "neighbours",
-        ("analysis/joins.py", "    _check_exact(other.flow, join.at)\n", ""),
+        ("analysis/joins.py", "    check_exact(other.flow, join.at)\n", ""),
     ),
     planned(
         "public rows are computed again in the statement",
         "neighbours",
-        ("analysis/joins.py", "    _check_exact(other.flow, join.at)\n", ""),
+        ("analysis/joins.py", "    check_exact(other.flow, join.at)\n", ""),
         (
             "engines/sql/flow.py",
             "            return _kept(flow, writing, ordered)\n",
@@ -165,7 +165,7 @@ FINDINGS: tuple[Bug, ...] = (
         "texts are not cut",
         "tests/engines/test_each_value.py",
         (
-            "engines/duckdb/column.py",
+            "engines/sql/column.py",
             'return f"left({text}, {column.length})"  # counted in characters',
             "return text",
         ),

@@ -122,6 +122,10 @@ def test_a_public_table_without_columns_may_be_referred_to() -> None:
         ("csv:/x", "csv", "/x"),
         ("PARQUET:/x", "parquet", "/x"),
         ("duckdb:/x", "duckdb", "/x"),
+        ("spark:/x", "spark", "/x"),
+        ("spark:/catalog", "spark", "/catalog"),
+        ("spark:catalog", "spark", None),
+        ("spark:catalog.lake.sales", "spark", None),
     ],
 )
 def test_every_scheme_is_read_without_being_opened(source: str, scheme: str, path: str | None) -> None:

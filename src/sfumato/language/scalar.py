@@ -178,6 +178,7 @@ _TAKES: dict[Operator, tuple[type, ...]] = {
     Operator.ROUNDED: (Factor, int),
     Operator.TRUNCATED: (Factor, int),
     Operator.SQRT: (Factor, NoneType),
+    Operator.LOG: (int,),
     Operator.CLIPPED: (Sides,),
     Operator.WITHIN: (Sides,),
     Operator.PERIOD_START: (str,),

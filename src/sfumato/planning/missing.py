@@ -11,7 +11,22 @@ from fractions import Fraction
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Kind
-from sfumato.language.flow import RANK, Flow, Fold, Keep, Kept, Order, Pair, Read, Show, Take, below
+from sfumato.language.flow import (
+    RANK,
+    Flow,
+    Fold,
+    Keep,
+    Kept,
+    Marked,
+    Order,
+    Pair,
+    Read,
+    Show,
+    Stacked,
+    Take,
+    Windowed,
+    below,
+)
 from sfumato.language.scalar import Operator, Scalar, columns, walk
 from sfumato.planning.aggregates.raced import Raced
 from sfumato.planning.aggregates.recipe import Quantity
@@ -198,7 +213,7 @@ def _rows(group: Group, losses: CutOff | None) -> _Rows | None:
                 origins |= {(label, key.name): key.scalar for key in keys}
             case Show(_, label, items):
                 origins |= {(label, item.name): item.scalar for item in items}
-            case Order() | Take():
+            case Order() | Take() | Marked() | Windowed() | Stacked():
                 return None
     if len(reads) != 1:
         return None

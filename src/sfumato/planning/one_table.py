@@ -55,6 +55,8 @@ class _Described:
 
 def with_rests(groups: Sequence[Group]) -> tuple[Group, ...]:
     """Return the groups, with the rest measured too wherever others count the same rows by other keys."""
+    if len(groups) < 2:
+        return tuple(groups)
     alike: dict[object, list[int]] = {}
     for place, group in enumerate(groups):
         if _is_margin(group):
@@ -77,6 +79,8 @@ def _with_all_rows(group: Group) -> Group:
 
 def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
     """Return the common table of each quantity that several groups measure by different keys."""
+    if len(needs) < 2:
+        return ()
     described = {
         place: _described(need.group, tuple(one.quantity for one in need.measurements))
         for place, need in enumerate(needs)

@@ -13,19 +13,15 @@ from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
 from sfumato.query.literal import interval, number
 from sfumato.query.names import Name, Scope
 from sfumato.query.parse_aggregate import is_aggregate, refuse_function
-from sfumato.query.parse_block import Block
 from sfumato.query.parse_dates import WRITTEN_OUT
-from sfumato.query.parse_frame import ExpressionFrame, refuse_subquery
+from sfumato.query.parse_frame import ExpressionFrame
+from sfumato.query.parse_inner import inner, of_one_person
 from sfumato.query.parse_reading import MOST_ITEMS, name_of
 from sfumato.query.parse_subquery import (
-    Lookups,
     among,
     exists,
     note_conjuncts,
-    reads_people,
-    shows_people,
     single,
-    stays_with_people,
 )
 from sfumato.query.parse_types import cast_to
 from sfumato.query.parse_window import WINDOW_NAMES, WindowReader
@@ -240,8 +236,8 @@ def _in(node: exp.Expr, frame: ExpressionFrame) -> Expression:
         frame.reading.only(node, "this", "query")
         left = node.this.unnest()
         tested = [_read(part, frame) for part in (left.expressions if isinstance(left, exp.Tuple) else [left])]
-        block, lookups = _inner(node, node.args["query"], frame, own=True)
-        return _of_one_person(among(node, tested, block, lookups, frame.reading), node, block, frame)
+        block, lookups = inner(node, node.args["query"], frame, own=True)
+        return of_one_person(among(node, tested, block, lookups, frame.reading), node, block, frame)
     frame.reading.only(node, "this", "expressions")
     items = node.expressions
     if len(items) > MOST_ITEMS:
@@ -436,38 +432,13 @@ def _where(frame: ExpressionFrame, node: exp.Expr) -> Expression:
 
 def _exists(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     frame.reading.only(node, "this")
-    block, lookups = _inner(node, node.this, frame, own=True)
-    return _of_one_person(exists(node, block, lookups, frame.reading), node, block, frame)
-
-
-def _of_one_person(found: Expression, node: exp.Expr, block: Block, frame: ExpressionFrame) -> Expression:
-    """Refuse a look at people's rows that does not stay with the person of the row around it."""
-    if shows_people(block, frame.reading) and not (
-        frame.lookups is not None and stays_with_people(frame.lookups, block, frame.reading)
-    ):
-        refuse_subquery(node, frame)
-    return found
+    block, lookups = inner(node, node.this, frame, own=True)
+    return of_one_person(exists(node, block, lookups, frame.reading), node, block, frame)
 
 
 def _single(node: exp.Expr, frame: ExpressionFrame) -> Expression:
-    block, lookups = _inner(node, node, frame)
+    block, lookups = inner(node, node, frame)
     return single(node, block, lookups, frame.reading)
-
-
-def _inner(node: exp.Expr, query: exp.Expr, frame: ExpressionFrame, *, own: bool = False) -> tuple[Block, Lookups]:
-    """Return a subquery that has been read, and where it is gathered; what would need people's rows is refused.
-
-    Where a person's rows are marked (`own`), it may read that person's other rows.
-    """
-    if frame.lookups is None or frame.read_inner is None:
-        refuse_subquery(node, frame)
-    block = frame.read_inner(query)
-    around, people = frame.lookups.people is not None, shows_people(block, frame.reading)
-    if people and own and around:
-        return block, frame.lookups
-    if people or (around and reads_people(block, frame.reading)):
-        refuse_subquery(node, frame)
-    return block, frame.lookups
 
 
 _Reader = Callable[[exp.Expr, ExpressionFrame], Expression]

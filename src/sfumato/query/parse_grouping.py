@@ -78,8 +78,10 @@ def _one(node: exp.Select, keys: Keys, every: dict[str, exp.Expr]) -> exp.Select
     side.set("expressions", [_without(item.copy(), lacking, named=True) for item in node.expressions])
     if node.args.get("having") is not None:
         side.set("having", _without(node.args["having"].copy(), lacking))
-    # without keys and without aggregates one row would become many: an empty set is one group of everything
-    side.set("group", exp.Group(expressions=[key.copy() for key in keys]) if keys else None)
+    if keys:
+        side.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    elif side.args.get("having") is None:  # the empty set is one group of everything, also without an aggregate
+        side.set("having", exp.Having(this=exp.Boolean(this=True)))
     return side
 
 

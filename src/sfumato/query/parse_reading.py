@@ -12,7 +12,7 @@ from sfumato.query.declared import Admitted
 from sfumato.query.expression import Column, Expression, Literal, Position, walk
 from sfumato.query.names import Name, Scope, free
 from sfumato.query.parameters import Bindings
-from sfumato.query.parse_rewriting import finest, grouped, parts
+from sfumato.query.parse_rewriting import grouped, parts
 from sfumato.query.parse_tree import DEEPEST, span
 from sfumato.query.position import Place, example, place
 
@@ -143,18 +143,11 @@ class Reading:
 
 _OTHERWISE: Mapping[type[exp.Expr], Callable[[exp.Expr, Catalog], str | None]] = {
     exp.Window: grouped,
-    exp.GroupingSets: finest,
-    exp.Cube: finest,
-    exp.Rollup: finest,
     exp.Union: parts,
 }
 
 _ROWS = "A window looks at single rows, which no noise can protect."
 _WINDOW = ("window functions are not supported.", _ROWS, "Use GROUP BY, or compute it from the answer, which is free.")
-_SETS = (
-    "Each of its groupings would be a question of its own.",
-    "Group by all of its columns, and add up the rows of the answer for the coarser groups, which is free.",
-)
 _CLOCK = (
     "the clock is read.",
     "The same question has to mean the same tomorrow.",
@@ -175,8 +168,8 @@ _REASONS: Mapping[str, tuple[str, str, str]] = {
     "Window": _WINDOW,
     "windows": _WINDOW,
     "Union": (
-        "UNION is not supported.",
-        "A person's rows on both sides would be counted twice.",
+        "UNION of people's rows with others is not supported.",
+        "Whose a row is has to be known on both sides.",
         "Ask each part by itself, and put the answers together.",
     ),
     "Intersect": (
@@ -202,9 +195,6 @@ _REASONS: Mapping[str, tuple[str, str, str]] = {
     "into": ("SELECT INTO is not supported.", "A question cannot change data.", "Leave INTO out."),
     "locks": ("FOR UPDATE is not supported.", "A question cannot change data.", "Leave it out."),
     "qualify": ("QUALIFY is not supported.", _ROWS, "Use HAVING to choose groups, or WHERE to choose rows."),
-    "GroupingSets": ("GROUPING SETS is not supported.", *_SETS),
-    "Cube": ("CUBE is not supported.", *_SETS),
-    "Rollup": ("ROLLUP is not supported.", *_SETS),
     "Lateral": _LATERAL,
     "laterals": _LATERAL,
     "Unnest": ("UNNEST is not supported.", "A column holds single values, not lists.", "Join a table of the values."),

@@ -95,17 +95,6 @@ def parts(node: exp.Expr, _: Catalog) -> str | None:
     return _text(first) if isinstance(first, exp.Select) else None
 
 
-def finest(node: exp.Expr, _: Catalog) -> str | None:
-    """Return the question with all columns of GROUPING SETS, CUBE and ROLLUP as its keys."""
-    root, here = _copied(node)
-    group = here.find_ancestor(exp.Group)
-    if group is None:
-        return None
-    keys = {_text(key): key.copy() for part in group.expressions for key in _keys(part)}
-    group.set("expressions", list(keys.values()))
-    return _text(root)
-
-
 def counted(node: exp.Expr, negated: bool) -> str | None:
     """Return BOOL_OR(p) as the number of rows where p is true, and BOOL_AND(p) as that of rows where it is false."""
     root, here = _copied(node)
@@ -303,11 +292,3 @@ def _per_person(here: exp.Expr, scope: exp.Select, keys: list[exp.Expr]) -> str:
     if counts:
         outer.set("group", exp.Group(expressions=[number.copy()]))
     return _text(outer)
-
-
-def _keys(part: exp.Expr) -> Iterator[exp.Expr]:
-    if isinstance(part, exp.GroupingSets | exp.Cube | exp.Rollup | exp.Tuple):
-        for inner in part.expressions:
-            yield from _keys(inner)
-    else:
-        yield part.unnest()

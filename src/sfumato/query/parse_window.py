@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from sfumato.errors import excerpt
 from sfumato.query.expression import Column, Expression, Literal
+from sfumato.query.functions import Aggregation
 from sfumato.query.parse_aggregate import is_aggregate, read_measure
 from sfumato.query.parse_pairs import ReadExpression
 from sfumato.query.parse_reading import Reading, name_of
@@ -27,6 +28,11 @@ from sfumato.query.windows import (
 
 WINDOW_NAMES: Mapping[str, WindowFunction] = {str(function): function for function in WindowFunction}
 _FARTHEST = 1_000_000
+_OVER_FRAMES = frozenset(
+    {Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG, Aggregation.MIN, Aggregation.MAX}
+    | {Aggregation.VAR_POP, Aggregation.VAR_SAMP, Aggregation.STDDEV_POP, Aggregation.STDDEV_SAMP}
+)
+"""The aggregates that may stand before OVER."""
 _DAY = 86_400_000_000
 _TAKES = {WindowFunction.NTILE: (1, 1), WindowFunction.NTH_VALUE: (2, 2)} | dict.fromkeys(SHIFTS, (1, 3))
 _TAKES |= dict.fromkeys(PLACED - {WindowFunction.NTH_VALUE}, (1, 1))
@@ -87,6 +93,12 @@ class GatheredWindows:
                     "DISTINCT is not supported in a window.",
                     "PostgreSQL has no such window either.",
                     "Group by the values in a subquery first.",
+                )
+            if measure.aggregate.function not in _OVER_FRAMES:
+                raise place.unsupported(
+                    f"{measure.aggregate.function.upper()} is not supported in a window.",
+                    "It is computed of groups, not of frames.",
+                    "Compute it by GROUP BY in a subquery, and join that.",
                 )
             return Over("", measure.aggregate, partition, order, frame, measure.type, place.at)
         function = WINDOW_NAMES.get(_name(called))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(FORMATS), help="How it is written; by default a table.")
 @click.option("--output", "-o", type=File, help="Write the answer into this file; its ending says the format.")
 @click.option("--plot", type=File, metavar="FILE", help="Draw the answer into this file: .svg, .png, .pdf, .html.")
+@click.option("--together", is_flag=True, help="Charge several questions as one; what they share is measured once.")
 def ask(
     policy: Path,
     sql: str,
@@ -36,11 +37,12 @@ def ask(
     form: str | None,
     output: Path | None,
     plot: Path | None,
+    together: bool,
 ) -> None:
     """Ask a question and charge its answer.
 
     SQL is the question, or - to read it from stdin. The same question again is free. Several questions are separated
-    by semicolons; each is answered, and charged, by itself.
+    by semicolons; each is answered, and charged, by itself, or all of them as one with --together.
     """
     from sfumato.planning.within import read_margins
     from sfumato.release.encoding import encoded
@@ -66,6 +68,9 @@ def ask(
     with opened(policy, analyst) as database:
         for path in filter(None, (output, plot)):
             exports.check_apart(path, database.policy)
+        if together:
+            _ask_together(database, questions, epsilon, within, share, delta)
+            return
         for question in questions:
             before = database.budget()
             with phases(screen(stderr=True), PATIENCE) as progress:
@@ -92,6 +97,31 @@ def ask(
             if plot is not None:
                 exports.write_plot(release, plot)
                 click.echo(f"Drew {plot}.", err=True)
+
+
+def _ask_together(
+    database: "Database",
+    questions: list[str],
+    epsilon: str | None,
+    within: tuple[str, ...],
+    share: str | None,
+    delta: str | None,
+) -> None:
+    """Ask several questions as one charge, and show their answers one below the other."""
+    from sfumato.terminal.screen import PATIENCE, phases, screen
+
+    if within:
+        raise BadParameter(
+            "Questions that are asked together have no margins of their own.",
+            "One price is split between them so that all errors together are least.",
+            "Say what all may cost: --epsilon or --share.",
+        )
+    before = database.budget()
+    with phases(screen(stderr=True), PATIENCE) as progress:
+        releases = database.ask_all(questions, epsilon=epsilon, share=share, delta=delta, progress=progress)
+    for release in releases[:-1]:
+        click.echo(f"{release}\n")
+    _print_table(database, releases[-1], before)
 
 
 def _question(sql: str) -> str:

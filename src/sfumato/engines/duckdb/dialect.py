@@ -74,6 +74,6 @@ DUCKDB = Dialect(
     place="rowid",
     numbered=None,
     numbers_rows=False,
-    ranked_at_once=2_000_000,
+    ranked_at_once=1_000_000,
     part=lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)",
 )
