@@ -124,6 +124,10 @@ SHAPES = (
     "v.patient_id AND w.cost < v.cost)",
     "SELECT AVG(cost) FROM (SELECT cost, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY "
     "day) AS k FROM visits) t WHERE k = 1",
+    "SELECT SUM(c) FROM (SELECT COUNT(*) OVER (PARTITION BY patient_id ORDER BY score DESC RANGE BETWEEN 5 PRECEDING "
+    "AND 7 FOLLOWING) AS c FROM visits) t",
+    "SELECT SUM(c) FROM (SELECT COUNT(*) OVER (PARTITION BY patient_id ORDER BY CASE WHEN urgent THEN "
+    "9000000000000000000 ELSE 0 END RANGE BETWEEN CURRENT ROW AND 900000000000000000 FOLLOWING) AS c FROM visits) t",
     "SELECT SUM(g) FROM (SELECT age - LAG(age) OVER (PARTITION BY patient_id ORDER BY day) AS g FROM visits) t",
     "SELECT dept, COUNT(*) FROM (SELECT dept, COUNT(*) OVER (PARTITION BY patient_id) AS c "
     "FROM visits) t WHERE c > 1 GROUP BY dept",

@@ -11,7 +11,7 @@ from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.used import Used
 from sfumato.analysis.written import folded
 from sfumato.errors import UnsupportedSql, at
-from sfumato.language.facts import Facts, Kind
+from sfumato.language.facts import FARTHEST, Facts, Kind
 from sfumato.language.flow import Around, Folded, Item, Overlaid, Positioned, Show, Windowed
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import on_one_grid
@@ -147,10 +147,17 @@ def _in_steps(value: Over, order: tuple[Scalar, ...]) -> WindowFrame:
             "Distances are exact, and its sort key is on no grid.",
             "Sort by ROUND of the number, or use ROWS.",
         )
-    ends = [None if end is None else _whole_steps(end, key.step) for end in (frame.start, frame.end)]
+    ends = [None if end is None else _whole_steps(end, key) for end in (frame.start, frame.end)]
+    if max(-key.low, key.high) + max(abs(end or 0) for end in ends) >= FARTHEST:
+        raise UnsupportedSql(
+            f"{at(value.at)}this RANGE is not supported.",
+            "Its sort key reaches so far that 128 bits do not hold what its distances lead to.",
+            "Narrow the key with LEAST and GREATEST, or use ROWS.",
+        )
     return WindowFrame(False, ends[0], ends[1])
 
 
-def _whole_steps(distance: Fraction, step: Fraction) -> Fraction:
-    steps = Fraction(abs(distance) // step)
+def _whole_steps(distance: Fraction, key: Facts) -> Fraction:
+    """Return a distance in steps; beyond the span of the key all are alike, for no two values lie so far apart."""
+    steps = Fraction(min(abs(distance) // key.step, key.span))
     return -steps if distance < 0 else steps

@@ -73,6 +73,11 @@ class WindowFrame:
         """Whether all rows of the partition count."""
         return self.start is None and self.end is None
 
+    @property
+    def has_distances(self) -> bool:
+        """Whether it reaches a distance in the sort key before or behind the row."""
+        return not self.rows and bool(self.start or self.end)
+
     def __str__(self) -> str:
         ends = ["all" if end is None else str(end) for end in (self.start, self.end)]
         return f"{'rows' if self.rows else 'range'} {ends[0]} to {ends[1]}"

@@ -12,7 +12,7 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import finished, one_zero, parts
 from sfumato.engines.sql.scalar import Columns, scalar_sql
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Overlaid, Positioned
+from sfumato.language.flow import Around, Overlaid, Positioned
 from sfumato.language.scalar import Scalar
 from sfumato.query.windows import SHARES, SHIFTS, WindowFrame, WindowFunction
 
@@ -33,16 +33,21 @@ class WindowRows:
         sql = scalar_sql(scalar, self.columns, self.dialect)
         return one_zero(sql, self.dialect) if scalar.facts.kind is Kind.REAL else sql
 
-    def sort_key(self, scalar: Scalar, descending: bool, nulls_first: bool) -> str:
-        """Return one item of an ORDER BY."""
+    def order(self, around: Around) -> list[str]:
+        """Return the items of an ORDER BY."""
+        return [self._sort_key(*key, wide=around.frame.has_distances) for key in around.order]
+
+    def _sort_key(self, scalar: Scalar, descending: bool, nulls_first: bool, *, wide: bool) -> str:
+        """Return one item of an ORDER BY; one to which distances are added has room for them, whatever it holds."""
         value = self.dialect.sortable(scalar_sql(scalar, self.columns, self.dialect), scalar.facts.kind)
+        value = f"CAST({value} AS {self.dialect.wide})" if wide else value
         return f"{value} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
 
 
 def window_parts(value: Positioned | Overlaid, rows: WindowRows) -> list[str]:
     """Return what is computed for a row: SQL with OVER."""
     partition = [rows.key(key) for key in value.around.partition]
-    order = [rows.sort_key(*key) for key in value.around.order]
+    order = rows.order(value.around)
     frame = value.around.frame
     if isinstance(value, Overlaid):
         tied = [*order, *rows.ties] if frame.rows else order
@@ -75,7 +80,7 @@ def _placed(value: Positioned, argument: str, rows: WindowRows) -> str:
     """
     frame, function, count = value.around.frame, value.call.function, value.call.count
     partition = [rows.key(key) for key in value.around.partition]
-    order = [rows.sort_key(*key) for key in value.around.order]
+    order = rows.order(value.around)
     tied = [*order, *rows.ties]
     called = f"{function}({argument}{f', {count}' if function is WindowFunction.NTH_VALUE else ''})"
     if frame.rows or frame.whole:
