@@ -148,7 +148,7 @@ def _in_steps(value: Over, order: tuple[Scalar, ...]) -> WindowFrame:
             "Sort by ROUND of the number, or use ROWS.",
         )
     ends = [None if end is None else _whole_steps(end, key) for end in (frame.start, frame.end)]
-    if max(-key.low, key.high) + max(abs(end or 0) for end in ends) >= FARTHEST:
+    if max(-key.low, key.high) + max(abs(end) for end in ends if end is not None) >= FARTHEST:
         raise UnsupportedSql(
             f"{at(value.at)}this RANGE is not supported.",
             "Its sort key reaches so far that 128 bits do not hold what its distances lead to.",
