@@ -80,7 +80,11 @@ class FileCopying:
             shutil.rmtree(folder, ignore_errors=True)
             return _build(self.policy, folder, salt, progress, self.limits)
 
-        return _BuiltFile(*steady(source_root(source), lambda: source_files(source), salt, built))
+        try:
+            return _BuiltFile(*steady(source_root(source), lambda: source_files(source), salt, built))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
         """Return what is public about a copy."""
