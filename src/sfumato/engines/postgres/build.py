@@ -7,17 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.duckdb.beside import PublicRows
 from sfumato.engines.postgres.column import READING
 from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, is_of_the_server
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import ServerTable
+from sfumato.engines.sql.building import copied_name
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import EngineFailed
-from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Policy, Table, fold
 
 _BATCH = 10_000
@@ -42,13 +41,6 @@ _DIGITS = 38
 def relation(identity: str, name: str) -> str:
     """Return a table of a copy: its name is the copy's random id and what it is to us, never a name of the source."""
     return f"{SCHEMA}.{quoted(f'c_{identity}_{name}')}"
-
-
-def copied_name(policy: Policy, table: str) -> str:
-    """Return what a table of the copy is to us: the number of the table, and whether it is of what was lost."""
-    kind = "r" if table.endswith(REMOVED) else "l" if table.endswith(CUT) else "t"
-    name = fold(table.removesuffix(REMOVED).removesuffix(CUT))
-    return f"{kind}{next(at for at, one in enumerate(policy.tables) if fold(one.name) == name)}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -12,12 +12,13 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.duckdb.beside import Beside
 from sfumato.engines.engine import Job, Limits
-from sfumato.engines.postgres.build import copied_name, relation
+from sfumato.engines.postgres.build import relation
 from sfumato.engines.postgres.connection import copy_in, execute
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.numbers import DOUBLE, TYPES
 from sfumato.engines.postgres.reader import ServerReader
 from sfumato.engines.snapshots import Registered, identity_of
+from sfumato.engines.sql.building import copied_name
 from sfumato.engines.sql.job import Statements, aggregated, prepared
 from sfumato.engines.sql.names import RANK, quoted
 from sfumato.engines.sql.public import KeptTable, PublicTables

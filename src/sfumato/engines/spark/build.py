@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.duckdb.beside import PublicRows
 from sfumato.engines.spark.column import NANOSECONDS, READING
 from sfumato.engines.spark.connection import execute, guarded
 from sfumato.engines.spark.dialect import SPARK, quoted
 from sfumato.engines.spark.source import SparkTable
+from sfumato.engines.sql.building import copied_name
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted as standard_quoted
@@ -28,12 +28,6 @@ ROWS = "rows"
 _LAZY = ("draws", "found", "keys", "pairs", "owners")
 """Intermediate tables that are read once or twice and cheap to compute: Spark computes them where they are read."""
 _HIDDEN = (Kind.OTHER, Kind.NOTHING)
-
-
-def copied_name(policy: Policy, table: str) -> str:
-    """Return what a table of the copy is to us: the number of the policy's table, and whether it is of removed rows."""
-    number = next(at for at, one in enumerate(policy.tables) if fold(one.name) == fold(table.removesuffix(REMOVED)))
-    return f"{'r' if table.endswith(REMOVED) else 't'}{number}"
 
 
 def view_name(identity: str, name: str) -> str:

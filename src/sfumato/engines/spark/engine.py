@@ -16,11 +16,12 @@ from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.duckdb.beside import Beside
 from sfumato.engines.engine import Job, Limits
 from sfumato.engines.snapshots import Registered, identity_of, places_of
-from sfumato.engines.spark.build import copied_name, view_name
+from sfumato.engines.spark.build import view_name
 from sfumato.engines.spark.dialect import SPARK, quoted
 from sfumato.engines.spark.numbers import NARROW, TYPES
 from sfumato.engines.spark.reader import SparkReader
 from sfumato.engines.spark.registration import rows_folder
+from sfumato.engines.sql.building import copied_name
 from sfumato.engines.sql.job import Statements, aggregated, prepared
 from sfumato.engines.sql.names import RANK
 from sfumato.engines.sql.public import KeptTable, PublicTables

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.sql.column import Part, ValueForms
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.policy.policy import Policy
+from sfumato.planning.cut_off import CUT
+from sfumato.policy.policy import Policy, fold
 
 
 class Building(Protocol):
@@ -55,3 +57,10 @@ class Building(Protocol):
 
     def drop(self, names: Sequence[str]) -> None:
         """Throw intermediate tables away that there may be."""
+
+
+def copied_name(policy: Policy, table: str) -> str:
+    """Return what a table of the copy is to us: the number of the table, and whether it is of what was lost."""
+    kind = "r" if table.endswith(REMOVED) else "l" if table.endswith(CUT) else "t"
+    name = fold(table.removesuffix(REMOVED).removesuffix(CUT))
+    return f"{kind}{next(at for at, one in enumerate(policy.tables) if fold(one.name) == name)}"
