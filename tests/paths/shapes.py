@@ -128,6 +128,8 @@ SHAPES = (
     "AND 7 FOLLOWING) AS c FROM visits) t",
     "SELECT SUM(c) FROM (SELECT COUNT(*) OVER (PARTITION BY patient_id ORDER BY CASE WHEN urgent THEN "
     "9000000000000000000 ELSE 0 END RANGE BETWEEN CURRENT ROW AND 900000000000000000 FOLLOWING) AS c FROM visits) t",
+    "SELECT COUNT(*) FROM (SELECT LAG(age, 1, score * 1000) OVER (PARTITION BY patient_id ORDER BY day) AS c FROM "
+    "visits) t WHERE c > 0",
     "SELECT SUM(g) FROM (SELECT age - LAG(age) OVER (PARTITION BY patient_id ORDER BY day) AS g FROM visits) t",
     "SELECT dept, COUNT(*) FROM (SELECT dept, COUNT(*) OVER (PARTITION BY patient_id) AS c "
     "FROM visits) t WHERE c > 1 GROUP BY dept",

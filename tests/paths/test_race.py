@@ -114,6 +114,17 @@ def test_one_person_moves_no_difference_of_levels_by_more_than_its_noise_was_mad
         assert tight  # no more noise than needed
 
 
+def test_nothing_is_raced_for_where_a_condition_leaves_a_person_fewer_rows(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL)
+    policy = _policy(tmp_path, {"most": MOST, "choose": "private"}, [0, WITHIN])
+    policy["tables"]["visits"]["columns"]["cost"]["unique"] = True
+    with sfumato.open(policy) as database:
+        plan = database._prepare("SELECT COUNT(*) AS x FROM visits WHERE cost <= 1", None, Price("1")).plan
+        assert [one.sensitivity.l1 for one in plan.groups[0].measured] == [2]
+        plan = database._prepare("SELECT COUNT(*) AS x FROM visits WHERE cost > 1", None, Price("1")).plan
+        assert isinstance(plan.groups[0].derived[0], Raced)
+
+
 @pytest.mark.parametrize("chosen", CHOSEN)
 def test_levels_rise_to_what_the_policy_admits(tmp_path: Path, chosen: str) -> None:
     _write(tmp_path, SMALL)

@@ -63,6 +63,9 @@ def window_parts(value: Positioned | Overlaid, rows: WindowRows) -> list[str]:
     if function is WindowFunction.NTILE:
         return [f"ntile({count}) {_over(partition, tied)}"]
     if function in SHIFTS:
+        if value.facts.kind is Kind.INTEGER:  # an engine would bring the default to the type of the first, or fail
+            type = rows.dialect.integer_type(value.facts)
+            arguments = [f"CAST({argument} AS {type})" for argument in arguments]
         return [f"{function}({', '.join([arguments[0], str(count), *arguments[1:]])}) {_over(partition, tied)}"]
     return [_placed(value, arguments[0], rows)]
 

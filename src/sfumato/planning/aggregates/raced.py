@@ -187,20 +187,26 @@ def _is_rank(scalar: Scalar) -> bool:
 
 
 def _race(group: Group) -> _Race | None:
-    """Return what there is to choose, where the rows are those of one table, perhaps joined with public ones."""
-    reads = []
+    """Return what there is to choose, where the rows are those of one table, perhaps joined with public ones.
+
+    Ranks are chosen among where each row of a person counts as often as any other: not where a condition leaves fewer.
+    """
+    reads, times = [], 1
     for node in _nodes(group.rows):
         match node:
             case Read():
                 reads.append(node)
-            case Keep() | Kept() | Pair(_, _, Kept()):
+            case Keep() | Kept():
                 pass
+            case Pair(_, _, Kept() as public):
+                times *= public.most
             case _:
                 return None
     if len(reads) != 1 or group.contribution.bound_rows:
         return None
     (read,) = reads
-    ranks = [column(read.label, name, facts) for name, _, facts in read.columns if name == RANK]
+    whole = group.contribution.rows == (read.most or 1) * times
+    ranks = [column(read.label, name, facts) for name, _, facts in read.columns if name == RANK and whole]
     if not ranks and not read.chosen:
         return None
     return _Race(ranks[0] if ranks else None, read.most or 1, frozenset(read.chosen), read.label)
