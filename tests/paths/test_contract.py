@@ -1,6 +1,7 @@
 """The public contract: what a user of `sfumato.open` may rely on."""
 
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
@@ -106,7 +107,9 @@ def test_a_quote_costs_nothing_and_foretells_the_price(clinic: sfumato.Database)
 def test_accuracy_first_buys_just_the_margin(clinic: sfumato.Database) -> None:
     quote = clinic.explain(COUNT, within={"n": 25})
     assert _margin(quote) <= 25
-    cheaper = clinic.explain(COUNT, epsilon=quote.loss.epsilon * Fraction(9, 10))
+    taken = re.search(r"It takes ([\d.]+) % of the budget", quote.notes[0])
+    assert taken is not None
+    cheaper = clinic.explain(COUNT, share=Fraction(taken[1]) / 100 * Fraction(9, 10))
     assert _margin(cheaper) > 25
     release = clinic.ask(COUNT, within={"n": 25})
     low, high = release.intervals()[0]["n"]

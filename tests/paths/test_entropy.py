@@ -15,9 +15,12 @@ SQL = "SELECT COUNT(*) AS n FROM visits"
 COSTLY = "0.3"
 
 
-@pytest.mark.parametrize("from_call", [1, 7, 14, 20])
+@pytest.mark.parametrize("from_call", [1, 2, 3, 5])
 def test_a_machine_without_entropy_refuses_whichever_library_asks_first(tmp_path: Path, from_call: int) -> None:
-    """Fail this call of getrandom and all later ones: at imports, at the generator's seed, in the engine."""
+    """Fail this call of getrandom and all later ones: at imports, and at each seed of our generator.
+
+    Later calls are the engine's own: no noise rests on them.
+    """
     strace = shutil.which("strace")
     if strace is None:
         assert not os.environ.get("CI"), "strace is needed to inject faults"
