@@ -11,7 +11,7 @@ from hypothesis import settings
 
 RANDOM = "SFUMATO_RANDOM_EXAMPLES"
 
-settings.register_profile("the same examples in every run", derandomize=True, deadline=None)
+settings.register_profile("the same examples in every run", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("other examples in every run", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("other examples in every run" if os.environ.get(RANDOM) else "the same examples in every run")
 

@@ -40,24 +40,10 @@ def example(refusal: Refusal) -> str:
 
 CHRONIC = "SELECT patient_id FROM patients WHERE chronic"
 WAYS = {
-    f"SELECT COUNT(*) FROM visits WHERE patient_id IN ({CHRONIC})": "Join it instead: `SELECT COUNT(*) FROM",
-    f"SELECT dept, AVG(cost) FROM visits v WHERE v.patient_id NOT IN ({CHRONIC}) AND age > 3 GROUP BY dept": "LEFT",
-    "SELECT COUNT(*) FROM patients WHERE patient_id IN (SELECT patient_id FROM visits GROUP BY patient_id HAVING "
-    "COUNT(*) > 3)": "HAVING COUNT(*) > 3",
-    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM patients p WHERE p.patient_id = v.patient_id AND "
-    "p.chronic)": "WHERE p.chronic",
-    "SELECT sex, COUNT(*) FROM patients WHERE NOT EXISTS (SELECT * FROM visits WHERE visits.patient_id = "
-    "patients.patient_id AND urgent) GROUP BY sex": "chosen.found IS NULL",
     "SELECT COUNT(*) FROM visits WHERE dept IN (SELECT dept FROM visits WHERE cost > 100)": "its values into a list",
     "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)": "write the answer as a number",
     "SELECT AVG(cost) OVER (PARTITION BY dept) FROM visits WHERE urgent": "GROUP BY dept",
     "SELECT COUNT(*) OVER w FROM visits WINDOW w AS (PARTITION BY dept)": "GROUP BY dept",
-    "SELECT SUM(cost) OVER (PARTITION BY patient_id) FROM visits": "AS per_person",
-    "SELECT x, COUNT(*) FROM (SELECT patient_id, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY day) AS x "
-    "FROM visits) t GROUP BY x": "GROUP BY n",
-    "SELECT dept, urgent, COUNT(*) FROM visits GROUP BY GROUPING SETS ((dept, urgent), (dept), ())": "dept, urgent`",
-    "SELECT dept, urgent, COUNT(*) FROM visits GROUP BY ROLLUP (dept, urgent)": "dept, urgent`",
-    "SELECT dept, urgent, COUNT(*) FROM visits GROUP BY dept, CUBE (urgent)": "dept, urgent`",
     "SELECT * FROM visits": "numbers about many people",
     "SELECT * FROM visits LIMIT 5": "LIMIT may then choose groups",
     "SELECT cost FROM visits": "COUNT(*), SUM or AVG",
@@ -73,11 +59,10 @@ def test_the_question_of_a_remedy_is_answered(database: sfumato.Database, sql: s
     assert database.explain(example(refusal), epsilon="0.1").loss.epsilon >= 0
 
 
-def test_a_join_says_what_the_subquery_says(database: sfumato.Database) -> None:
+def test_who_is_among_the_chosen_and_who_is_not_are_all(database: sfumato.Database) -> None:
     """At this price noise is not 0 with a probability below e^-1000."""
     plain = f"SELECT COUNT(*) AS n FROM visits WHERE patient_id {{}} ({CHRONIC})"
-    halves = [example(refused(database, plain.format(word))) for word in ("IN", "NOT IN")]
-    asked = ["SELECT COUNT(*) AS n FROM visits", *halves]
+    asked = ["SELECT COUNT(*) AS n FROM visits", *(plain.format(word) for word in ("IN", "NOT IN"))]
     whole, chronic, others = (database.ask(sql, epsilon=10**6).rows()[0]["n"] for sql in asked)
     assert chronic > 0
     assert others > 0
@@ -86,11 +71,8 @@ def test_a_join_says_what_the_subquery_says(database: sfumato.Database) -> None:
 
 def test_words_are_left_where_no_other_question_is_known(database: sfumato.Database) -> None:
     for sql in (
-        f"SELECT COUNT(*) FROM visits, departments WHERE patient_id IN ({CHRONIC})",
-        f"SELECT COUNT(*) FROM visits WHERE urgent OR patient_id IN ({CHRONIC})",
         "SELECT COUNT(*) FROM visits WHERE NOT EXISTS (SELECT 1 FROM patients)",
         "SELECT COUNT(*) FROM visits WHERE (age, dept) IN (SELECT age, dept FROM visits)",
-        f"SELECT COUNT(*) FROM visits WHERE patient_id IN ({CHRONIC}) AND patient_id IN ({CHRONIC})",
     ):
         assert "Join it" not in refused(database, sql).remedy
 
@@ -98,7 +80,6 @@ def test_words_are_left_where_no_other_question_is_known(database: sfumato.Datab
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT SUM(m) FROM (SELECT dept, COUNT(*) AS m FROM departments GROUP BY dept) d JOIN visits v USING (dept)",
         f"SELECT COUNT(*) FROM visits LEFT JOIN ({CHRONIC} GROUP BY patient_id) s USING (patient_id) WHERE "
         "s.patient_id IS NULL",
         "SELECT AVG(a || 'x') FROM (SELECT patient_id, MIN(dept) AS a FROM visits GROUP BY patient_id) t",

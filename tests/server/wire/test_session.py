@@ -60,7 +60,8 @@ def test_an_unset_price_is_refused_with_its_remedy_in_sql(server: Served) -> Non
     with server.client() as client:
         said = errors(client.query(COUNT))[0]
         assert (said["S"], said["C"], said["M"]) == ("ERROR", "22023", "The query has no price.")
-        assert said["H"] == "SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin';"
+        ways = "SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin'; or SET sfumato.share = '2%';"
+        assert said["H"] == ways
 
 
 def test_parse_bind_and_describe_run_and_charge_nothing(server: Served) -> None:
