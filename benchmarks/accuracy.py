@@ -5,11 +5,11 @@ a plane is the person. Seven questions at pure epsilon 0.1 and 1: count, sum, me
 a two-way table, and a workload of eleven tables over four attributes. Everyone gets the same bounds, the same declared
 keys and the same two caps: what nine people in ten stay below, and a power of two that nobody reaches. Of each the
 better one counts. sfumato is asked with both caps, and with `{ most, choose = "private" }` below the larger; the
-workload is one `ask_all`. The others run in environments of their own, made by `--install` in the folder that is named:
+workload is one `ask_all`. The others run in environments of their own, which `--install` makes:
 
-    python benchmarks/accuracy.py --install FOLDER [repeats] [seconds for each library and table]
+    python benchmarks/accuracy.py --install [folder] [repeats] [seconds for each library and table]
 
-Without an argument the environments are looked for in `sfumato-peers` in the folder for temporary files.
+Without a folder it is `sfumato-peers` in the folder for temporary files.
 """
 
 import json
@@ -258,17 +258,21 @@ def measure_peer(name: str, said: list[dict[str, Any]], complaint: str, data: Da
         print(f"{data.name}: {name} {complaint}")
 
 
+def environment(folder: Path, name: str) -> Path:
+    """Return the Python of another library's environment."""
+    return folder / name.replace(" ", "-") / "bin" / "python"
+
+
 def install(folder: Path) -> None:
     """Make an environment for each of the others; say which do not install."""
     for name, requirement in PEERS.items():
-        home = folder / name.replace(" ", "-")
+        python = environment(folder, name)
+        home = python.parent.parent
         if (home / "installed").exists():
             continue
         venv.create(home, with_pip=True)
         wanted = [*requirement.split(), "pandas", "pyarrow", "setuptools<81"]
-        done = subprocess.run(
-            [home / "bin" / "python", "-m", "pip", "install", "--quiet", *wanted], capture_output=True, text=True
-        )
+        done = subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], capture_output=True, text=True)
         if done.returncode:
             print(f"{name} does not install: {(done.stderr.strip().splitlines() or ['without a word'])[-1]}")
         else:
@@ -300,8 +304,6 @@ def summary(errors: Errors) -> None:
                 ratio = max(RESOLUTION, min(own[way] for way in mine)) / max(RESOLUTION, min(theirs))
                 ratios[setting][task] = ratio
                 print(f"  {ratio:>14.2f}  sfumato / the best other: {setting}")
-    if not ratios[settings[-1]]:
-        raise SystemExit("no other library is installed: run it with --install FOLDER")
     for setting, found in ratios.items():
         print(f"\n{setting}:")
         for data in dict.fromkeys(task[0] for task in found):
@@ -344,6 +346,9 @@ def main() -> None:
     seconds = int(words[2]) if len(words) > 2 else 300
     if "--install" in sys.argv:
         install(peers)
+    if not any(environment(peers, peer).exists() for peer in PEERS):
+        print("no other library is installed: run this with --install")
+        return
     errors: Errors = {}
     tables = (made_up(), flights())
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
@@ -351,7 +356,7 @@ def main() -> None:
         for folder, data in zip(folders, tables, strict=True):
             prepare(folder, data, repeats, seconds)
         asked = [
-            (peer, data, pool.submit(ask_peer, peer, peers / peer.replace(" ", "-") / "bin" / "python", folder))
+            (peer, data, pool.submit(ask_peer, peer, environment(peers, peer), folder))
             for peer in PEERS
             for folder, data in zip(folders, tables, strict=True)
         ]
