@@ -294,8 +294,8 @@ def summary(errors: Errors) -> None:
         others = {way: mean for way, mean in ways.items() if way not in own and len(errors[*task, way]) >= enough}
         usual, most, private = own
         pairs = (
-            ([usual], usual.split(", ")[1]),
-            ([private], most.split(", ")[1]),
+            ([usual], usual.removeprefix("sfumato")),
+            ([private], most.removeprefix("sfumato")),
             (list(own), " rows"),
         )
         for setting, (mine, cap) in zip(settings, pairs, strict=True):

@@ -8,6 +8,7 @@ these libraries do, or by the library where it does it itself. Prints one JSON l
 
 import json
 import math
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -233,6 +234,7 @@ class Tumult:
     """Tumult Analytics on a local Spark; what one person changes is given as at most `cap` rows."""
 
     def __init__(self, rows: pd.DataFrame, cap: int, bounds: tuple[int, int]) -> None:
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # or Spark's workers run another Python, without the library
         self.library: Any = import_module("tmlt.analytics")
         spark = import_module("pyspark.sql").SparkSession.builder.config("spark.sql.shuffle.partitions", "2")
         spark = spark.config("spark.ui.enabled", "false").master("local[2]").getOrCreate()
