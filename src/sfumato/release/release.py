@@ -23,6 +23,7 @@ from sfumato.planning.cut_off import CutOff
 from sfumato.planning.missing import missing
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import cut_notes
+from sfumato.planning.ranking_notes import ranking_notes
 from sfumato.planning.truncation import bounding_notes
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.biased import Cut, biased_bars, extensions
@@ -213,7 +214,7 @@ def make_release(
     answered = answer(plan, noisy, evaluate)
     facts, columns = as_shown(plan.private, answered.columns)
     values = _decoded_columns(columns, facts)
-    notes = plan.private.notes + bounding_notes(plan) + notes_of(plan, noisy, answered)
+    notes = (*plan.private.notes, *bounding_notes(plan), *ranking_notes(plan), *notes_of(plan, noisy, answered))
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.bar_facts, range(len(facts))))
     ranges = _decoded(partial(bars, answered), bar_facts)
