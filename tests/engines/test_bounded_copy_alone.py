@@ -13,7 +13,7 @@ from tests.engines.reference import Row, keyed
 from tests.engines.test_bounded_copy import PHASES, Database, copied, databases, of_unit, order_rows, visits
 
 
-@settings(max_examples=12, deadline=None, phases=PHASES)
+@settings(max_examples=8, deadline=None, phases=PHASES)
 @given(databases, st.lists(order_rows, max_size=5), st.integers(0, 3))
 def test_replacing_the_rows_of_one_person_changes_only_that_person(
     database: Database, others: list[Row], person: int
