@@ -7,11 +7,10 @@ Proof: proofs/one_table.md, (6)
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, combinations
 from math import prod
 
 from sfumato.planning.measurements import Measurement, Needs
-from sfumato.planning.one_table import CommonTable, Margin
+from sfumato.planning.one_table import CommonTable, Margin, subsets
 
 _ROUNDS = 60
 _FINENESS = 256
@@ -62,18 +61,18 @@ def _error(table: CommonTable, importances: Sequence[float], shares: Sequence[fl
 
 def _variance(table: CommonTable, margin: Margin, shares: Sequence[float]) -> float:
     """Return the mean variance of a margin's cells."""
-    return sum(_factor(table, margin, axes) / _precision(table, axes, shares) for axes in _subsets(margin))
+    return sum(_factor(table, margin, axes) / _precision(table, axes, shares) for axes in subsets(margin.axes))
 
 
 def _gains(table: CommonTable, importances: Sequence[float], shares: Sequence[float]) -> list[float]:
     """Return how fast the error falls with each share."""
     gains = [0.0] * len(shares)
     for margin, importance in zip(table.margins, importances, strict=True):
-        for axes in _subsets(margin):
+        for axes in subsets(margin.axes):
             cost = importance * _factor(table, margin, axes) / _precision(table, axes, shares) ** 2
             for place, (other, share) in enumerate(zip(table.margins, shares, strict=True)):
                 if axes <= set(other.axes):
-                    gains[place] += cost * 2 * share / _folded(table, other, axes)
+                    gains[place] += cost * 2 * share / table.folded(other, axes)
     return gains
 
 
@@ -81,21 +80,12 @@ def _factor(table: CommonTable, margin: Margin, axes: frozenset[int]) -> float:
     """Return what the variance of one residual adds to the mean variance of a margin's cells."""
     directions = prod(table.sizes[axis] - 1 for axis in axes)
     cells = prod(table.sizes[axis] for axis in margin.axes)
-    return directions / (_folded(table, margin, axes) * cells)
+    return directions / (table.folded(margin, axes) * cells)
 
 
 def _precision(table: CommonTable, axes: frozenset[int], shares: Sequence[float]) -> float:
     return sum(
-        share**2 / _folded(table, margin, axes)
+        share**2 / table.folded(margin, axes)
         for margin, share in zip(table.margins, shares, strict=True)
         if axes <= set(margin.axes)
     )
-
-
-def _folded(table: CommonTable, margin: Margin, axes: frozenset[int]) -> int:
-    return prod(table.sizes[axis] for axis in margin.axes if axis not in axes)
-
-
-def _subsets(margin: Margin) -> list[frozenset[int]]:
-    sizes = range(len(margin.axes) + 1)
-    return [frozenset(some) for some in chain.from_iterable(combinations(margin.axes, size) for size in sizes)]

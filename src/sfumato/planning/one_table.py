@@ -5,6 +5,7 @@ Totals then agree with what they are totals of, and every bar is shorter. Proof:
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -42,6 +43,15 @@ class CommonTable:
     sizes: tuple[int, ...]
     rests: tuple[bool, ...]
     margins: tuple[Margin, ...]
+
+    def folded(self, margin: Margin, axes: frozenset[int]) -> int:
+        """Return how many cells of a margin are summed up for one cell of the axes."""
+        return prod(self.sizes[axis] for axis in margin.axes if axis not in axes)
+
+
+def subsets(axes: Sequence[int]) -> list[frozenset[int]]:
+    """Return every set of these axes: each has a residual."""
+    return [frozenset(some) for size in range(len(axes) + 1) for some in combinations(axes, size)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,13 @@ their precision. Proof: proofs/one_table.md
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import chain, combinations
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.planning.one_table import CommonTable, Margin
+from sfumato.planning.one_table import CommonTable, Margin, subsets
 from sfumato.planning.plan import Plan
 from sfumato.release.noise_law import Floats, Integers, law_of
 from sfumato.release.noisy import Noisy, NoisyGroup
@@ -126,7 +125,7 @@ class _Solved:
         found = {}
         for axes in self._residuals:
             exact = [
-                1 / (variance * self._folded(margin, axes)) if axes <= set(margin.axes) else 0.0
+                1 / (variance * self.table.folded(margin, axes)) if axes <= set(margin.axes) else 0.0
                 for margin, variance in zip(self.table.margins, self.variances, strict=True)
             ]
             found[axes] = tuple(one / sum(exact) for one in exact)
@@ -134,12 +133,8 @@ class _Solved:
 
     @cached_property
     def _residuals(self) -> list[Axes]:
-        every = (subset for margin in self.table.margins for subset in _subsets(margin.axes))
+        every = (subset for margin in self.table.margins for subset in subsets(margin.axes))
         return list(dict.fromkeys(every))
-
-    def _folded(self, margin: Margin, axes: Axes) -> int:
-        """Return how many cells of a margin are summed up for one cell of the axes."""
-        return prod(self.table.sizes[axis] for axis in margin.axes if axis not in axes)
 
     def _table(self, given: Sequence[Wide]) -> Wide:
         """Return the best estimate of the common table: its residuals, spread out."""
@@ -166,8 +161,8 @@ class _Solved:
             agreeing |= (one[:, None] == two[None, :]).astype(np.int64) << bit
         by_pattern = np.zeros(1 << len(common))
         for pattern in range(1 << len(common)):
-            for axes in _subsets(common):
-                share = self._precisions[axes][place] / self._folded(margin, axes)
+            for axes in subsets(common):
+                share = self._precisions[axes][place] / self.table.folded(margin, axes)
                 agree = ((pattern >> bit & 1, axis) for bit, axis in enumerate(common) if axis in axes)
                 by_pattern[pattern] += share * prod(same - 1 / self.table.sizes[axis] for same, axis in agree)
         return np.asarray(by_pattern[agreeing])
@@ -175,10 +170,6 @@ class _Solved:
     def _along(self, margin: Margin, axis: int) -> Places:
         """Return the place on an axis of each cell of a margin."""
         return np.asarray(np.indices(self._shape(margin))[margin.axes.index(axis)].ravel(), dtype=np.int64)
-
-
-def _subsets(axes: Sequence[int]) -> list[Axes]:
-    return [frozenset(some) for some in chain.from_iterable(combinations(axes, size) for size in range(len(axes) + 1))]
 
 
 def _placed(values: Wide, margin: Margin, sizes: Sequence[int]) -> Wide:
