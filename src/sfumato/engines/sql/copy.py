@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.catalog_of import facts_of, most_removed, most_rows, numbered_keys
+from sfumato.engines.catalog_of import counted_columns, facts_of, most_removed, most_rows, numbered_keys
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.column import Part, check_type, keyed
 from sfumato.engines.sql.cut import uncut, write_cut
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import draw_again, drawn, first_draw
-from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, cell_name, once_name
+from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, cell_name, once_name, rows_name
 from sfumato.errors import BadSource
 from sfumato.language.facts import Kind
 from sfumato.planning.cut_off import CUT
@@ -261,8 +261,9 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
 
     Where people have rows, hidden columns number them within a person, so that a statement can keep to the bound that
     it was priced for without counting: RANK, and for each unique column the rows that hold the same value. Where only
-    some groups of a person count, the values of each declared key are numbered, too. A row's numbers depend on the
-    same person's rows alone.
+    some groups of a person count, the values of each declared key are numbered, too; and beside columns that quantiles
+    are asked of stands in how many rows of the person they have a value. A row's numbers depend on the same person's
+    rows alone.
     """
     dialect, unit = build.dialect, unit_column(table)
     quoted, rows = dialect.quoted, build.stage("rows")
@@ -278,8 +279,17 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
         names += [f"{_once(dialect, value, within)} AS {quoted(once_name(name))}" for value, name in unique]
         keys = [(f"c{at}", column) for at, column in enumerate(columns) if column in numbered_keys(table)]
         names += [f"{_cell(dialect, value, column)} AS {quoted(cell_name(column.name))}" for value, column in keys]
+        counted = [
+            (f"c{at}", f"n{at}", column) for at, column in enumerate(columns) if column in counted_columns(table)
+        ]
+        names += [f"{count} AS {quoted(rows_name(column.name))}" for _, count, column in counted]
         order.append("id")
-        listed = ", ".join(f"r.{name}" for name in ["id", *values])
+        listed = ", ".join(
+            [
+                *(f"r.{name}" for name in ["id", *values]),
+                *(f"{_rows_with(dialect, value)} AS {count}" for value, count, _ in counted),
+            ]
+        )
         rank = f"CAST({dialect.row_number(['id'], within)} AS {dialect.rank_type})"
         source = (  # those who had too many rows were ranked when they were chosen
             f"(SELECT {listed}, {rank} AS nth FROM {rows} AS r WHERE NOT {_crowded(build)} UNION ALL "  # noqa: S608
@@ -297,6 +307,11 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
 
 def _sortable(dialect: Dialect, column: Column, at: int) -> str:
     return f"{dialect.sortable(f'c{at}', _kind(column))} NULLS LAST"
+
+
+def _rows_with(dialect: Dialect, value: str) -> str:
+    """Return in how many rows of the same person a value is not NULL."""
+    return f"CAST(count(r.{value}) OVER (PARTITION BY r.id) AS {dialect.rank_type})"
 
 
 def _once(dialect: Dialect, column: str, within: list[str]) -> str:
