@@ -37,7 +37,7 @@ ENDS_HOLD = Fraction(39, 40)
 
 _FOR_ENDS_OF_ONE, _FOR_ENDS_OF_SEVERAL = Fraction(1, 4), Fraction(1, 5)
 """What is spent on ends that are chosen after the answers."""
-_EXTREME = Fraction(3, 4)
+_EXTREME = Fraction(19, 20)
 """How surely an extreme lies among the values: so many units are passed over that a choice beyond them is rarer."""
 _FRACTIONS = 1 << 10
 _FEWEST_PIECES, _PIECES_IN_ALL = 1 << 4, 1 << 16
