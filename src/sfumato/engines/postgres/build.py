@@ -74,6 +74,13 @@ class ServerBuild:
         """Return the rows of a table of the source: they are all stored alike."""
         return [self.source(table).part]
 
+    def arrived(self, table: str) -> None:
+        """Return nothing: a server does not tell which rows are new, so that every table is written anew."""
+
+    def before(self, table: str) -> str:
+        """Refuse: no table is carried over."""
+        raise AssertionError(f"{table} is written anew")
+
     def stage(self, name: str) -> str:
         """Return how an intermediate table is named; none of them outlives the transaction."""
         return relation(self.identity, f"s_{name}")
