@@ -17,7 +17,7 @@ from sfumato.analysis.private_query import Group
 from sfumato.errors import UnsafeJoin, at
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Item, Keep, Pair
+from sfumato.language.flow import Flow, Item, Keep, Pair, outputs
 from sfumato.language.lower_logic import all_true
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.scalar import Operator, Scalar, address
@@ -285,7 +285,7 @@ def _compared(part: Expression, sides: Sequence[_Side], analysed: Sequence[Analy
     if equal.operator is Operator.EQUAL and all(one.facts.kind in _COMPARED for one in equal.arguments):
         for argument, scalar in zip(arguments, equal.arguments, strict=False):
             for place, side in enumerate(sides):
-                if side.reads(argument) and columns_read(scalar) <= set(analysed[place].scope):
+                if side.reads(argument) and columns_read(scalar) <= _columns(analysed[place]):
                     yield place, scalar
                     break
             else:
@@ -293,6 +293,11 @@ def _compared(part: Expression, sides: Sequence[_Side], analysed: Sequence[Analy
         if arguments:
             return
     _refuse(part.at, "rows of different people meet by more than equal columns.")
+
+
+def _columns(analysed: Analysed) -> set[tuple[str, str]]:
+    """Return the columns of the rows of a side, by the names that they have there: public ones have others."""
+    return {(label, name) for label, name, _ in outputs(analysed.flow)}
 
 
 def _equal(one: Scalar, other: Scalar) -> Scalar:
