@@ -13,11 +13,13 @@ from tests.paths.worlds import World, a_world, policy, visit, write
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.aggregates import GroupAggregates
+from sfumato.engines.aggregates import GroupAggregates, HeldBuckets, HeldKeys
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
+from sfumato.lab.audits.replay import meetings_alarms
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.policy.reading import read_policy
@@ -116,8 +118,22 @@ def _moves(one: dict[tuple[Any, ...], int], other: dict[tuple[Any, ...], int]) -
 def _held(group: GroupAggregates, name: str) -> dict[tuple[Any, ...], int]:
     """Return what every bucket of every cell holds."""
     held = group.held[name]
+    assert isinstance(held, HeldBuckets)
     entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
     return {(group.keys[cell], bucket): weight for cell, bucket, weight in entries}
+
+
+def _check_meetings(mechanism: Meetings, mine: GroupAggregates, theirs: GroupAggregates, name: str) -> int:
+    here, there = ([_shared(group, name).of(place) for place in range(len(mine.keys))] for group in (mine, theirs))
+    assert not list(meetings_alarms(mechanism, here, there, 1))
+    pairs = zip(mechanism.meetings(here, 10**6), mechanism.meetings(there, 10**6), strict=True)
+    return sum(abs(one - other) for one, other in pairs)
+
+
+def _shared(group: GroupAggregates, name: str) -> HeldKeys:
+    held = group.held[name]
+    assert isinstance(held, HeldKeys)
+    return held
 
 
 def _check(first: Opened, others: list[Opened], sql: str) -> int:
@@ -141,6 +157,9 @@ def _check(first: Opened, others: list[Opened], sql: str) -> int:
                     assert mechanism.sensitivity_squared >= declared.l2_squared
                 farthest = max(farthest, sum(moves))
             for chosen in plan.chosen:
+                if isinstance(chosen.mechanism, Meetings):
+                    farthest = max(farthest, _check_meetings(chosen.mechanism, mine, theirs, chosen.name))
+                    continue
                 moves = _moves(_held(mine, chosen.name), _held(theirs, chosen.name))
                 relation = first.policy.neighbours
                 assert sum(moves) <= chosen.weight * (1 if relation is Neighbours.ADD_REMOVE else 2), (sql, chosen.name)

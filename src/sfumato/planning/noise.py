@@ -16,9 +16,11 @@ from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.planning.aggregates.met import sides_of
 from sfumato.planning.measurements import Measurement, Needs, measurements
 from sfumato.planning.plan import Chosen, GroupPlan, Measured
 from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, importance, laplace_weights, shares
@@ -33,7 +35,7 @@ _LEAST_DELTA = Fraction(1, 10**300)
 _MOST_GAIN = Fraction(1, 2)
 """The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
-Mechanism = Laplace | Gaussian | Quantiles | PermuteAndFlip
+Mechanism = Laplace | Gaussian | Quantiles | PermuteAndFlip | Meetings
 Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
 """The groups with their mechanisms, and what they cost together."""
 
@@ -188,9 +190,15 @@ def short(value: Fraction) -> Fraction:
     return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
-def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip:
-    """Return the choice that costs so much, over all cells together. Proof: proofs/quantiles.md."""
-    (bucket,), neighbours = one.quantity.arguments, one.sensitivity.neighbours
+def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip | Meetings:
+    """Return the choice that costs so much, over all cells together.
+
+    Proof: proofs/quantiles.md, proofs/elastic_joins.md.
+    """
+    neighbours = one.sensitivity.neighbours
+    if one.quantity.function is Aggregation.MEETINGS:
+        return Meetings(epsilon, *sides_of(one.quantity), neighbours)
+    (bucket,) = one.quantity.arguments
     if one.quantity.function is Aggregation.MODE:
         return PermuteAndFlip(one.sensitivity.l1, epsilon, neighbours, monotone=neighbours is Neighbours.ADD_REMOVE)
     ends = one.quantity.function is Aggregation.QUANTILES

@@ -10,14 +10,15 @@ from sfumato.accounting.group import group_loss
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
-from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.cut_off import CutOff
 from sfumato.planning.missing import missing
+from sfumato.planning.noise import Mechanism
 from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.plan import Chosen, Measured, Plan
 from sfumato.planning.ranking_notes import ranking_notes
@@ -219,7 +220,9 @@ def _words(used: list[Measured | Chosen]) -> str:
     return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")
 
 
-def _law(mechanism: Laplace | Gaussian | Quantiles | PermuteAndFlip) -> tuple[str, str]:
+def _law(mechanism: Mechanism) -> tuple[str, str]:
+    if isinstance(mechanism, Meetings):
+        return "discrete Laplace, scale found privately", f"ε = {round_up(mechanism.epsilon)}"
     if isinstance(mechanism, Quantiles | PermuteAndFlip):
         among = f"{mechanism.buckets:,} buckets" if isinstance(mechanism, Quantiles) else "all values"
         return "exact choice", f"among {among}, ε = {round_up(mechanism.epsilon)}"

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from sfumato.accounting.loss import round_up
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import CONFIDENCE
@@ -26,6 +28,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
         if group.selection is not None and not found.keys:
             yield _nobody(group)
     yield from dict.fromkeys(_raced(plan, noisy))
+    yield from dict.fromkeys(_met(plan, noisy))
     if answered.chosen:
         yield SELECTED
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(open_columns(answered)))
@@ -52,6 +55,18 @@ def _raced(plan: Plan, noisy: Noisy) -> Iterator[str]:
                 yield (
                     f"Chosen privately: {made.won(won)}; all {len(made.parts)} levels were measured, each with a part "
                     "of the price. The interval holds for all rows and values that the policy admits."
+                )
+
+
+def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
+    """Say which crowd was found, and what the noise is."""
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        for one in group.chosen:
+            if isinstance(one.mechanism, Meetings) and found.keys:
+                crowd = found.numbers(one.name)[0]
+                yield (
+                    f"At most {crowd:,} people were found to share what they meet by, with all the rows that one can "
+                    f"have there: so the noise has a scale of {round_up(one.mechanism.noise(crowd).scale)}."
                 )
 
 

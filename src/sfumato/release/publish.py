@@ -4,9 +4,10 @@ from math import ceil, log2
 
 import numpy as np
 
-from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
+from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBuckets, HeldKeys
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.plan import Chosen, GroupPlan, Plan
@@ -43,14 +44,20 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
 
 
-def _chosen(one: Chosen, held: HeldBuckets, places: list[int], source: Source) -> NoisyValues:
-    """Return what was chosen in every cell: three buckets per level, or the commonest one."""
+def _chosen(one: Chosen, held: Held, places: list[int], source: Source) -> NoisyValues:
+    """Return what was chosen in every cell: three buckets per level, or the commonest one; or crowd and meetings."""
+    if isinstance(one.mechanism, Meetings) and isinstance(held, HeldKeys):
+        return one.mechanism.release([held.of(place) for place in places], source)
+    if not isinstance(held, HeldBuckets):
+        raise AssertionError("what is chosen among buckets holds buckets")
     return tuple(_choose(one, *held.of(place), source) for place in places)
 
 
 def _choose(one: Chosen, buckets: Answers, weights: Answers, source: Source) -> tuple[int, ...]:
     if isinstance(one.mechanism, Quantiles):
         return tuple(int(place) for place in one.mechanism.release(buckets, weights, source).ravel())
+    if isinstance(one.mechanism, Meetings):
+        raise AssertionError("meetings are released over all cells at once")
     scores = np.zeros(one.quantity.arguments[0].facts.span, dtype=np.int64)
     scores[buckets] = weights
     return (one.mechanism.release(scores, source),)
@@ -92,6 +99,9 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
             measured.mechanism.release(np.zeros(len(noisy.numbers(measured.name)), dtype=np.int64), metered)
         nothing = np.zeros(0, dtype=np.int64)
         for one in group.chosen:
+            if isinstance(one.mechanism, Meetings):
+                one.mechanism.release([()] * len(noisy.keys), metered)
+                continue
             for _ in noisy.keys:
                 _choose(one, nothing, nothing, metered)
     return metered.bits
@@ -105,7 +115,13 @@ def needed_bits(plan: Plan, noisy: Noisy) -> int:
             noise = measured.mechanism
             law = DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
             needed += len(released.numbers(measured.name)) * entropy_bits(law)
-        needed += sum(
-            log2(one.quantity.arguments[0].facts.span) * len(released.numbers(one.name)) for one in group.chosen
-        )  # a choice has no more than that
+        needed += sum(_choice_bits(one, released) for one in group.chosen)
     return ceil(needed)
+
+
+def _choice_bits(one: Chosen, released: NoisyGroup) -> float:
+    """Return how much entropy a choice has at most, and what the noise has that meetings found for themselves."""
+    if isinstance(one.mechanism, Meetings):
+        scales = [one.mechanism.noise(crowd).scale for crowd in released.numbers(one.name)[::2]]
+        return sum(entropy_bits(DiscreteLaplace(scale)) for scale in scales)
+    return log2(one.quantity.arguments[0].facts.span) * len(released.numbers(one.name))

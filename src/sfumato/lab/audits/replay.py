@@ -20,7 +20,7 @@ from sfumato.accounting.event import Composed, Event, Neighbours
 from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import Place
-from sfumato.engines.aggregates import GroupAggregates, HeldBuckets
+from sfumato.engines.aggregates import GroupAggregates, Held, HeldKeys
 from sfumato.errors import Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.subject import Subject, schema_of, subject
@@ -32,13 +32,15 @@ from sfumato.lab.people.seeded import Seeded
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.meetings import Meetings, SharedKeys
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.threshold import Selected
-from sfumato.planning.plan import Measured, Plan
+from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Metered, Source
 from sfumato.release.noisy import Noisy
 from sfumato.release.publish import publish
+from sfumato.sensitivity.meetings import LEAST_CROWD
 
 NAME = "replay"
 ASKED = 1
@@ -94,7 +96,10 @@ def record(house: Subject, plan: Plan, seed: object) -> Recording:
     return Recording(plan, tuple(group.keys for group in noisy.groups), tuple(calls), noisy, held)
 
 
-def _held(group: GroupAggregates, held: HeldBuckets) -> Vector:
+def _held(group: GroupAggregates, held: Held) -> Vector:
+    if isinstance(held, HeldKeys):
+        powers = ((cell, key, times) for cell in held.cells for key, times in held.of(cell))
+        return {(*group.keys[cell], *key): times for cell, key, times in powers}
     entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
     return {(*group.keys[cell], bucket): weight for cell, bucket, weight in entries}
 
@@ -183,11 +188,38 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
                 yield f"{measured.name}: the noise of equal coins depends on the data"
     for group, here_held, there_held in zip(one.plan.groups, one.held, other.held, strict=True):
         for chosen in group.chosen:
+            if isinstance(chosen.mechanism, Meetings):
+                one_side, other_side = (_shared(group, held[chosen.name]) for held in (here_held, there_held))
+                yield from meetings_alarms(chosen.mechanism, one_side, other_side, distance)
+                continue
             moved = sum(_moves(here_held[chosen.name], there_held[chosen.name]))
             # under replace what leaves and what enters may each be a whole weight
             most = chosen.weight * distance * (1 if chosen.mechanism.neighbours is Neighbours.ADD_REMOVE else 2)
             if moved > most:
                 yield f"{chosen.name} moved by {moved} in all, and {most} is declared"
+
+
+def _shared(group: GroupPlan, held: Vector) -> Sequence[SharedKeys]:
+    """Return the keys by which people meet, cell by cell."""
+    width = len(group.group.keys)
+    return [
+        [(tuple(int(power or 0) for power in key[width:]), times) for key, times in held.items() if key[:width] == cell]
+        for cell in group.group.all_cells()
+    ]
+
+
+def meetings_alarms(
+    mechanism: Meetings, here: Sequence[SharedKeys], there: Sequence[SharedKeys], distance: int
+) -> Iterator[str]:
+    """Say where the crowd, or meetings that are cut at any crowd, moved further than was declared."""
+    most = max(mechanism.largest_crowd(here), mechanism.largest_crowd(there))
+    if abs(mechanism.largest_crowd(here) - mechanism.largest_crowd(there)) > distance:
+        yield "the largest crowd moved by more than one person can move it"
+    for crowd in range(LEAST_CROWD, max(LEAST_CROWD, most) + 2):
+        pairs = zip(mechanism.meetings(here, crowd), mechanism.meetings(there, crowd), strict=True)
+        moved, declared = sum(abs(one - other) for one, other in pairs), mechanism.noise(crowd).sensitivity
+        if moved > declared * distance:
+            yield f"meetings moved by {moved} at a crowd of {crowd}, and {declared} is declared"
 
 
 def _vector(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> Vector:
