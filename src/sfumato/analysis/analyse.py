@@ -216,10 +216,11 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
     sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
     numbered = tuple(field.stored for field in table.fields if field.numbered)
+    counted = tuple(field.stored for field in table.fields if field.counted)
     free = tuple(field.name for field in table.fields if field.bounds_chosen)
     if table.rows_chosen and most is not None:
         columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, free)
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free)
     return Analysed(flow, scope, owned, cells)
 
 

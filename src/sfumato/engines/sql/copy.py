@@ -9,13 +9,13 @@ Every statement is generated from the policy and the source's schema; the salt n
 from dataclasses import dataclass
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.catalog_of import facts_of, most_removed, most_rows, numbered_keys
+from sfumato.engines.catalog_of import counted_columns, facts_of, most_removed, most_rows, numbered_keys
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.cut import cut_columns, cut_rows
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import draw_again, drawn, first_draw
-from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, cell_name, once_name
+from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, cell_name, once_name, rows_name
 from sfumato.engines.sql.staging import rows_with_owners, stage_rows
 from sfumato.errors import BadSource
 from sfumato.language.facts import Kind
@@ -186,7 +186,8 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
 
     Hidden columns number them, so that a statement can keep to the bound that it was priced for without counting: RANK,
     and for each unique column the rows that hold the same value. Where only some groups of a person count, the values
-    of each declared key are numbered, too. A row's numbers depend on the same person's rows alone.
+    of each declared key are numbered, too; and beside columns that quantiles are asked of stands in how many rows of
+    the person they have a value. A row's numbers depend on the same person's rows alone.
     """
     dialect, rows = build.dialect, build.stage("rows")
     quoted, within = dialect.quoted, [_sortable(dialect, column, f"c{at}") for at, column in enumerate(columns)]
@@ -199,7 +200,10 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     for at, column in enumerate(columns):
         if column in numbered_keys(table):
             names.append(f"{_cell(dialect, f'c{at}', column)} AS {quoted(cell_name(column.name))}")
-    listed = ", ".join(f"r.{name}" for name in ["id", *(f"c{at}" for at in range(len(columns)))])
+    counted = [at for at, column in enumerate(columns) if column in counted_columns(table)]
+    names += [f"n{at} AS {quoted(rows_name(columns[at].name))}" for at in counted]
+    found = [f"r.{name}" for name in ["id", *(f"c{at}" for at in range(len(columns)))]]
+    listed = ", ".join([*found, *(f"{_rows_with(dialect, f'c{at}')} AS n{at}" for at in counted)])
     rank = f"CAST({dialect.row_number(['id'], within)} AS {dialect.rank_type})"
     # those who had too many rows were ranked when they were chosen
     return (
@@ -228,6 +232,7 @@ def _write(build: Building, table: Table, columns: list[Column], rows: str | Non
         names = [dialect.quoted(unit), *names, dialect.quoted(RANK)]
         names += [dialect.quoted(once_name(column.name)) for column in columns if column.unique]
         names += [dialect.quoted(cell_name(column.name)) for column in columns if column in numbered_keys(table)]
+        names += [dialect.quoted(rows_name(column.name)) for column in columns if column in counted_columns(table)]
     names = names or [dialect.quoted(LONE)]
     number = None
     if unit is None and dialect.numbers_rows:
@@ -265,6 +270,11 @@ def _carried(build: Building, table: Table, name: str) -> str:
 
 def _sortable(dialect: Dialect, column: Column, sql: str) -> str:
     return f"{dialect.sortable(sql, _kind(column))} NULLS LAST"
+
+
+def _rows_with(dialect: Dialect, value: str) -> str:
+    """Return in how many rows of the same person a value is not NULL."""
+    return f"CAST(count(r.{value}) OVER (PARTITION BY r.id) AS {dialect.rank_type})"
 
 
 def _once(dialect: Dialect, column: str, within: list[str]) -> str:

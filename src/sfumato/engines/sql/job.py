@@ -177,7 +177,7 @@ def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows:
         cells = np.array([places.get(row[:width], -1) for row in rows], dtype=np.int64)
     numbers = np.array([row[width:] for row in rows], dtype=np.int64).reshape(len(rows), 3 if shared else 2)
     numbers, cells = numbers[cells >= 0], cells[cells >= 0]  # what is in no cell is nowhere
-    weights = numbers[:, -1] * (one.weight // numbers[:, 1] if shared else one.weight)
+    weights = numbers[:, -1] * (one.weight // np.maximum(numbers[:, 1], 1) if shared else one.weight)
     span = one.quantity.arguments[0].facts.span
     entries = cells * span + np.clip(numbers[:, 0], 0, span - 1)  # what it was priced for, whatever is stored
     order = np.argsort(entries, kind="stable")
