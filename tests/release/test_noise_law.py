@@ -154,10 +154,10 @@ def test_a_ratio_to_nothing_can_be_everything() -> None:
 
 def test_an_unbounded_range_is_left_only_where_the_denominator_is_far_from_zero() -> None:
     over, under = np.array([100.0, 100.0]), np.array([200.0, 20.0])
-    moments = (np.full((2, 3), 200.0), np.full((2, 3), 120_000.0))
+    moments, draws = (np.full((2, 3), 200.0), np.full((2, 3), 120_000.0), np.zeros((2, 3))), np.full((2, 3), -1)
     weights = np.tile([1.0, 1.0, 0.0], (2, 1)), np.tile([0.0, 0.0, 1.0], (2, 1))
     everything = np.full(2, -np.inf), np.full(2, np.inf)
-    low, high = ratio_interval(over, under, of_few(over, under, moments, weights, 0.05), everything)
+    low, high = ratio_interval(over, under, of_few(over, under, moments, draws, weights, 0.05), everything)
     assert -np.inf < low[0] < 0.5 < high[0] < np.inf
     assert (low[1], high[1]) == (-np.inf, np.inf)
 

@@ -12,6 +12,7 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.aggregates.families import Derived
@@ -219,12 +220,14 @@ def _words(used: list[Measured | Chosen]) -> str:
     return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")
 
 
-def _law(mechanism: Laplace | Gaussian | Quantiles | PermuteAndFlip) -> tuple[str, str]:
+def _law(mechanism: Laplace | Gaussian | MaxNormPart | Quantiles | PermuteAndFlip) -> tuple[str, str]:
     if isinstance(mechanism, Quantiles | PermuteAndFlip):
         among = f"{mechanism.buckets:,} buckets" if isinstance(mechanism, Quantiles) else "all values"
         return "exact choice", f"among {among}, ε = {round_up(mechanism.epsilon)}"
     if isinstance(mechanism, Laplace):
         return "discrete Laplace, scale", round_up(mechanism.scale)
+    if isinstance(mechanism, MaxNormPart):
+        return f"discrete max-norm of {len(mechanism.joint.sides)}, scale", round_up(mechanism.scale)
     return "discrete Gaussian, variance", round_up(mechanism.sigma_squared)
 
 
