@@ -81,6 +81,17 @@ class MaxNormLaw:
         """Return the smallest t with P[|Zᵢ| <= t] >= confidence for one part, exactly."""
         return _margin(self, part, probability(confidence, "confidence"))
 
+    def covers(self, part: int, reach: int, confidence: Fraction) -> bool:
+        """Whether P[|Zᵢ| <= reach] >= confidence for one part."""
+        bits = 64
+        while True:
+            low, high = self.tail(part, reach, bits)
+            if high <= scaled_floor(1 - confidence, bits):
+                return True
+            if low >= scaled_ceiling(1 - confidence, bits):
+                return False
+            bits *= 2  # ends: the tail is a quotient of polynomials in e^(-rate / steps), and transcendental
+
     def moments(self, part: int) -> tuple[float, float]:
         """Return variance and fourth moment of one part: floats, for error bars alone."""
         return _moments(self, part)
@@ -227,17 +238,7 @@ def _uniform(reach: Integers, widest: int, source: Source) -> Integers:
 
 @lru_cache(maxsize=4096)
 def _margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
-    def covers(reach: int) -> bool:
-        bits = 64
-        while True:
-            low, high = law.tail(part, reach, bits)
-            if high <= scaled_floor(1 - confidence, bits):
-                return True
-            if low >= scaled_ceiling(1 - confidence, bits):
-                return False
-            bits *= 2  # ends: the tail is a quotient of polynomials in e^(-rate / steps), and transcendental
-
-    return smallest_covering(covers, _near_margin(law, part, confidence))
+    return smallest_covering(lambda reach: law.covers(part, reach, confidence), _near_margin(law, part, confidence))
 
 
 def _near_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
