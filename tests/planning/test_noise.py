@@ -114,11 +114,10 @@ def test_several_groups_share_epsilon_and_delta() -> None:
         price(1, "1e-6"),
     )
     selections = [group.selection for group in plan.groups]
-    assert [one.delta for one in selections if one is not None] == [Fraction(1, 4 * 10**6)] * 2
+    assert [one.delta for one in selections if one is not None] == [Fraction(1, 2 * 10**6)] * 2
     assert plan.event is not None
     core, delta = separate(plan.event)
-    low, high = pld.bounds(core, plan.loss.delta - delta)  # half of delta is for the noise, which is Gaussian
-    assert 0.7 <= low <= high <= 1
+    assert (pure_epsilon(core), delta) == (1, plan.loss.delta)  # all of delta is for keys: the noise needs none
 
 
 def test_gaussian_events_are_gaussian_events() -> None:

@@ -11,7 +11,7 @@ from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Kind
 from sfumato.planning.aggregates.families import FAMILIES, Derived
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.sensitivities import of_people, of_quantity
+from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -28,6 +28,8 @@ class Measurement:
     quantity: Quantity
     sensitivity: Sensitivity
     importance: Fraction
+    side: int | None = None
+    """How far one row moves it; None where it is not moved row by row, and its noise is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Needs:
     keys: Sensitivity | None
     measurements: tuple[Measurement, ...]
     derived: tuple[Derived, ...]
+    moves: int = 1
+    """How many times one person moves measurements by their sides."""
 
     @property
     def selecting(self) -> Measurement | None:
@@ -76,11 +80,16 @@ def needs_of(group: Group, neighbours: Neighbours) -> Needs:
         None if group.public_keys else of_people(group.contribution, cells, neighbours),
         tuple(
             Measurement(
-                name, quantity, of_quantity(quantity, group.contribution, cells, neighbours), importance[quantity]
+                name,
+                quantity,
+                of_quantity(quantity, group.contribution, cells, neighbours),
+                importance[quantity],
+                side_of(quantity, cells, neighbours),
             )
             for quantity, name in names.items()
         ),
         tuple(recipe.make(*(names[quantity] for quantity, _ in recipe.quantities)) for recipe in recipes),
+        moves_of(group.contribution, cells, neighbours),
     )
 
 

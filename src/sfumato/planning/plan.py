@@ -8,6 +8,7 @@ from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
@@ -27,7 +28,7 @@ class Measured:
     """Unique within its group."""
     quantity: Quantity
     sensitivity: Sensitivity
-    mechanism: Laplace | Gaussian
+    mechanism: Laplace | Gaussian | MaxNormPart
 
     @property
     def buckets(self) -> range | None:
@@ -75,6 +76,11 @@ class GroupPlan:
     def apart(self) -> tuple[Measured, ...]:
         """What is measured after the keys were selected, or without a selection."""
         return tuple(one for one in self.measured if one.name != self.counted)
+
+    @property
+    def together(self) -> tuple[Measured, ...]:
+        """The measurements that share their noise, in the order of its sides; there are none, or several."""
+        return tuple(one for one in self.measured if isinstance(one.mechanism, MaxNormPart))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
@@ -228,6 +229,8 @@ def _law(mechanism: Mechanism) -> tuple[str, str]:
         return "exact choice", f"among {among}, ε = {round_up(mechanism.epsilon)}"
     if isinstance(mechanism, Laplace):
         return "discrete Laplace, scale", round_up(mechanism.scale)
+    if isinstance(mechanism, MaxNormPart):
+        return f"discrete max-norm of {len(mechanism.joint.sides)}, scale", round_up(mechanism.scale)
     return "discrete Gaussian, variance", round_up(mechanism.sigma_squared)
 
 

@@ -5,12 +5,14 @@ from math import ceil, log2
 import numpy as np
 
 from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBuckets, HeldKeys
-from sfumato.mechanisms.answers import Answers
+from sfumato.mechanisms.answers import Answers, integer_answers
+from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.quantiles import Quantiles
-from sfumato.planning.plan import Chosen, GroupPlan, Plan
+from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
@@ -33,15 +35,30 @@ def publish(plan: Plan, aggregates: Aggregates, source: Source) -> Noisy:
 def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> NoisyGroup:
     places, counts = _released(plan, exact, source)
     columns: list[tuple[str, NoisyValues]] = []
+    shared: dict[str, Answers] = {}
     for measured in plan.measured:
+        mechanism = measured.mechanism
         if measured.name == plan.counted:
             columns.append((measured.name, counts))
             continue
+        if isinstance(mechanism, MaxNormPart):
+            if not shared:
+                shared = _together(plan.together, exact, places, mechanism.joint, source)
+            columns.append((measured.name, _values(shared[measured.name])))
+            continue
         values: Answers = np.asarray(exact.columns[measured.name])[places]
-        noisy = measured.mechanism.release(values, source)
-        columns.append((measured.name, _values(noisy)))
+        columns.append((measured.name, _values(mechanism.release(values, source))))
     columns += [(one.name, _chosen(one, exact.held[one.name], places, source)) for one in plan.chosen]
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
+
+
+def _together(
+    together: tuple[Measured, ...], exact: GroupAggregates, places: list[int], joint: MaxNorm, source: Source
+) -> dict[str, Answers]:
+    """Return the noisy values of what shares its noise, by name."""
+    columns: list[Answers] = [np.asarray(exact.columns[one.name])[places] for one in together]
+    noisy = joint.release(np.stack([integer_answers(column) for column in columns], axis=1), source)
+    return {one.name: noisy[:, place] for place, one in enumerate(together)}
 
 
 def _chosen(one: Chosen, held: Held, places: list[int], source: Source) -> NoisyValues:
@@ -96,7 +113,11 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
     metered = Metered(source)
     for group, noisy in zip(plan.groups, groups, strict=True):
         for measured in group.measured:
-            measured.mechanism.release(np.zeros(len(noisy.numbers(measured.name)), dtype=np.int64), metered)
+            mechanism, numbers = measured.mechanism, len(noisy.numbers(measured.name))
+            if not isinstance(mechanism, MaxNormPart):
+                mechanism.release(np.zeros(numbers, dtype=np.int64), metered)
+            elif mechanism.place == 0:
+                mechanism.joint.release(np.zeros((numbers, len(group.together)), dtype=np.int64), metered)
         nothing = np.zeros(0, dtype=np.int64)
         for one in group.chosen:
             if isinstance(one.mechanism, Meetings):
@@ -112,9 +133,7 @@ def needed_bits(plan: Plan, noisy: Noisy) -> int:
     needed = 0.0
     for group, released in zip(plan.groups, noisy.groups, strict=True):
         for measured in group.measured:
-            noise = measured.mechanism
-            law = DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
-            needed += len(released.numbers(measured.name)) * entropy_bits(law)
+            needed += len(released.numbers(measured.name)) * entropy_of(measured.mechanism)
         needed += sum(_choice_bits(one, released) for one in group.chosen)
     return ceil(needed)
 
@@ -125,3 +144,14 @@ def _choice_bits(one: Chosen, released: NoisyGroup) -> float:
         scales = [one.mechanism.noise(crowd).scale for crowd in released.numbers(one.name)[::2]]
         return sum(entropy_bits(DiscreteLaplace(scale)) for scale in scales)
     return log2(one.quantity.arguments[0].facts.span) * len(released.numbers(one.name))
+
+
+def entropy_of(noise: Laplace | Gaussian | MaxNormPart) -> float:
+    """Return how many bits of entropy one noisy number has; of noise that is shared, its part of it."""
+    match noise:
+        case MaxNormPart(joint, _):
+            return entropy_bits(joint.law) / len(joint.sides)
+        case Laplace():
+            return entropy_bits(DiscreteLaplace(noise.scale))
+        case Gaussian():
+            return entropy_bits(DiscreteGaussian(noise.sigma_squared))

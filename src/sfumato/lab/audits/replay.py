@@ -32,6 +32,7 @@ from sfumato.lab.people.seeded import Seeded
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.meetings import Meetings, SharedKeys
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.threshold import Selected
@@ -46,10 +47,10 @@ NAME = "replay"
 ASKED = 1
 """The epsilon of every question."""
 _FEW = 2
-_RECORDED = (Laplace, Gaussian, OptimalSelection, CountedKeys)
+_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, CountedKeys)
 _SELECTIONS = (OptimalSelection, CountedKeys)
 
-Mechanism = Laplace | Gaussian | OptimalSelection | CountedKeys
+Mechanism = Laplace | Gaussian | MaxNorm | OptimalSelection | CountedKeys
 Vector = dict[tuple[Place, ...], int]
 """An integer for each cell, by its keys."""
 
@@ -80,7 +81,7 @@ class Recording:
         found: list[Mechanism] = []
         for group in self.plan.groups:
             found += [] if group.selection is None else [group.selection]
-            found += [measured.mechanism for measured in group.apart]
+            found += [mechanism for mechanism, _ in _used(group)]
         return found
 
 
@@ -180,16 +181,20 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
             continue
         if group.selection is not None:
             yield from _selection(group.selection, next(mine), next(theirs), distance)
-        for measured in group.apart:
+        for mechanism, several in _used(group):
             first, second = next(mine), next(theirs)
-            moves = _moves(_vector(here, first), _vector(there, second))
-            yield from _measurement(measured, moves, distance)
+            vectors = _vector(here, first), _vector(there, second)
+            for place, measured in enumerate(several):
+                one_of_them, other_one = (_part(vector, place, len(several)) for vector in vectors)
+                yield from _measurement(measured, _moves(one_of_them, other_one), distance)
+            if isinstance(mechanism, MaxNorm):
+                yield from _shared(mechanism, *vectors, distance)
             if group.group.public_keys and first.noise != second.noise:
-                yield f"{measured.name}: the noise of equal coins depends on the data"
+                yield f"{several[0].name}: the noise of equal coins depends on the data"
     for group, here_held, there_held in zip(one.plan.groups, one.held, other.held, strict=True):
         for chosen in group.chosen:
             if isinstance(chosen.mechanism, Meetings):
-                one_side, other_side = (_shared(group, held[chosen.name]) for held in (here_held, there_held))
+                one_side, other_side = (_keys_met(group, held[chosen.name]) for held in (here_held, there_held))
                 yield from meetings_alarms(chosen.mechanism, one_side, other_side, distance)
                 continue
             moved = sum(_moves(here_held[chosen.name], there_held[chosen.name]))
@@ -199,7 +204,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
                 yield f"{chosen.name} moved by {moved} in all, and {most} is declared"
 
 
-def _shared(group: GroupPlan, held: Vector) -> Sequence[SharedKeys]:
+def _keys_met(group: GroupPlan, held: Vector) -> Sequence[SharedKeys]:
     """Return the keys by which people meet, cell by cell."""
     width = len(group.group.keys)
     return [
@@ -220,6 +225,33 @@ def meetings_alarms(
         moved, declared = sum(abs(one - other) for one, other in pairs), mechanism.noise(crowd).sensitivity
         if moved > declared * distance:
             yield f"meetings moved by {moved} at a crowd of {crowd}, and {declared} is declared"
+
+
+def _used(group: GroupPlan) -> list[tuple[Mechanism, tuple[Measured, ...]]]:
+    """Return the mechanisms of a group in the order in which they are used, each with what it is used for."""
+    found: list[tuple[Mechanism, tuple[Measured, ...]]] = []
+    for one in group.apart:
+        if not isinstance(one.mechanism, MaxNormPart):
+            found.append((one.mechanism, (one,)))
+        elif one.mechanism.place == 0:
+            found.append((one.mechanism.joint, group.together))
+    return found
+
+
+def _part(vector: Vector, place: int, parts: int) -> Vector:
+    """Return what one of several measurements holds of a vector that holds all of them, cell after cell."""
+    return vector if parts == 1 else {key: value for key, value in vector.items() if key[-1] == place}
+
+
+def _shared(mechanism: MaxNorm, one: Vector, other: Vector, distance: int) -> Iterator[str]:
+    """Say where cells moved further, in sides and added up, than their shared noise is for."""
+    farthest: dict[tuple[Place, ...], Fraction] = {}
+    for key in {*one, *other}:
+        *cell, place = key
+        moved = Fraction(abs(one.get(key, 0) - other.get(key, 0)), mechanism.sides[int(place or 0)])
+        farthest[tuple(cell)] = max(moved, farthest.get(tuple(cell), Fraction(0)))
+    if sum(farthest.values()) > mechanism.sensitivity * distance:
+        yield f"cells moved by {sum(farthest.values())} sides, and {mechanism.sensitivity * distance} are declared"
 
 
 def _vector(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> Vector:
