@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.top_lists import is_a_list
 from sfumato.planning.within import CONFIDENCE
 from sfumato.release.aggregates.raced import winners
 from sfumato.release.estimates import integers
@@ -26,7 +27,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
         if group.selection is not None and not found.keys:
             yield _nobody(group)
     yield from dict.fromkeys(_raced(plan, noisy))
-    if answered.chosen:
+    if answered.chosen and not is_a_list(plan):
         yield SELECTED
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(open_columns(answered)))
     if names:
