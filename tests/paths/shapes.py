@@ -78,6 +78,8 @@ SHAPES = (
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id WHERE a.age < b.age",
     'SELECT COUNT(*), SUM(removed_rows) FROM "visits.removed"',
     'SELECT dept, SUM(r.removed_rows) FROM visits v JOIN "visits.removed" r USING (patient_id) GROUP BY dept',
+    "SELECT city, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY city ORDER BY n DESC, city LIMIT 1",
+    "SELECT age, COUNT(DISTINCT patient_id), SUM(cost) FROM visits GROUP BY age ORDER BY 2 DESC LIMIT 1",
     "SELECT MEDIAN(age), QUANTILE_DISC(age, 0.9), COUNT(*) FROM visits",
     "SELECT dept, MEDIAN(cost), MIN(cost), MAX(cost) FROM visits GROUP BY dept",
     "SELECT city, PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY age DESC) FROM visits GROUP BY city",
