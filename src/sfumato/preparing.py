@@ -100,15 +100,16 @@ class Preparation:
                 )
         workload = workload_of([one.private for one in read])
         wish = self._wish(price, Options())
-        plans = make_plans(workload.together, wish)
+        outcomes = tuple(one.outcome for one in workload.questions)
+        plans = make_plans(workload.together, wish, outcomes)
         tables: set[str] = set().union(*(tables_of(one.query.relation) for one in read))
         words = self._words_about(tables)
         names = [json.dumps([question(one.query, plan, words) for one in read]) for plan in plans]
         place = self._place(plans, names, wish, key, engine)
-        outcomes = workload.plans(plans[place])
-        jobs = [engine.prepare(one) for one in outcomes]  # each outcome has to be one that can be computed
+        parts = workload.plans(plans[place])
+        jobs = [engine.prepare(one) for one in parts]  # each outcome has to be one that can be computed
         written = ";\n".join(one.written for one in read)
-        return Prepared(written, wish, plans[place], jobs[0], names[place], engine, outcomes, self._units(tables))
+        return Prepared(written, wish, plans[place], jobs[0], names[place], engine, parts, self._units(tables))
 
     def parted(self, texts: object, engine: Engine) -> tuple[list[int], list[str]]:
         """Return which of several questions read people's rows, and all of them."""

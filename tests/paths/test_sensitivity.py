@@ -22,6 +22,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
+from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.policy.reading import read_policy
@@ -163,6 +164,8 @@ def _check(first: Opened, others: list[Opened], sql: str) -> int:
             one, two = _by_key(mine), _by_key(theirs)
             for measured in plan.measured:
                 moves = _moves(one[measured.name], two[measured.name])
+                if isinstance(plan.selection, TopList):  # only so many cells are released
+                    moves = sorted(moves, reverse=True)[: plan.selection.chosen]
                 declared = measured.sensitivity
                 assert sum(moves) <= declared.l1, (sql, measured.name)
                 assert sum(move * move for move in moves) <= declared.l2_squared, (sql, measured.name)
@@ -184,7 +187,8 @@ def _check(first: Opened, others: list[Opened], sql: str) -> int:
                 assert chosen.mechanism.neighbours is relation
                 farthest = max(farthest, sum(moves))
             if plan.selection is not None:
-                moves = _moves(one["units of keys"], two["units of keys"])
+                people = "units of keys" if mine.units is not None else str(plan.counted)
+                moves = _moves(one[people], two[people])
                 assert max(moves, default=0) <= 1, sql
                 assert sum(move > 0 for move in moves) <= plan.selection.touched, sql
     return farthest

@@ -13,6 +13,7 @@ from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.one_table import CommonTable
@@ -55,13 +56,13 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What is measured in one group. `selection` releases the keys where they are not public, else it is None.
+    """What is measured in one group. `selection` releases the keys where they are not public, or a few of many.
 
-    `CountedKeys` releases with them the numbers of the measurement that is called `counted`.
+    `CountedKeys` and `TopList` release with them the numbers of the measurement that is called `counted`.
     """
 
     group: Group
-    selection: OptimalSelection | CountedKeys | None
+    selection: OptimalSelection | CountedKeys | TopList | None
     measured: tuple[Measured, ...]
     derived: tuple[Derived, ...]
     chosen: tuple[Chosen, ...] = ()
@@ -71,6 +72,13 @@ class GroupPlan:
     def everything(self) -> tuple[Measured | Chosen, ...]:
         """What is released of every cell, in that order."""
         return (*self.measured, *self.chosen)
+
+    @property
+    def passing(self) -> CountedKeys | None:
+        """What released cells by the noisy numbers of `counted`, if anything did."""
+        if isinstance(self.selection, TopList):
+            return self.selection.counted
+        return self.selection if isinstance(self.selection, CountedKeys) else None
 
     @property
     def apart(self) -> tuple[Measured, ...]:

@@ -15,6 +15,7 @@ from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.cut_off import CutOff
@@ -23,6 +24,7 @@ from sfumato.planning.noise import Mechanism
 from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.plan import Chosen, Measured, Plan
 from sfumato.planning.ranking_notes import ranking_notes
+from sfumato.planning.top_lists import list_note
 from sfumato.planning.truncation import bounding_notes
 from sfumato.planning.within import CONFIDENCE
 from sfumato.query.types import Type
@@ -238,8 +240,13 @@ def _key_words(origin: Origin, plan: Plan) -> str:
     if not origin.sources:
         return "exact"
     labels = {label for label, _ in origin.sources}
-    selected = any(group.selection is not None for group in plan.groups if group.group.label in labels)
-    return "keys selected privately" if selected else "public keys"
+    selections = [group.selection for group in plan.groups if group.group.label in labels and group.selection]
+    for one in selections:
+        if isinstance(one, TopList):
+            return (
+                f"the {one.chosen:,} largest, chosen privately" if one.chosen > 1 else "the largest, chosen privately"
+            )
+    return "keys selected privately" if selections else "public keys"
 
 
 def _notes(plan: Plan) -> Iterator[str]:
@@ -252,7 +259,9 @@ def _notes(plan: Plan) -> Iterator[str]:
             parts = f"each of {len(made.parts)} levels is measured with a part of the price"
             yield f"The answer chooses privately {made.words()}; {parts}, and its margin depends on the data."
     for group in plan.groups:
-        if group.selection is not None:
+        if isinstance(group.selection, TopList):
+            yield list_note(group.selection)
+        elif group.selection is not None:
             needed = group.selection.units_for(CONFIDENCE)
             yield (
                 f"Groups are selected privately with δ = {round_up(group.selection.delta)}: "

@@ -154,8 +154,7 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
         for one in group.measured:
             starts[group.group.label, one.name] = sum(sizes)
             measured.append(one)
-            selection = group.selection if one.name == group.counted else None
-            selections.append(selection if isinstance(selection, CountedKeys) else None)
+            selections.append(group.passing if one.name == group.counted else None)
             labels.append(group.group.label)
             flat = [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.numbers(one.name)]
             values.append(np.array(flat, dtype=np.float64))

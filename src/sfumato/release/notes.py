@@ -6,6 +6,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.top_lists import is_a_list
 from sfumato.planning.within import CONFIDENCE
 from sfumato.release.aggregates.raced import winners
 from sfumato.release.estimates import integers
@@ -29,7 +30,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
             yield _nobody(group)
     yield from dict.fromkeys(_raced(plan, noisy))
     yield from dict.fromkeys(_met(plan, noisy))
-    if answered.chosen:
+    if answered.chosen and not is_a_list(plan):
         yield SELECTED
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(open_columns(answered)))
     if names:

@@ -36,6 +36,7 @@ from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.meetings import Meetings, SharedKeys
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.threshold import Selected
+from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Metered, Source
@@ -47,10 +48,10 @@ NAME = "replay"
 ASKED = 1
 """The epsilon of every question."""
 _FEW = 2
-_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, CountedKeys)
-_SELECTIONS = (OptimalSelection, CountedKeys)
+_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, CountedKeys, TopList)
+_SELECTIONS = (OptimalSelection, CountedKeys, TopList)
 
-Mechanism = Laplace | Gaussian | MaxNorm | OptimalSelection | CountedKeys
+Mechanism = Laplace | Gaussian | MaxNorm | OptimalSelection | CountedKeys | TopList
 Vector = dict[tuple[Place, ...], int]
 """An integer for each cell, by its keys."""
 
@@ -111,7 +112,7 @@ def recording() -> Iterator[list[MechanismCall]]:
     calls: list[MechanismCall] = []
     originals = {kind: kind.release for kind in _RECORDED}
 
-    def _selected(self: OptimalSelection | CountedKeys, values: object, source: Source) -> Any:
+    def _selected(self: OptimalSelection | CountedKeys | TopList, values: object, source: Source) -> Any:
         given = np.asarray(values)
         calls.append(MechanismCall(self, tuple(given.tolist()), ()))
         places = np.arange(len(given))
@@ -163,7 +164,7 @@ def price_alarms(made: Recording) -> Iterator[str]:
 
 
 def _is_gaussian(mechanism: Mechanism) -> bool:
-    return isinstance(mechanism.noise if isinstance(mechanism, CountedKeys) else mechanism, Gaussian)
+    return isinstance(mechanism.noise if isinstance(mechanism, CountedKeys | TopList) else mechanism, Gaussian)
 
 
 def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
@@ -186,7 +187,10 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
             vectors = _vector(here, first), _vector(there, second)
             for place, measured in enumerate(several):
                 one_of_them, other_one = (_part(vector, place, len(several)) for vector in vectors)
-                yield from _measurement(measured, _moves(one_of_them, other_one), distance)
+                moves = _moves(one_of_them, other_one)
+                if isinstance(group.selection, TopList):  # here all cells pass, and only so many are released
+                    moves = sorted(moves, reverse=True)[: group.selection.chosen * _width(here, first)]
+                yield from _measurement(measured, moves, distance)
             if isinstance(mechanism, MaxNorm):
                 yield from _shared(mechanism, *vectors, distance)
             if group.group.public_keys and first.noise != second.noise:
@@ -255,8 +259,12 @@ def _shared(mechanism: MaxNorm, one: Vector, other: Vector, distance: int) -> It
 
 
 def _vector(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> Vector:
-    width = len(call.values) // max(len(keys), 1)  # of a histogram, all buckets of a cell
+    width = _width(keys, call)
     return dict(zip(((*key, bucket) for key in keys for bucket in range(width)), call.values, strict=True))
+
+
+def _width(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> int:
+    return len(call.values) // max(len(keys), 1)  # of a histogram, all buckets of a cell
 
 
 def _moves(one: Mapping[tuple[Place, ...], int], other: Mapping[tuple[Place, ...], int]) -> list[int]:
@@ -277,7 +285,7 @@ def _measurement(measured: Measured, moves: list[int], distance: int) -> Iterato
 
 
 def _selection(
-    selection: OptimalSelection | CountedKeys, one: MechanismCall, other: MechanismCall, distance: int
+    selection: OptimalSelection | CountedKeys | TopList, one: MechanismCall, other: MechanismCall, distance: int
 ) -> Iterator[str]:
     """The cells come in the engine's order: compare how many have each number of people."""
     most = max((*one.values, *other.values), default=0)
