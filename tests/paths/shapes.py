@@ -112,6 +112,7 @@ SHAPES = (
     "ward, COUNT(*) AS m FROM patients GROUP BY ward) w ON g.dept = w.ward WHERE n > (SELECT AVG(n) FROM g) UNION "
     "ALL SELECT 'all', COUNT(DISTINCT patient_id), 0 FROM visits",
     _WITH + "(max_groups_contributed = 1) dept, COUNT(DISTINCT patient_id) FROM visits GROUP BY dept",
+    _WITH + "(max_groups_contributed = 1) dept, COUNT(DISTINCT age), COUNT(DISTINCT city) FROM visits GROUP BY dept",
     _WITH + "(max_rows_contributed = 2) dept, SUM(cost), COUNT(DISTINCT age) FROM visits GROUP BY dept",
     _WITH + "(max_groups_contributed = 2) city, COUNT(*), SUM(age), COUNT(DISTINCT dept) FROM visits GROUP BY city",
     "SELECT dept, urgent, COUNT(*), SUM(cost) FROM visits GROUP BY ROLLUP (dept, urgent)",

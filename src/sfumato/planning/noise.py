@@ -16,6 +16,7 @@ from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
@@ -33,7 +34,7 @@ _LEAST_DELTA = Fraction(1, 10**300)
 _MOST_GAIN = Fraction(1, 2)
 """The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
-Mechanism = Laplace | Gaussian | Quantiles | PermuteAndFlip
+Mechanism = Laplace | Gaussian | Quantiles | PermuteAndFlip | MatchedCount
 Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
 """The groups with their mechanisms, and what they cost together."""
 
@@ -188,9 +189,12 @@ def short(value: Fraction) -> Fraction:
     return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
-def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip:
-    """Return the choice that costs so much, over all cells together. Proof: proofs/quantiles.md."""
+def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip | MatchedCount:
+    """Return the choice that costs so much, over all cells together. Proof: proofs/quantiles.md, proofs/matching.md."""
     (bucket,), neighbours = one.quantity.arguments, one.sensitivity.neighbours
+    if one.quantity.function is Aggregation.MATCHED:
+        limits = tuple(int(limit) for limit in one.quantity.parameters)
+        return MatchedCount(limits, one.sensitivity.l1 // sum(limits), epsilon, neighbours)
     if one.quantity.function is Aggregation.MODE:
         return PermuteAndFlip(one.sensitivity.l1, epsilon, neighbours, monotone=neighbours is Neighbours.ADD_REMOVE)
     ends = one.quantity.function is Aggregation.QUANTILES

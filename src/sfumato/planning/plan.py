@@ -8,6 +8,7 @@ from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
@@ -39,13 +40,13 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is chosen in every cell among public buckets; `weight` is what one person's rows weigh together, at most."""
+    """What is chosen in every cell among public buckets or limits; one person moves them by `weight` together."""
 
     name: str
     """Unique within its group, also among `measured`."""
     quantity: Quantity
     weight: int
-    mechanism: Quantiles | PermuteAndFlip
+    mechanism: Quantiles | PermuteAndFlip | MatchedCount
 
 
 @dataclass(frozen=True, slots=True)

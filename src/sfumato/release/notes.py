@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 
+from sfumato.planning.aggregates.matched import Matched
 from sfumato.planning.aggregates.raced import Raced, RacedMean
+from sfumato.planning.matching_notes import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import CONFIDENCE
+from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
 from sfumato.release.aggregates.raced import winners
 from sfumato.release.estimates import integers
 from sfumato.release.intervals import Answered, open_columns
@@ -26,6 +29,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
         if group.selection is not None and not found.keys:
             yield _nobody(group)
     yield from dict.fromkeys(_raced(plan, noisy))
+    yield from dict.fromkeys(_matched(plan, noisy))
     if answered.chosen:
         yield SELECTED
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(open_columns(answered)))
@@ -53,6 +57,16 @@ def _raced(plan: Plan, noisy: Noisy) -> Iterator[str]:
                     f"Chosen privately: {made.won(won)}; all {len(made.parts)} levels were measured, each with a part "
                     "of the price. The interval holds for all rows and values that the policy admits."
                 )
+
+
+def _matched(plan: Plan, noisy: Noisy) -> Iterator[str]:
+    """Say how many values of one person count, and what a higher limit might add."""
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        measured = {name: integers(values) for name, values in found.columns}
+        for one in group.derived:
+            if isinstance(one, Matched) and found.keys:
+                chosen = sorted(set(chosen_limits(one, measured)))
+                yield limits_note(one, chosen, mechanism_of(group, one))
 
 
 def _nobody(group: GroupPlan) -> str:

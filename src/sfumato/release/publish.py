@@ -7,6 +7,7 @@ import numpy as np
 from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.plan import Chosen, GroupPlan, Plan
@@ -44,13 +45,15 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
 
 
 def _chosen(one: Chosen, held: HeldBuckets, places: list[int], source: Source) -> NoisyValues:
-    """Return what was chosen in every cell: three buckets per level, or the commonest one."""
+    """Return what was chosen in every cell: three buckets per level, the commonest one, or a limit and its number."""
     return tuple(_choose(one, *held.of(place), source) for place in places)
 
 
 def _choose(one: Chosen, buckets: Answers, weights: Answers, source: Source) -> tuple[int, ...]:
     if isinstance(one.mechanism, Quantiles):
         return tuple(int(place) for place in one.mechanism.release(buckets, weights, source).ravel())
+    if isinstance(one.mechanism, MatchedCount):
+        return one.mechanism.release(weights if len(weights) else np.zeros_like(one.mechanism.limits), source)
     scores = np.zeros(one.quantity.arguments[0].facts.span, dtype=np.int64)
     scores[buckets] = weights
     return (one.mechanism.release(scores, source),)
@@ -105,7 +108,14 @@ def needed_bits(plan: Plan, noisy: Noisy) -> int:
             noise = measured.mechanism
             law = DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
             needed += len(released.numbers(measured.name)) * entropy_bits(law)
-        needed += sum(
-            log2(one.quantity.arguments[0].facts.span) * len(released.numbers(one.name)) for one in group.chosen
-        )  # a choice has no more than that
+        needed += sum(_entropy(one) * len(released.keys) for one in group.chosen)
     return ceil(needed)
+
+
+def _entropy(one: Chosen) -> float:
+    """Return no less than the bits of entropy of one cell's choices."""
+    if isinstance(one.mechanism, MatchedCount):
+        limits = one.mechanism.limits
+        return log2(len(limits)) + entropy_bits(DiscreteLaplace(one.mechanism.noise(len(limits) - 1).scale))
+    choices = 3 * len(one.mechanism.levels) if isinstance(one.mechanism, Quantiles) else 1
+    return choices * log2(one.quantity.arguments[0].facts.span)

@@ -11,13 +11,15 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
 from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
-from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql
+from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
 from sfumato.language.flow import Given, Kept, Read, Show
 from sfumato.language.work import check_work
 from sfumato.mechanisms.answers import Answers, integer_answers
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
+from sfumato.sensitivity.matching import matched_values
 
 LONGEST = 1_000_000
 """The most characters of one statement."""
@@ -66,7 +68,7 @@ def prepared(
             for one in group.measured
             if one.buckets is not None
         }
-        | {one.name: checked(buckets_sql(group, one, tables, dialect)) for one in group.chosen}
+        | {one.name: checked(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
     return Statements(
@@ -159,8 +161,18 @@ def _histogram(one: Measured, keys: Sequence[tuple[Place, ...]], rows: Rows) -> 
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
 
 
+def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+    write = matched_sql if isinstance(one.mechanism, MatchedCount) else buckets_sql
+    return write(group, one, tables, dialect)
+
+
 def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldBuckets:
-    """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh."""
+    """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh.
+
+    Of values that are matched, the buckets are the limits, and they hold how many values are served.
+    """
+    if isinstance(one.mechanism, MatchedCount):
+        return _served(one.mechanism.limits, keys, len(plan.group.keys), rows)
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = np.zeros(len(rows), dtype=np.int64)
     if width:
@@ -175,6 +187,29 @@ def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows:
     held, starts = np.unique(entries[order], return_index=True)
     together = np.add.reduceat(weights[order], starts) if len(starts) else weights
     return HeldBuckets(held // span, held % span, together)
+
+
+def _served(limits: tuple[int, ...], keys: Sequence[tuple[Place, ...]], width: int, rows: Rows) -> HeldBuckets:
+    """Return for every cell how many values are served within each limit; see `matched_sql` for the rows."""
+    places = {key: place for place, key in enumerate(keys)}
+    sizes = np.zeros((len(keys), len(limits)), dtype=np.int64)
+    pairs: dict[int, list[tuple[Any, Any, int]]] = {}
+    for *key, person, value, own, times in rows:
+        if (place := places.get(tuple(key))) is None:
+            continue  # what is in no cell is nowhere
+        if person is not None:
+            pairs.setdefault(place, []).append((person, value, int(own)))
+        else:
+            sizes[place] += [int(times) * (min(int(own), limit) if own else 1) for limit in limits]
+    for place, found in pairs.items():
+        people = {person: number for number, person in enumerate(dict.fromkeys(person for person, _, _ in found))}
+        values = {value: number for number, value in enumerate(dict.fromkeys(value for _, value, _ in found))}
+        own_of = np.zeros(len(people), dtype=np.int64)
+        own_of[[people[person] for person, _, _ in found]] = [own for _, _, own in found]
+        ends = np.array([(people[person], values[value]) for person, value, _ in found], dtype=np.int64)
+        sizes[place] += matched_values(ends[:, 0], ends[:, 1], own_of, limits)
+    cells, buckets = (part.ravel() for part in np.indices(sizes.shape))
+    return HeldBuckets(cells, buckets, sizes.ravel())
 
 
 def _columns(names: list[str], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:

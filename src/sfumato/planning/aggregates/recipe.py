@@ -15,7 +15,8 @@ One integer: COUNT without an argument counts rows, with one the rows where it i
 values; of a UNIT it counts people. SUM adds an INTEGER scalar, in its steps. Or a vector of integers: HISTOGRAM counts
 the rows at every value of its first argument, an INTEGER scalar, from its low to its high; with a second argument it
 adds up that instead. QUANTILES, QUANTILES_ALONE and MODE are chosen among the values of their argument, an INTEGER
-scalar from 0 on; a person's rows share one weight.
+scalar from 0 on; a person's rows share one weight. MATCHED counts, for each limit among its parameters, the different
+values that people can serve where nobody serves more than that.
 """
 
 Made = TypeVar("Made", covariant=True)
