@@ -44,7 +44,7 @@ def law_of(mechanism: MatchedCount, people: People) -> dict[Any, Any]:
         scores.append(-max(0, *lacking))
     moved = 1 if mechanism.neighbours is Neighbours.ADD_REMOVE else 2
     chances = permute_and_flip_law(scores, mechanism.epsilon / 3 / mechanism.cells / (2 * moved))
-    law = {}
+    law: dict[Any, Any] = {}
     for place, limit in enumerate(limits):
         pmf = middle(DiscreteLaplace(limit * mechanism.cells * 3 / (2 * mechanism.epsilon)))
         with mp.workdps(60):

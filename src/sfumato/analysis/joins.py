@@ -147,10 +147,29 @@ def _with_public(join: Join, private: Analysed, owned: Owned, other: Analysed, u
         private,
         flow=flow,
         scope=_after(join, scope),
-        state=replace(owned, rows=owned.rows * most, unique=owned.unique if most == 1 else frozenset()),
+        state=replace(
+            owned,
+            rows=owned.rows * most,
+            unique=owned.unique if most == 1 else frozenset(),
+            settled=_settled(private, owned) | _settled_beside(condition, private, owned, other, most),
+        ),
         cells=private.cells if inner else {**private.cells, **_outer_cells(other, public)},
         origins={**private.origins, **(other.origins if inner else {})},
     )
+
+
+def _settled(side: Analysed, owned: Owned) -> frozenset[tuple[str, str]]:
+    """Return the columns of a side that hold one value in all rows of a person."""
+    return owned.settled if owned.rows > 1 else frozenset((label, name) for label, name, _ in outputs(side.flow))
+
+
+def _settled_beside(
+    condition: Scalar | None, private: Analysed, owned: Owned, other: Analysed, most: int
+) -> frozenset[tuple[str, str]]:
+    """Return the columns of public rows, where all rows of a person meet the same one or none."""
+    public = frozenset((label, name) for label, name, _ in outputs(other.flow))
+    alike = condition is not None and columns(condition) <= public | _settled(private, owned)
+    return public if most == 1 and alike else frozenset()
 
 
 def kept(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: Public) -> Analysed:
@@ -250,7 +269,11 @@ def _of_one_person(
         second.unique if reverse and join.kind is JoinKind.INNER else frozenset()
     )
     limits = [groups for groups in (first.groups, second.groups) if groups is not None]
-    owned = Owned(first.unit, True, rows, min(limits, default=None), unique, first.names + second.names)
+    settled = _settled(left, first) | _settled(right, second)
+    if join.kind is not JoinKind.INNER and not columns(condition) <= settled | columns(same):
+        settled = _settled(left, first)  # some rows of a person may have met one, and others none
+    names = first.names + second.names
+    owned = Owned(first.unit, True, rows, min(limits, default=None), unique, names, settled)
     flow = Pair(join.kind, left.flow, right.flow, condition)
     check_characters(flow, rows, _tests(join.kind, condition, left, right), join.at)
     analysed = Analysed(
