@@ -130,11 +130,7 @@ def _after(join: Join, scope: Scope) -> Scope:
 def _with_public(join: Join, private: Analysed, owned: Owned, other: Analysed, used: Used, public: Public) -> Analysed:
     """Join a person's rows with public rows: each meets at most as many as agree with it in the compared columns."""
     check_exact(other.flow, join.at)
-    keys = (
-        ()
-        if join.condition is None
-        else public_sides(lower(join.condition, _scope(join, private, other)), private, other)
-    )
+    keys = () if join.condition is None else public_sides(lower(join.condition, _scope(join, private, other)), other)
     other = kept(other, tuple(dict.fromkeys(keys)), used, public)
     scope = _scope(join, private, other)
     condition = None if join.condition is None else lower(join.condition, scope)
@@ -227,8 +223,9 @@ def _outer_cells(other: Analysed, public: Public) -> Cells:
     return {column: values for column, values in known.items() if values is not None}
 
 
-def public_sides(condition: Scalar, private: Analysed, other: Analysed) -> list[Scalar]:
+def public_sides(condition: Scalar, other: Analysed) -> list[Scalar]:
     """Return the public sides of equalities that every pair meets, as they are compared."""
+    public = frozenset().union(*(columns(scalar) for scalar in other.scope.values()))
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
     found = []
     for part in parts:
@@ -237,7 +234,7 @@ def public_sides(condition: Scalar, private: Analysed, other: Analysed) -> list[
         first, second = part.arguments
         for public_side, private_side in ((first, second), (second, first)):
             reads, tests = columns(public_side), columns(private_side)
-            if reads and reads <= set(other.scope) and tests <= set(private.scope):
+            if reads and reads <= public and not tests & public:  # the rest is of the private row, whatever it met
                 found.append(public_side)
     return found
 
