@@ -82,6 +82,9 @@ SHAPES = (
     "SELECT dept, MEDIAN(cost), MIN(cost), MAX(cost) FROM visits GROUP BY dept",
     "SELECT city, PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY age DESC) FROM visits GROUP BY city",
     "SELECT MODE(age), APPROX_QUANTILE(cost, 0.3), MEDIAN(age) FILTER (WHERE urgent), MIN(day) FROM visits",
+    "SELECT dept, COUNT(*) FROM (SELECT patient_id, dept FROM visits WHERE urgent EXCEPT SELECT patient_id, dept "
+    "FROM visits WHERE age > 5) t GROUP BY dept",
+    "SELECT COUNT(*) FROM (SELECT patient_id, city FROM visits INTERSECT ALL SELECT patient_id, ward FROM patients) t",
     "SELECT p.ward, COUNT(*), COUNT(DISTINCT v.patient_id) FROM visits v JOIN patients p USING (patient_id) GROUP BY 1",
     "SELECT p.sex, MEDIAN(p.income), MAX(v.age) FROM visits v JOIN patients p USING (patient_id) GROUP BY p.sex",
     "SELECT MEDIAN(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) t",
