@@ -192,8 +192,8 @@ def test_a_row_that_gets_lost_is_a_refusal_without_a_count(
     assert len(rows_of(register(policy, quiet))) == (100 if unit == "who" else 800)
     whole = bounded_copy._write
 
-    def losing(build: Build, table: Any, columns: Any) -> None:
-        whole(build, table, columns)
+    def losing(build: Build, table: Any, *written: Any) -> None:
+        whole(build, table, *written)
         build.rows(f'DELETE FROM copy.main."{table.name}" WHERE rowid = 7')  # noqa: S608
 
     monkeypatch.setattr(bounded_copy, "_write", losing)

@@ -17,6 +17,7 @@ from tests.laws import (
     keys,
     local,
     many_quantiles,
+    matched,
     meetings,
     robust,
     top_lists,
@@ -33,7 +34,7 @@ from sfumato.errors import UnsupportedEvent
 CASES: tuple[Case, ...] = (
     *(additive.CASES + choosing.CASES + local.CASES + keys.CASES),
     *(robust.CASES + workshop.CASES + data_dependent.CASES + many_quantiles.CASES),
-    *(meetings.CASES + top_lists.CASES),
+    *(meetings.CASES + matched.CASES + top_lists.CASES),
 )
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 ROOMS = ("mechanisms", "local")

@@ -333,7 +333,8 @@ def _private_project(
     }
     unique = {(relation.label, item.name) for item in items if address(item.scalar) in owned.unique}
     unit = column(relation.label, OWNER, owned.unit.facts)
-    kept = replace(owned, unit=unit, unique=frozenset(unique))
+    settled = frozenset((relation.label, item.name) for item in shown if owned.is_settled(item.scalar))
+    kept = replace(owned, unit=unit, unique=frozenset(unique), settled=settled)
     return Analysed(Show(source.flow, relation.label, shown), scope, kept, cells)
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Kind
-from sfumato.planning.aggregates.families import FAMILIES, Derived
+from sfumato.planning.aggregates.families import Derived, recipe_of
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
 from sfumato.query.functions import Aggregation
@@ -95,9 +95,12 @@ def counts_everybody(quantity: Quantity) -> bool:
     return quantity.distinct and quantity.arguments[0].facts.kind is Kind.UNIT
 
 
-def needs_of(group: Group, neighbours: Neighbours) -> Needs:
-    """Return the distinct measurements of a group and how each asked aggregate follows from them, or refuse."""
-    recipes = [FAMILIES[asked.aggregate.function](asked, group) for asked in group.asked]
+def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> Needs:
+    """Return the distinct measurements of a group and how each asked aggregate follows from them, or refuse.
+
+    With `fixed` margins are known before the data is read, wherever that is possible.
+    """
+    recipes = [recipe_of(asked, group, fixed=fixed) for asked in group.asked]
     importance: dict[Quantity, Fraction] = {}
     for recipe in recipes:
         for quantity, amount in recipe.quantities:

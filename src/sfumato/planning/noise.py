@@ -16,6 +16,7 @@ from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
@@ -51,7 +52,7 @@ _FINE = 10**12
 _MOST_GAIN = Fraction(1, 2)
 """The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
-Mechanism = Laplace | Gaussian | MaxNormPart | Quantiles | PermuteAndFlip | Meetings
+Mechanism = Laplace | Gaussian | MaxNormPart | Quantiles | PermuteAndFlip | Meetings | MatchedCount
 Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
 """The groups with their mechanisms, and what they cost together."""
 
@@ -291,15 +292,18 @@ def short(value: Fraction) -> Fraction:
     return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
-def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip | Meetings:
+def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip | Meetings | MatchedCount:
     """Return the choice that costs so much, over all cells together.
 
-    Proof: proofs/quantiles.md, proofs/elastic_joins.md.
+    Proof: proofs/quantiles.md, proofs/elastic_joins.md, proofs/matching.md.
     """
     neighbours = one.sensitivity.neighbours
     if one.quantity.function is Aggregation.MEETINGS:
         return Meetings(epsilon, *sides_of(one.quantity), neighbours)
     (bucket,) = one.quantity.arguments
+    if one.quantity.function is Aggregation.MATCHED:
+        limits = tuple(int(limit) for limit in one.quantity.parameters)
+        return MatchedCount(limits, one.sensitivity.l1 // sum(limits), epsilon, neighbours)
     if one.quantity.function is Aggregation.MODE:
         return PermuteAndFlip(one.sensitivity.l1, epsilon, neighbours, monotone=neighbours is Neighbours.ADD_REMOVE)
     ends = one.quantity.function is Aggregation.QUANTILES

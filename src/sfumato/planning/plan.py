@@ -8,6 +8,7 @@ from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
@@ -42,7 +43,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is chosen in every cell among public buckets; `weight` is what one person's rows weigh together, at most.
+    """What is chosen in every cell among public buckets or limits; one person moves them by `weight` together.
 
     Or what finds its own noise: meetings of different people.
     """
@@ -51,7 +52,7 @@ class Chosen:
     """Unique within its group, also among `measured`."""
     quantity: Quantity
     weight: int
-    mechanism: Quantiles | PermuteAndFlip | Meetings
+    mechanism: Quantiles | PermuteAndFlip | Meetings | MatchedCount
 
 
 @dataclass(frozen=True, slots=True)

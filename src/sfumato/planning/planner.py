@@ -88,7 +88,7 @@ def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = (
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
-    needs = tuple(needs_of(group, private.neighbours) for group in with_rests(private.groups))
+    needs = tuple(needs_of(group, private.neighbours, fixed=bool(wish.within)) for group in with_rests(private.groups))
     for need in needs:
         if need.keys is not None and not wish.delta:
             raise _keys_need_delta(need.group, private)

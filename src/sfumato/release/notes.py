@@ -4,10 +4,13 @@ from collections.abc import Iterator
 
 from sfumato.accounting.loss import round_up
 from sfumato.mechanisms.meetings import Meetings
+from sfumato.planning.aggregates.matched import Matched
 from sfumato.planning.aggregates.raced import Raced, RacedMean
+from sfumato.planning.matching_notes import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.top_lists import is_a_list
 from sfumato.planning.within import CONFIDENCE
+from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
 from sfumato.release.aggregates.raced import winners
 from sfumato.release.estimates import integers
 from sfumato.release.intervals import Answered, open_columns
@@ -30,6 +33,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
             yield _nobody(group)
     yield from dict.fromkeys(_raced(plan, noisy))
     yield from dict.fromkeys(_met(plan, noisy))
+    yield from dict.fromkeys(_matched(plan, noisy))
     if answered.chosen and not is_a_list(plan):
         yield SELECTED
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(open_columns(answered)))
@@ -69,6 +73,16 @@ def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
                     f"At most {crowd:,} people were found to share what they meet by, with all the rows that one can "
                     f"have there: so the noise has a scale of {round_up(one.mechanism.noise(crowd).scale)}."
                 )
+
+
+def _matched(plan: Plan, noisy: Noisy) -> Iterator[str]:
+    """Say how many values of one person count, and what a higher limit might add."""
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        measured = {name: integers(values) for name, values in found.columns}
+        for one in group.derived:
+            if isinstance(one, Matched) and found.keys:
+                chosen = sorted(set(chosen_limits(one, measured)))
+                yield limits_note(one, chosen, mechanism_of(group, one))
 
 
 def _nobody(group: GroupPlan) -> str:

@@ -8,6 +8,7 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBu
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
@@ -62,7 +63,9 @@ def _together(
 
 
 def _chosen(one: Chosen, held: Held, places: list[int], source: Source) -> NoisyValues:
-    """Return what was chosen in every cell: three buckets per level, or the commonest one; or crowd and meetings."""
+    """Return what was chosen in every cell: three buckets per level, the commonest one, a limit and its
+    number; or crowd and meetings.
+    """
     if isinstance(one.mechanism, Meetings) and isinstance(held, HeldKeys):
         return one.mechanism.release([held.of(place) for place in places], source)
     if not isinstance(held, HeldBuckets):
@@ -75,6 +78,8 @@ def _choose(one: Chosen, buckets: Answers, weights: Answers, source: Source) -> 
         return tuple(int(place) for place in one.mechanism.release(buckets, weights, source).ravel())
     if isinstance(one.mechanism, Meetings):
         raise AssertionError("meetings are released over all cells at once")
+    if isinstance(one.mechanism, MatchedCount):
+        return one.mechanism.release(weights if len(weights) else np.zeros_like(one.mechanism.limits), source)
     scores = np.zeros(one.quantity.arguments[0].facts.span, dtype=np.int64)
     scores[buckets] = weights
     return (one.mechanism.release(scores, source),)
@@ -139,11 +144,16 @@ def needed_bits(plan: Plan, noisy: Noisy) -> int:
 
 
 def _choice_bits(one: Chosen, released: NoisyGroup) -> float:
-    """Return how much entropy a choice has at most, and what the noise has that meetings found for themselves."""
+    """Return no less than the entropy of the choices, and what the noise has that meetings found for themselves."""
     if isinstance(one.mechanism, Meetings):
         scales = [one.mechanism.noise(crowd).scale for crowd in released.numbers(one.name)[::2]]
         return sum(entropy_bits(DiscreteLaplace(scale)) for scale in scales)
-    return log2(one.quantity.arguments[0].facts.span) * len(released.numbers(one.name))
+    if isinstance(one.mechanism, MatchedCount):
+        limits = one.mechanism.limits
+        last = entropy_bits(DiscreteLaplace(one.mechanism.noise(len(limits) - 1).scale))
+        return (log2(len(limits)) + last) * len(released.keys)
+    choices = 3 * len(one.mechanism.levels) if isinstance(one.mechanism, Quantiles) else 1
+    return choices * log2(one.quantity.arguments[0].facts.span) * len(released.keys)
 
 
 def entropy_of(noise: Laplace | Gaussian | MaxNormPart) -> float:
