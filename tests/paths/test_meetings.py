@@ -24,6 +24,7 @@ from sfumato.policy.reading import read_policy
 from sfumato.preparing import Price
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
+from sfumato.terminal.tuning import tune
 
 APART = "a.patient_id <> b.patient_id"
 PAIRS = (
@@ -206,3 +207,10 @@ def test_a_share_and_a_workload_may_hold_them(hospital: sfumato.Database) -> Non
     counted, met = hospital.ask_all(["SELECT COUNT(*) AS n FROM visits", pairs], epsilon="2")
     assert abs(counted.rows()[0]["n"] - 800) < 100
     assert met.rows()[0]["n"] > 0
+
+
+def test_caps_are_tuned_for_meetings_and_refused_for_medians(hospital: sfumato.Database) -> None:
+    (tried,) = tune(hospital, [f"SELECT COUNT(*) {MET}"], "1").questions
+    assert 0 < tried.now < 1
+    with pytest.raises(Refusal, match="not tuned"):
+        tune(hospital, ["SELECT MEDIAN(day) FROM visits"], "1")

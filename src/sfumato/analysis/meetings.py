@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
+from math import prod
 from typing import NoReturn
 
 from sfumato.analysis.catalog import Catalog, Public
@@ -43,6 +44,8 @@ from sfumato.query.relation import (
 from sfumato.query.types import Type
 
 MOST_SIDES = 3
+MOST_OWN = 10**9
+"""The product of what one person has of one key on every side: sums of such products stay in 64 bits."""
 _COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 _TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False)
 _WAY = (
@@ -106,6 +109,8 @@ def meeting(
     met = _keyed(analysed, _owners(analysed, differing, relation), sides, rest)
     if met is None:
         _refuse(relation.at, "not all rows of different people meet by the same columns.")
+    if prod(one.repeats for one in met) > MOST_OWN:
+        _refuse(relation.at, "one person's rows with one key are too many.")
     for one in met:
         check_characters(one.analysed.flow, one.owned.rows, one.keys, relation.at)
     source = _source(met)
