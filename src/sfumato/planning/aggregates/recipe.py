@@ -17,7 +17,7 @@ the rows at every value of its first argument, an INTEGER scalar, from its low t
 adds up that instead. QUANTILES, QUANTILES_ALONE and MODE are chosen among the values of their argument, an INTEGER
 scalar from 0 on; a person's rows share one weight. MEETINGS counts rows of different people that meet: its arguments
 are, side by side, the owner and what rows meet by, its parameters whether there are several cells,
-and how many rows a person has on each side, and with one key.
+in how many orders the same rows meet, and how many rows a person has on each side, and with one key.
 """
 
 Made = TypeVar("Made", covariant=True)
