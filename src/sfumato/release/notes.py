@@ -1,8 +1,10 @@
 """What an answer says about itself: which cells noise chose, where no bar can be told, and why there is no group."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sfumato.accounting.loss import round_up
+from sfumato.language.flow import noisy_tables
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.plan import GroupPlan, Plan
@@ -16,6 +18,24 @@ SELECTED = (
     "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT): each interval holds for its cell, but "
     "among chosen cells high or low noise is over-represented."
 )
+
+
+def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:
+    """Return what of a plan its outcome reads: of questions that were asked together, each tells about its own."""
+    read: dict[str, set[str]] = {}
+    for given in noisy_tables(plan.private.outcome):
+        read.setdefault(given.table, set()).update(name for name, _ in given.columns)
+    groups, released = [], []
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        if group.group.label not in read:
+            continue
+        derived = tuple(one for one in group.derived if one.name in read[group.group.label])
+        used = {name for one in derived for name in one.measured} | {group.counted}
+        measured = tuple(one for one in group.measured if one.name in used)
+        chosen = tuple(one for one in group.chosen if one.name in used)
+        groups.append(replace(group, derived=derived, measured=measured, chosen=chosen))
+        released.append(found)
+    return replace(plan, groups=tuple(groups)), replace(noisy, groups=tuple(released))
 
 
 def notes_of(plan: Plan, noisy: Noisy, answered: Answered) -> tuple[str, ...]:
