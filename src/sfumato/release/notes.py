@@ -6,6 +6,7 @@ from dataclasses import replace
 from sfumato.accounting.loss import round_up
 from sfumato.language.flow import noisy_tables
 from sfumato.mechanisms.meetings import Meetings
+from sfumato.planning.aggregates.met import Met
 from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import CONFIDENCE
@@ -81,12 +82,14 @@ def _raced(plan: Plan, noisy: Noisy) -> Iterator[str]:
 def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
     """Say which crowd was found, and what the noise is."""
     for group, found in zip(plan.groups, noisy.groups, strict=True):
-        for one in group.chosen:
-            if isinstance(one.mechanism, Meetings) and found.keys:
-                crowd = found.numbers(one.name)[0]
+        mechanisms = {one.name: one.mechanism for one in group.chosen}
+        for one in group.derived:
+            mechanism = mechanisms[one.meetings] if isinstance(one, Met) and found.keys else None
+            if isinstance(one, Met) and isinstance(mechanism, Meetings):
+                crowd = found.numbers(one.meetings)[0]
                 yield (
                     f"At most {crowd:,} people were found to share what they meet by, with all the rows that one can "
-                    f"have there: so the noise has a scale of {round_up(one.mechanism.noise(crowd).scale)}."
+                    f"have there: so the noise has a scale of {round_up(mechanism.noise(crowd).scale / one.times)}."
                 )
 
 
