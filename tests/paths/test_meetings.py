@@ -20,10 +20,12 @@ from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
 from sfumato.errors import Refusal, UnreachableMargin
 from sfumato.mechanisms.meetings import Meetings
+from sfumato.planning.aggregates.met import Met
 from sfumato.policy.reading import read_policy
 from sfumato.preparing import Price
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
+from sfumato.terminal.tuning import tune
 
 APART = "a.patient_id <> b.patient_id"
 PAIRS = (
@@ -107,7 +109,10 @@ def test_rows_of_the_same_person_are_joined_before_they_meet_others(clinic: List
         ("COUNT(*)", f"a.age < b.age AND {APART}", "unsafe_join"),
         ("COUNT(*)", f"a.dept = b.dept AND a.age + b.age = 7 AND {APART}", "unsafe_join"),
         ("COUNT(*)", APART, "unsafe_join"),
-        ("COUNT(*)", "a.dept = b.dept AND a.patient_id < b.patient_id", "unit_revealed"),
+        ("COUNT(*)", "a.dept = b.dept AND a.patient_id <= b.patient_id", "unit_revealed"),
+        ("COUNT(*)", "a.dept = b.dept AND a.patient_id < b.patient_id AND a.urgent", "unsafe_join"),
+        ("COUNT(*)", "a.age = b.score AND a.patient_id < b.patient_id", "unsafe_join"),
+        ("COUNT(*)", "a.dept = b.dept AND a.patient_id < b.patient_id AND b.patient_id < a.patient_id", "unsafe_join"),
         ("COUNT(*)", f"a.dept = b.dept AND ({APART} OR a.urgent)", "unit_revealed"),
         ("COUNT(*)", f"a.weight = b.weight AND {APART}", "unsafe_join"),
         ("COUNT(*)", f"a.dept = b.dept AND {APART} GROUP BY a.city", "unsafe_join"),
@@ -121,6 +126,19 @@ def test_what_has_no_proof_is_refused_from_the_text(clinic: Listed, select: str,
     with pytest.raises(Refusal) as refused:
         clinic.plan(f"SELECT {select} FROM visits a JOIN visits b ON {rest}")  # noqa: S608
     assert refused.value.code == code
+
+
+def test_names_in_order_count_the_same_people_once(clinic: Listed) -> None:
+    """The order of opaque ids means nothing, but of two people who meet one comes first."""
+    pair = "FROM visits a JOIN visits b ON a.dept = b.dept AND a.patient_id < b.patient_id"
+    three = "FROM visits a, visits b, visits c WHERE a.dept = b.dept AND b.dept = c.dept AND a.patient_id > "
+    three += "b.patient_id AND b.patient_id > c.patient_id"
+    for rows, times in ((pair, 2), (three, 6), (pair + " AND a.age > 3 AND b.age > 3 AND a.urgent = b.urgent", 2)):
+        (group,) = clinic.plan(f"SELECT COUNT(*) {rows}").groups
+        (made,) = group.derived
+        assert isinstance(made, Met)
+        assert made.times == times
+    assert clinic.met(f"SELECT COUNT(*) {pair}") == [clinic.pairs["a.dept = b.dept"]]
 
 
 def test_three_people_have_to_be_three(clinic: Listed) -> None:
@@ -171,6 +189,13 @@ def test_bars_hold_at_their_level(hospital: sfumato.Database) -> None:
     (truth,) = mechanism.meetings([_shared(aggregates.groups[0], held).of(0)], 10**6)
     receipt = hospital.ask(f"SELECT COUNT(*) AS n {MET}", epsilon="1").receipt
     misses = {"0.95": 0, "0.8": 0}
+    halved = hospital._prepare(f"SELECT COUNT(*) AS n {MET.replace('<>', '<')}", None, Price("1")).plan
+    noisy = publish(halved, aggregates, HashSource(b"halved"))
+    release = make_release(halved, noisy, receipt, evaluate)
+    (half,), ((low, high),) = ([row["n"] for row in rows] for rows in (release.rows(), release.intervals()))
+    assert low <= half <= high
+    assert low <= truth // 2 <= high
+    assert abs(half - truth // 2) < truth // 4
     for seed in range(200):
         noisy = publish(asked.plan, aggregates, HashSource(b"met%d" % seed))
         release = make_release(asked.plan, noisy, receipt, evaluate)
@@ -206,3 +231,10 @@ def test_a_share_and_a_workload_may_hold_them(hospital: sfumato.Database) -> Non
     counted, met = hospital.ask_all(["SELECT COUNT(*) AS n FROM visits", pairs], epsilon="2")
     assert abs(counted.rows()[0]["n"] - 800) < 100
     assert met.rows()[0]["n"] > 0
+
+
+def test_caps_are_tuned_for_meetings_and_refused_for_medians(hospital: sfumato.Database) -> None:
+    (tried,) = tune(hospital, [f"SELECT COUNT(*) {MET}"], "1").questions
+    assert 0 < tried.now < 1
+    with pytest.raises(Refusal, match="not tuned"):
+        tune(hospital, ["SELECT MEDIAN(day) FROM visits"], "1")

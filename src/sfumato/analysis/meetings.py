@@ -1,4 +1,4 @@
-"""Joins in which rows of different people meet, because the text says so: the owners are compared by `<>`.
+"""Joins in which rows of different people meet, because the text says so: the owners are compared by `<>`, or `<`.
 
 Such a row belongs to several people, so it may only be counted, and only where rows meet by equal columns: then the
 number follows from how many rows of each side have each key. Proof: proofs/elastic_joins.md
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
+from math import factorial, prod
 from typing import NoReturn
 
 from sfumato.analysis.catalog import Catalog, Public
@@ -20,7 +21,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Flow, Item, Keep, Pair, outputs
 from sfumato.language.lower_logic import all_true
 from sfumato.language.lowering import Scope, lower
-from sfumato.language.scalar import Operator, Scalar, address
+from sfumato.language.scalar import Operator, Scalar, address, column
 from sfumato.language.scalar import columns as columns_read
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Call, Column, Expression, Position, conjunction, conjuncts, sources
@@ -41,12 +42,15 @@ from sfumato.query.relation import (
     inputs,
 )
 from sfumato.query.types import Type
+from sfumato.query.unlabelled import unlabelled
 
 MOST_SIDES = 3
+MOST_OWN = 10**9
+"""The product of what one person has of one key on every side: sums of such products stay in 64 bits."""
 _COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 _TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False)
 _WAY = (
-    "Count them with COUNT(*), compare the people of every two tables by `<>`, and join all tables by the same "
+    "Count them with COUNT(*), compare the people of every two tables by `<>` alone, and join all tables by the same "
     "columns: … FROM t a JOIN t b ON a.x = b.x AND a.person <> b.person."
 )
 
@@ -106,6 +110,8 @@ def meeting(
     met = _keyed(analysed, _owners(analysed, differing, relation), sides, rest)
     if met is None:
         _refuse(relation.at, "not all rows of different people meet by the same columns.")
+    if prod(one.repeats for one in met) > MOST_OWN:
+        _refuse(relation.at, "one person's rows with one key are too many.")
     for one in met:
         check_characters(one.analysed.flow, one.owned.rows, one.keys, relation.at)
     source = _source(met)
@@ -119,7 +125,7 @@ def meeting(
         _refuse(relation.at, "the groups of rows of different people are not declared.")
     if any(one.aggregate != Aggregate(Aggregation.COUNT) for one in group.asked):
         _refuse(relation.at, "rows of different people can only be counted.")
-    counted = _counted(met, bool(keys))
+    counted = _counted(met, bool(keys), _times(differing, sides, met, relation))
     fewer = replace(group.contribution, bound_groups=False)
     asked = tuple(replace(one, aggregate=counted) for one in group.asked)
     return replace(group, asked=asked, contribution=fewer), noisy
@@ -145,7 +151,7 @@ def _is_differing(part: Expression, relation: Relation, catalog: Catalog) -> boo
 def _different(part: Expression) -> tuple[Expression, ...]:
     """Return what a condition says is different; nothing where it says something else."""
     match part:
-        case Call(Function.DIFFERENT | Function.DISTINCT_FROM, arguments):
+        case Call(Function.DIFFERENT | Function.DISTINCT_FROM | Function.LESS, arguments):
             return arguments
         case Call(Function.NOT, (Call(Function.EQUAL, arguments),)):
             return arguments
@@ -236,8 +242,48 @@ def _check_differing(differing: Sequence[Expression], sides: Sequence[_Side], re
     said = {frozenset(at for at, side in enumerate(sides) if sources(part) & side.labels) for part in differing}
     if any(len(pair) != 2 for pair in said):
         _refuse(relation.at, "rows of one person are said to belong to different people.")
+    said |= {frozenset(pair) for pair in _order(differing, sides)}
     if not {frozenset(pair) for pair in combinations(range(len(sides)), 2)} <= said:
         _refuse(relation.at, "rows of different people meet, and not every two of them are said to differ.")
+
+
+def _order(differing: Sequence[Expression], sides: Sequence[_Side]) -> set[tuple[int, int]]:
+    """Return which side's person comes before which other's, by what the text says and what follows from it."""
+    found = set()
+    for part in differing:
+        if isinstance(part, Call) and part.function is Function.LESS:
+            first, second = (next(at for at, side in enumerate(sides) if side.reads(one)) for one in part.arguments)
+            found.add((first, second))
+    return found | {(first, last) for first, one in found for other, last in found if one == other}
+
+
+def _times(differing: Sequence[Expression], sides: Sequence[_Side], met: Sequence[_Met], relation: GroupBy) -> int:
+    """Return in how many orders the same people meet, of which the text counts one by `<`; without it, all count.
+
+    Ids are in an order that means nothing. But where all sides are alike, every order of the same people meets, too.
+    """
+    order = _order(differing, sides)
+    if not order:
+        return 1
+    names = [next(iter(side.labels)) for side in sides]
+    alike = (
+        all(len(side.labels) == 1 for side in sides)
+        and len({unlabelled(side.whole) for side in sides}) == 1
+        and all(
+            tuple(_relabelled(key, names[0]) for key in one.keys)
+            == tuple(_relabelled(key, names[0]) for key in met[0].keys)
+            for one in met
+        )
+    )
+    if not alike or len(order) != len(list(combinations(sides, 2))) or any(pair[::-1] in order for pair in order):
+        _refuse(relation.at, "names of people are put in order, and the rows that meet are not alike.")
+    return factorial(len(sides))
+
+
+def _relabelled(scalar: Scalar, label: str) -> Scalar:
+    if (found := address(scalar)) is not None:
+        return column(label, found.name, scalar.facts)
+    return replace(scalar, arguments=tuple(_relabelled(part, label) for part in scalar.arguments))
 
 
 def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relation: GroupBy) -> list[Owned]:
@@ -333,11 +379,11 @@ def _check_keys(keys: Sequence[Item], met: Sequence[_Met], relation: GroupBy) ->
             _refuse(relation.at, "rows of different people are grouped by something that they do not meet by.")
 
 
-def _counted(met: Sequence[_Met], several: bool) -> Aggregate[Scalar]:
+def _counted(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar]:
     """Return the count of what meets: of each side its owner and its keys, and how many rows a person has of it."""
     arguments = tuple(scalar for one in met for scalar in (one.owned.unit, *one.keys))
     bounds = tuple(Fraction(number) for one in met for number in (one.owned.rows, one.repeats))
-    return Aggregate(Aggregation.MEETINGS, arguments, parameters=(Fraction(several), *bounds))
+    return Aggregate(Aggregation.MEETINGS, arguments, parameters=(Fraction(several), Fraction(times), *bounds))
 
 
 def _refuse(position: Position, what: str) -> NoReturn:

@@ -47,10 +47,8 @@ class Meetings:
 
     def release(self, cells: Sequence[SharedKeys], source: Source) -> tuple[tuple[int, int], ...]:
         """Return for each cell the limit, which is one for all, and the noisy number of meetings."""
-        finding = self._finding
-        (found,) = DiscreteLaplace(finding.scale).draw(1, source).tolist()
-        limit = self.largest_crowd(cells) + found + finding.margin(1 - 2 * MISSED)
-        crowd = min(max(limit, LEAST_CROWD), _LARGEST)
+        (found,) = DiscreteLaplace(self._finding.scale).draw(1, source).tolist()
+        crowd = self._limit(cells, found)
         noise = DiscreteLaplace(self.noise(crowd).scale).draw(len(cells), source)
         noisy = (exact + added for exact, added in zip(self.meetings(cells, crowd), noise.tolist(), strict=True))
         return tuple((crowd, min(max(value, -_FARTHEST), _FARTHEST)) for value in noisy)
@@ -63,10 +61,19 @@ class Meetings:
         """Return the meetings of each cell, cut at a crowd, which are secret."""
         return [sum(times * met_at(powers, self.sides, crowd) for powers, times in cell) for cell in cells]
 
+    def expected(self, cells: Sequence[SharedKeys]) -> tuple[tuple[int, int], ...]:
+        """Return what `release` would if no noise were drawn: for whoever may see the data."""
+        crowd = self._limit(cells, 0)
+        return tuple((crowd, met) for met in self.meetings(cells, crowd))
+
     def noise(self, crowd: int) -> Laplace:
         """Return the noise that the meetings get under a limit that was released."""
         distance = moved(self.sides, crowd, self.several, self.neighbours)
         return Laplace(distance, distance / self._for_meetings, self.neighbours)
+
+    def _limit(self, cells: Sequence[SharedKeys], noise: int) -> int:
+        limit = self.largest_crowd(cells) + noise + self._finding.margin(1 - 2 * MISSED)
+        return min(max(limit, LEAST_CROWD), _LARGEST)
 
     @property
     def _for_meetings(self) -> Fraction:

@@ -15,6 +15,8 @@ class Met:
     """A count of meetings is the second number that was released; the first is the crowd that its noise is made for."""
 
     name: str
+    times: int
+    """In how many orders the same people meet, of which one counts."""
     meetings: str
 
     @property
@@ -35,12 +37,13 @@ class Met:
 
 def met(asked: Asked, _: Group) -> Recipe[Met]:
     """One measurement."""
-    return Recipe(((asked.aggregate, Fraction(1)),), partial(Met, asked.name))
+    times = int(asked.aggregate.parameters[1])
+    return Recipe(((asked.aggregate, Fraction(1)),), partial(Met, asked.name, times))
 
 
 def sides_of(quantity: Quantity) -> tuple[tuple[MeetingSide, ...], bool]:
     """Return how many rows one person has on each side that meets, and whether there are several cells."""
-    several, *numbers = (int(number) for number in quantity.parameters)
+    several, _, *numbers = (int(number) for number in quantity.parameters)
     return tuple(MeetingSide(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)), bool(several)
 
 

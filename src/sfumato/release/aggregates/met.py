@@ -13,8 +13,8 @@ from sfumato.release.noise_law import Integers
 
 
 def met_point(made: Met, measured: Mapping[str, Integers]) -> Integers:
-    """Return the noisy number of each cell."""
-    return measured[made.meetings].reshape(-1, 2)[:, 1]
+    """Return the noisy number of each cell, in whole meetings."""
+    return np.asarray((measured[made.meetings].reshape(-1, 2)[:, 1] + made.times // 2) // made.times)
 
 
 def met_form(made: Met, group: GroupPlan, measured: Mapping[str, Integers]) -> Boxed:
@@ -23,14 +23,14 @@ def met_form(made: Met, group: GroupPlan, measured: Mapping[str, Integers]) -> B
     Proof: proofs/elastic_joins.md, (5)
     """
     found = measured[made.meetings].reshape(-1, 2)
-    values, rows = found[:, 1].astype(np.float64), len(found)
+    values, rows = found[:, 1].astype(np.float64) / made.times, len(found)
     mechanism = next(one.mechanism for one in group.chosen if one.name == made.meetings)
     never = np.zeros(rows, dtype=bool)
 
     def ends(tail: Fraction) -> Ends:
         if tail <= MISSED or not isinstance(mechanism, Meetings) or not rows:
             return np.zeros(rows), np.full(rows, np.inf)
-        reach = float(mechanism.noise(int(found[0, 0])).margin(1 - (tail - MISSED)))  # one crowd for all cells
+        reach = float(mechanism.noise(int(found[0, 0])).margin(1 - (tail - MISSED))) / made.times  # one crowd
         low = np.maximum(values - reach, 0)
         return low, np.maximum(values + reach, low)
 
