@@ -82,7 +82,6 @@ def made(chosen: int, groups: int, relation: Neighbours, delta: Fraction | None)
 def list_cases() -> tuple[Case, ...]:
     found = []
     settings: list[tuple[int, int, Neighbours, Pairs]] = [
-        (1, 3, ADD, added),
         (2, 3, ADD, added),
         (2, 2, REPLACE, replaced),
     ]

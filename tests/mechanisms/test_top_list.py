@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,6 @@ def test_absent_keys_are_never_shown_and_large_ones_nearly_always() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"chosen": 0}, {"epsilon": 0}, {"groups_per_unit": 0}, {"threshold": 1}])
-def test_impossible_lists_are_refused(wrong: dict[str, int]) -> None:
+def test_impossible_lists_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadParameter):
         replace(made(1, 1, ADD, None)[0], **wrong)

@@ -27,6 +27,7 @@ from sfumato.language.flow import Keep, Order, Show, Take
 from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.planner import Wish, make_plan, make_plans
 from sfumato.planning.quote import make_quote
@@ -96,6 +97,20 @@ def test_a_list_errs_less_than_all_cells_where_one_person_is_in_many(
 )
 def test_other_orders_cuts_and_counts_measure_all_cells(private: PrivateQuery) -> None:
     assert not isinstance(make_plan(private, price(1, DELTA)).groups[0].selection, TopList)
+
+
+def test_a_list_of_rows_is_selected_by_the_noisy_number_of_rows() -> None:
+    group = group_of(asked("count"), keys=(SECRET_DEPT,), rows=100, groups=100)
+    one, every = (make_plan(private, price(1, DELTA)).groups[0] for private in (listed(group, 3), private_of(group)))
+    level = Fraction(95, 100)
+    assert isinstance(one.selection, CountedKeys)
+    assert one.selection.most == 100
+    assert one.selection.delta <= DELTA
+    assert isinstance(every.selection, OptimalSelection)
+    assert 10 * one.measured[0].mechanism.margin(level) < every.measured[0].mechanism.margin(level)
+    assert one.selection.units_for(level) <= 2 * every.selection.units_for(level)
+    few = group_of(asked("count"), keys=(SECRET_DEPT,), rows=100, groups=1)  # people are far fewer than rows here
+    assert isinstance(make_plan(listed(few, 3), price(1, DELTA)).groups[0].selection, OptimalSelection)
 
 
 def test_a_condition_below_the_cut_measures_all_cells() -> None:

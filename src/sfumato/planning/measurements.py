@@ -50,6 +50,8 @@ class Needs:
     measurements: tuple[Measurement, ...]
     derived: tuple[Derived, ...]
     top: Top | None = None
+    rows: str | None = None
+    """The number of rows by whose noisy values keys are selected, though one person may have several in a cell."""
 
     @property
     def selecting(self) -> Measurement | None:
@@ -58,6 +60,8 @@ class Needs:
             return next(one for one in self.measurements if one.name == self.top.by)
         if self.keys is None:
             return None
+        if self.rows is not None:
+            return next(one for one in self.measurements if one.name == self.rows)
         counts = [one for one in self.measurements if one.sensitivity.linf == 1 and counts_everybody(one.quantity)]
         return min(counts, key=lambda one: one.sensitivity.l1, default=None)
 

@@ -233,7 +233,8 @@ def assembled(
             if noisy.name == counted:
                 core = noise_event(noisy.mechanism, noisy.sensitivity)
                 if need.top is None:
-                    selection = CountedKeys.by_delta(noisy.mechanism, core, touched, delta / selections(needs))
+                    each, most = delta / selections(needs), noisy.sensitivity.linf
+                    selection = CountedKeys.by_delta(noisy.mechanism, core, touched, each, most)
                 else:
                     each = next(epsilons) / need.top.chosen
                     selection = TopList(need.top.chosen, each, noisy.mechanism, core, touched, None)

@@ -257,7 +257,8 @@ def _notes(plan: Plan) -> Iterator[str]:
             yield list_note(group.selection)
         elif group.selection is not None:
             needed = group.selection.units_for(CONFIDENCE)
+            counted = "people" if group.passing is None or group.passing.most == 1 else "rows"
             yield (
                 f"Groups are selected privately with δ = {round_up(group.selection.delta)}: "
-                f"one appears with probability 95 % from {needed:,} people on, and smaller ones may be missing."
+                f"one appears with probability 95 % from {needed:,} {counted} on, and smaller ones may be missing."
             )

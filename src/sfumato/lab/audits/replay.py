@@ -226,8 +226,9 @@ def _selection(
     most = max((*one.values, *other.values), default=0)
     counts = [np.bincount(np.array(call.values, dtype=np.int64), minlength=most + 1)[1:] for call in (one, other)]
     changed = int(np.abs(np.cumsum((counts[0] - counts[1])[::-1])).sum())  # so many keys gained or lost one person
-    if changed > selection.touched * distance:
-        yield f"{changed} keys gained or lost a person, and {selection.touched * distance} are declared"
+    declared = selection.touched * distance * (selection.most if isinstance(selection, CountedKeys) else 1)
+    if changed > declared:
+        yield f"{changed} keys gained or lost a person, and {declared} are declared"
 
 
 def neighbours_of(population: Population, policy: Policy, seed: object) -> dict[str, tuple[Population, int]]:
