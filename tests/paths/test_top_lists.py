@@ -82,6 +82,13 @@ def test_the_largest_group_is_told_from_results(shop: sfumato.Database) -> None:
         shop.explain("SELECT ARG_MAX(article, price) FROM bought", epsilon=1)
 
 
+def test_without_a_delta_common_texts_are_found_among_all_that_can_be_spelled(shop: sfumato.Database) -> None:
+    release = shop.ask("SELECT APPROX_TOP_K(article, 2) AS a FROM bought", epsilon=500, delta=0)
+    assert [tuple(row.values()) for row in release.rows()] == [("tea", 90), ("milk", 70)]
+    assert (release.loss.epsilon, release.loss.delta) == (500, 0)
+    assert rows(shop, "SELECT MODE(article) FROM bought") == [("tea",)]
+
+
 def test_a_small_group_is_not_in_a_list_whatever_its_rank(shop: sfumato.Database) -> None:
     release = shop.ask("SELECT APPROX_TOP_K(article, 2) FROM bought WHERE price > 30", epsilon=1)
     assert release.rows() == []

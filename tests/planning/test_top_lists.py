@@ -23,11 +23,13 @@ from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import Group, Key, PrivateQuery
+from sfumato.errors import KeysNeedDelta
 from sfumato.language.flow import Keep, Order, Show, Take
 from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.planner import Wish, make_plan, make_plans
 from sfumato.planning.quote import make_quote
@@ -148,6 +150,19 @@ def test_a_share_and_a_margin_are_fulfilled_by_lists_too() -> None:
     within = make_plan(listed(shop(), 3), margins(cap=3, delta=DELTA, a1=20))
     assert isinstance(within.groups[0].selection, TopList)
     assert within.groups[0].measured[0].mechanism.margin(Fraction(95, 100)) <= 20
+
+
+def test_without_a_delta_the_commonest_texts_are_spelled() -> None:
+    plan = make_plan(listed(shop(), 2), price(1))
+    (group,) = plan.groups
+    assert isinstance(group.selection, SpelledList)
+    assert group.selection.longest == 32
+    assert plan.event is not None
+    assert (pure_epsilon(plan.event), plan.loss.delta) == (1, 0)
+    assert any("without a delta" in note for note in make_quote(plan).notes)
+    for other in (private_of(shop()), listed(shop(key=Key("age", AGE, None)), 2)):
+        with pytest.raises(KeysNeedDelta):
+            make_plan(other, price(1))
 
 
 def test_a_quote_says_how_a_list_is_made() -> None:

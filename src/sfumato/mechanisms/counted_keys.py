@@ -45,6 +45,8 @@ class CountedKeys:
     threshold: int
     most: int = 1
     """What one unit adds to one key: 1 where people are counted."""
+    fewest: int = 1
+    """What a number is at least: 1, as keys are present; 0 where something else also chose keys that nobody has."""
 
     def __post_init__(self) -> None:
         integer(self.groups_per_unit, "groups_per_unit", 1)
@@ -99,7 +101,7 @@ class CountedKeys:
         reach = self.noise.margin(confidence)
         if noisy > self.threshold + self.overshoot(1 - confidence):
             return max(noisy - reach, self.threshold), noisy + reach
-        return 1, noisy + reach
+        return self.fewest, noisy + reach
 
     def overshoot(self, tail: Fraction) -> int:
         """Return how far a key of fewer people than the threshold gets beyond it, but for this tail of those shown."""

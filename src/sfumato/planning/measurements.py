@@ -15,6 +15,9 @@ from sfumato.planning.sensitivities import of_people, of_quantity
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
+_MOST_LETTERS = 32
+"""A longer text is not spelled: nobody would need so many people to have it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -115,6 +118,13 @@ def needs_of(group: Group, neighbours: Neighbours) -> Needs:
         ),
         tuple(recipe.make(*(names[quantity] for quantity, _ in recipe.quantities)) for recipe in recipes),
     )
+
+
+def longest_spelled(group: Group) -> int:
+    """Return how many letters the texts have that can be spelled as keys of a group; 0 if its keys are no one text."""
+    if len(group.keys) != 1 or group.keys[0].scalar.facts.kind is not Kind.TEXT:
+        return 0
+    return min(group.keys[0].scalar.facts.longest or _MOST_LETTERS, _MOST_LETTERS)
 
 
 def topped(need: Needs, top: Top, neighbours: Neighbours) -> Needs:

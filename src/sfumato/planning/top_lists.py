@@ -11,6 +11,7 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import round_up
 from sfumato.language.flow import Flow, Given, Order, Show, Take, below, noisy_tables
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.measurements import Needs, Top, counts_everybody, topped
@@ -56,15 +57,22 @@ def fewer_people(noise: Noise, other: Noise) -> bool:
 
 def is_a_list(plan: Plan) -> bool:
     """Whether an answer is a top list, and nothing else decides which cells it shows."""
-    lists = [group.group.label for group in plan.groups if isinstance(group.selection, TopList)]
+    lists = [group.group.label for group in plan.groups if isinstance(group.selection, TopList | SpelledList)]
     flow: Flow = plan.private.outcome
     while isinstance(flow, Show):
         flow = flow.source
     return [label for (label, _), _ in _cuts(flow)] == lists != [] and isinstance(flow, Take)
 
 
-def list_note(chosen: TopList) -> str:
+def list_note(chosen: TopList | SpelledList) -> str:
     """Say how a top list is made, and which groups are in it."""
+    if isinstance(chosen, SpelledList):
+        return (
+            f"{'The largest group is' if chosen.chosen == 1 else f'The {chosen.chosen:,} largest groups are'} chosen "
+            f"privately among all texts of up to {chosen.longest} printable ASCII letters, for "
+            f"ε = {round_up(chosen.epsilon)} each and without a delta; one of 8 letters appears with probability 95 % "
+            f"from {chosen.units_for(CONFIDENCE):,} people on. Up to one list in twenty shows a text that nobody has."
+        )
     price = f"ε = {round_up(chosen.epsilon)}"
     made = (
         f"The {chosen.chosen:,} largest groups are chosen privately, one after another for {price} each, and then only "

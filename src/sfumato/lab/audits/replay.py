@@ -33,6 +33,7 @@ from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.threshold import Selected
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.plan import Measured, Plan
@@ -78,7 +79,7 @@ class Recording:
         """The mechanisms that the plan names, in the order in which they are used."""
         found: list[Mechanism] = []
         for group in self.plan.groups:
-            found += [] if group.selection is None else [group.selection]
+            found += [] if group.selection is None or isinstance(group.selection, SpelledList) else [group.selection]
             found += [measured.mechanism for measured in group.apart]
         return found
 
@@ -174,7 +175,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
         if group.group.public_keys and here != there:
             yield "the keys that are shown as public depend on the data"
             continue
-        if group.selection is not None:
+        if group.selection is not None and not isinstance(group.selection, SpelledList):
             yield from _selection(group.selection, next(mine), next(theirs), distance)
         for measured in group.apart:
             first, second = next(mine), next(theirs)
@@ -268,10 +269,12 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
 
 
 def _recorded(house: Subject, sql: str, seed: object) -> Recording | None:
-    """Record a question that is answered; one that is refused has nothing to replay."""
+    """Record a question that is answered; one that is refused has nothing to replay, nor have spelled texts."""
     try:
         plan = house.plan(sql)
     except Refusal:
+        return None
+    if any(isinstance(group.selection, SpelledList) for group in plan.groups):
         return None
     return record(house, plan, seed)
 
