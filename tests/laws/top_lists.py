@@ -12,6 +12,7 @@ from tests.laws.keys import Counts, added, independent, laplace_tail, pairs_of, 
 
 from sfumato.accounting.event import LaplaceNoise, Neighbours, Repeated
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.spelled_list import ALPHABET, SpelledList
 from sfumato.mechanisms.top_list import TopList
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -82,7 +83,6 @@ def made(chosen: int, groups: int, relation: Neighbours, delta: Fraction | None)
 def list_cases() -> tuple[Case, ...]:
     found = []
     settings: list[tuple[int, int, Neighbours, Pairs]] = [
-        (1, 3, ADD, added),
         (2, 3, ADD, added),
         (2, 2, REPLACE, replaced),
     ]
@@ -96,4 +96,31 @@ def list_cases() -> tuple[Case, ...]:
     return tuple(found)
 
 
-CASES: tuple[Case, ...] = list_cases()
+def spelled_case(relation: Neighbours) -> Case:
+    """One choice among the 96 texts of at most one letter, of which people have two; outcome: what is shown."""
+    moved = Fraction(1)
+    noise = Laplace(1, moved, relation)
+    mechanism = SpelledList(1, Fraction(1), noise, noise.event, 2, 1)
+    least = mechanism.counted.threshold
+    pairs_from = added if relation is ADD else replaced
+    pairs = pairs_of(pairs_from, [(0, 0), (0, 3), (least, least - 1)], 1, 2)
+    top = max(least, *(count for pair in pairs for counts in pair for count in counts))
+    texts = ["", *ALPHABET]
+
+    @cache
+    def law(counts: Counts) -> dict[Any, Any]:
+        people = dict(zip("ab", counts, strict=True))
+        with mp.workdps(60):
+            weights = {text: mp.exp(real(mechanism.rate * people.get(text, 0))) for text in texts}
+            total, found = mp.fsum(weights.values()), {None: mpf(0)}
+            for text, weight in weights.items():
+                chance = weight / total
+                tails = {n: laplace_tail(moved, n - people.get(text, 0)) for n in range(least, top + 1)}
+                found |= {(text, n): chance * (mass - tails.get(n + 1, 0)) for n, mass in tails.items()}
+                found[None] += chance * (1 - tails[least])
+        return found
+
+    return Case(f"SpelledList {relation}", mechanism, pairs, law, Fraction(2))
+
+
+CASES: tuple[Case, ...] = (*list_cases(), *map(spelled_case, Neighbours))

@@ -23,10 +23,13 @@ from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import Group, Key, PrivateQuery
+from sfumato.errors import KeysNeedDelta
 from sfumato.language.flow import Keep, Order, Show, Take
 from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.planner import Wish, make_plan, make_plans
 from sfumato.planning.quote import make_quote
@@ -98,6 +101,20 @@ def test_other_orders_cuts_and_counts_measure_all_cells(private: PrivateQuery) -
     assert not isinstance(make_plan(private, price(1, DELTA)).groups[0].selection, TopList)
 
 
+def test_a_list_of_rows_is_selected_by_the_noisy_number_of_rows() -> None:
+    group = group_of(asked("count"), keys=(SECRET_DEPT,), rows=100, groups=100)
+    one, every = (make_plan(private, price(1, DELTA)).groups[0] for private in (listed(group, 3), private_of(group)))
+    level = Fraction(95, 100)
+    assert isinstance(one.selection, CountedKeys)
+    assert one.selection.most == 100
+    assert one.selection.delta <= DELTA
+    assert isinstance(every.selection, OptimalSelection)
+    assert 10 * one.measured[0].mechanism.margin(level) < every.measured[0].mechanism.margin(level)
+    assert one.selection.units_for(level) <= 2 * every.selection.units_for(level)
+    few = group_of(asked("count"), keys=(SECRET_DEPT,), rows=100, groups=1)  # people are far fewer than rows here
+    assert isinstance(make_plan(listed(few, 3), price(1, DELTA)).groups[0].selection, OptimalSelection)
+
+
 def test_a_condition_below_the_cut_measures_all_cells() -> None:
     private = listed(shop(), 3)
     cut = private.outcome.source
@@ -133,6 +150,19 @@ def test_a_share_and_a_margin_are_fulfilled_by_lists_too() -> None:
     within = make_plan(listed(shop(), 3), margins(cap=3, delta=DELTA, a1=20))
     assert isinstance(within.groups[0].selection, TopList)
     assert within.groups[0].measured[0].mechanism.margin(Fraction(95, 100)) <= 20
+
+
+def test_without_a_delta_the_commonest_texts_are_spelled() -> None:
+    plan = make_plan(listed(shop(), 2), price(1))
+    (group,) = plan.groups
+    assert isinstance(group.selection, SpelledList)
+    assert group.selection.longest == 32
+    assert plan.event is not None
+    assert (pure_epsilon(plan.event), plan.loss.delta) == (1, 0)
+    assert any("without a delta" in note for note in make_quote(plan).notes)
+    for other in (private_of(shop()), listed(shop(key=Key("age", AGE, None)), 2)):
+        with pytest.raises(KeysNeedDelta):
+            make_plan(other, price(1))
 
 
 def test_a_quote_says_how_a_list_is_made() -> None:

@@ -15,6 +15,9 @@ from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, sid
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
+_MOST_LETTERS = 32
+"""A longer text is not spelled: nobody would need so many people to have it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -54,6 +57,8 @@ class Needs:
     moves: int = 1
     """How many times one person moves measurements by their sides."""
     top: Top | None = None
+    rows: str | None = None
+    """The number of rows by whose noisy values keys are selected, though one person may have several in a cell."""
 
     @property
     def selecting(self) -> Measurement | None:
@@ -62,6 +67,8 @@ class Needs:
             return next(one for one in self.measurements if one.name == self.top.by)
         if self.keys is None:
             return None
+        if self.rows is not None:
+            return next(one for one in self.measurements if one.name == self.rows)
         counts = [one for one in self.measurements if one.sensitivity.linf == 1 and counts_everybody(one.quantity)]
         return min(counts, key=lambda one: one.sensitivity.l1, default=None)
 
@@ -123,6 +130,13 @@ def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> Ne
         tuple(recipe.make(*(names[quantity] for quantity, _ in recipe.quantities)) for recipe in recipes),
         moves_of(group.contribution, cells, neighbours),
     )
+
+
+def longest_spelled(group: Group) -> int:
+    """Return how many letters the texts have that can be spelled as keys of a group; 0 if its keys are no one text."""
+    if len(group.keys) != 1 or group.keys[0].scalar.facts.kind is not Kind.TEXT:
+        return 0
+    return min(group.keys[0].scalar.facts.longest or _MOST_LETTERS, _MOST_LETTERS)
 
 
 def topped(need: Needs, top: Top, neighbours: Neighbours) -> Needs:

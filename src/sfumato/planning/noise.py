@@ -22,9 +22,10 @@ from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.met import sides_of
-from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.planning.measurements import Measurement, Needs, longest_spelled, measurements
 from sfumato.planning.plan import Chosen, GroupPlan, Measured
 from sfumato.planning.split import (
     GAUSSIAN_ROOT,
@@ -115,7 +116,8 @@ def expected_error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...]) -> F
     The choice of a top list errs as its Gumbel noise does.
     """
     choosing = sum(
-        (_GUMBEL / group.selection.rate**2 for group in groups if isinstance(group.selection, TopList)), Fraction(0)
+        (_GUMBEL / group.selection.rate**2 for group in groups if isinstance(group.selection, TopList | SpelledList)),
+        Fraction(0),
     )
     return choosing + sum(
         (
@@ -262,19 +264,23 @@ def assembled(
                 measured.append(Measured(one.name, one.quantity, one.sensitivity, mechanism))
             else:
                 chosen.append(Chosen(one.name, one.quantity, one.sensitivity.l1, mechanism))
-        selection: OptimalSelection | CountedKeys | TopList | None = None
+        selection: OptimalSelection | CountedKeys | TopList | SpelledList | None = None
         touched = min(need.group.contribution.rows, need.group.contribution.groups)
         counted = None if need.selecting is None else need.selecting.name
         for noisy in measured:
             if noisy.name == counted and not isinstance(noisy.mechanism, MaxNormPart):
                 core = noise_event(noisy.mechanism, noisy.sensitivity)
                 if need.top is None:
-                    selection = CountedKeys.by_delta(noisy.mechanism, core, touched, delta / selections(needs))
+                    each, most = delta / selections(needs), noisy.sensitivity.linf
+                    selection = CountedKeys.by_delta(noisy.mechanism, core, touched, each, most)
                 else:
                     each = next(epsilons) / need.top.chosen
                     selection = TopList(need.top.chosen, each, noisy.mechanism, core, touched, None)
-                    if need.keys is not None:
+                    if need.keys is not None and delta:
                         selection = selection.with_delta(delta / selections(needs))
+                    elif need.keys is not None:
+                        letters = longest_spelled(need.group)
+                        selection = SpelledList(need.top.chosen, each, noisy.mechanism, core, touched, letters)
         if need.apart is not None and need.top is None:
             each = delta / selections(needs)
             selection = OptimalSelection(next(epsilons), each, touched, need.apart.neighbours)

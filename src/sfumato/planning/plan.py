@@ -14,6 +14,7 @@ from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.recipe import Quantity
@@ -59,11 +60,11 @@ class Chosen:
 class GroupPlan:
     """What is measured in one group. `selection` releases the keys where they are not public, or a few of many.
 
-    `CountedKeys` and `TopList` release with them the numbers of the measurement that is called `counted`.
+    All but `OptimalSelection` release with them the numbers of the measurement that is called `counted`.
     """
 
     group: Group
-    selection: OptimalSelection | CountedKeys | TopList | None
+    selection: OptimalSelection | CountedKeys | TopList | SpelledList | None
     measured: tuple[Measured, ...]
     derived: tuple[Derived, ...]
     chosen: tuple[Chosen, ...] = ()
@@ -77,7 +78,7 @@ class GroupPlan:
     @property
     def passing(self) -> CountedKeys | None:
         """What released cells by the noisy numbers of `counted`, if anything did."""
-        if isinstance(self.selection, TopList):
+        if isinstance(self.selection, TopList | SpelledList):
             return self.selection.counted
         return self.selection if isinstance(self.selection, CountedKeys) else None
 

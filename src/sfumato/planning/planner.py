@@ -13,7 +13,7 @@ from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.flow import Show
 from sfumato.language.scalar import address
 from sfumato.planning.best_margins import weighed
-from sfumato.planning.measurements import Needs, needs_of
+from sfumato.planning.measurements import Needs, longest_spelled, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of
 from sfumato.planning.one_table import common_tables, with_rests
 from sfumato.planning.origins import origins, shown_unchanged
@@ -89,12 +89,14 @@ def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = (
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
     needs = tuple(needs_of(group, private.neighbours, fixed=bool(wish.within)) for group in with_rests(private.groups))
-    for need in needs:
-        if need.keys is not None and not wish.delta:
-            raise _keys_need_delta(need.group, private)
     tables = common_tables(needs)
     needs = weighed(needs, tables)
     lists = with_top_lists(needs, outcomes or (private.outcome,), tables, private.neighbours)
+    if not wish.delta and any(need.keys is not None for need in needs):
+        for need in lists:
+            if need.keys is not None and (need.top is None or not longest_spelled(need.group)):
+                raise _keys_need_delta(need.group, private)
+        needs = lists  # without a delta, keys can only be spelled
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
     return tuple(Plan(private, groups, loss, event_of(groups), tables) for groups, loss in noise)
 
@@ -146,12 +148,16 @@ def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:
     unknown = {(group.label, key.name) for key in group.keys if key.cells is None}
     shown_as = zip(private.names, private.outcome.items, strict=True)
     names = [f"`{name}`" for name, item in shown_as if address(item.scalar) in unknown]
+    spelled = ""
+    if longest_spelled(group):
+        spelled = "or ask for the commonest alone, by people: ORDER BY COUNT(DISTINCT …) DESC LIMIT 1; "
     return KeysNeedDelta(
         f"The groups of {', '.join(names) or 'this query'} are not declared.",
         "Choosing them privately needs delta > 0, and this query has none.",
         (
             "Group by what has known values: a CASE, a bucket, or a column that WHERE … IN (…) narrows to a list. Or "
             f"ask the owner to declare `values`, or bounds that allow at most {MOST_CELLS:,} cells in all, or a delta; "
+            f"{spelled}"
             "if the policy has one, leave ",
             Setting("delta"),
             " out.",

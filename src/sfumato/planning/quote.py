@@ -16,6 +16,7 @@ from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.raced import Raced, RacedMean
@@ -247,7 +248,7 @@ def _key_words(origin: Origin, plan: Plan) -> str:
     labels = {label for label, _ in origin.sources}
     selections = [group.selection for group in plan.groups if group.group.label in labels and group.selection]
     for one in selections:
-        if isinstance(one, TopList):
+        if isinstance(one, TopList | SpelledList):
             return (
                 f"the {one.chosen:,} largest, chosen privately" if one.chosen > 1 else "the largest, chosen privately"
             )
@@ -265,11 +266,12 @@ def _notes(plan: Plan) -> Iterator[str]:
             parts = f"each of {len(made.parts)} levels is measured with a part of the price"
             yield f"The answer chooses privately {made.words()}; {parts}, and its margin depends on the data."
     for group in plan.groups:
-        if isinstance(group.selection, TopList):
+        if isinstance(group.selection, TopList | SpelledList):
             yield list_note(group.selection)
         elif group.selection is not None:
             needed = group.selection.units_for(CONFIDENCE)
+            counted = "people" if group.passing is None or group.passing.most == 1 else "rows"
             yield (
                 f"Groups are selected privately with δ = {round_up(group.selection.delta)}: "
-                f"one appears with probability 95 % from {needed:,} people on, and smaller ones may be missing."
+                f"one appears with probability 95 % from {needed:,} {counted} on, and smaller ones may be missing."
             )

@@ -11,6 +11,7 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import round_up
 from sfumato.language.flow import Flow, Given, Order, Show, Take, below, noisy_tables
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.measurements import Needs, Top, counts_everybody, topped
@@ -35,8 +36,8 @@ def with_top_lists(
     for need in needs:
         label = need.group.label
         alone = read.count(label) == 1 and label not in shared and not any(key.rest for key in need.group.keys)
-        wanted = [_top(need, name, count) for (group, name), count in cut.items() if group == label and alone]
-        lists.append(topped(need, wanted[0], neighbours) if wanted and wanted[0] is not None else need)
+        wanted = [(name, count) for (group, name), count in cut.items() if group == label and alone]
+        lists.append(_listed(need, *wanted[0], neighbours) if wanted else need)
     return tuple(lists)
 
 
@@ -46,21 +47,32 @@ def is_better(needs: tuple[Needs, ...], noise: Noise, lists: tuple[Needs, ...], 
 
 
 def fewer_people(noise: Noise, other: Noise) -> bool:
-    """Whether every group of the second appears from no more people on than in the first."""
-    return all(_people(two) <= _people(one) for one, two in zip(noise[0], other[0], strict=True))
+    """Whether every group of the second appears from no more people on than in the first.
+
+    One that its number of rows selects may need twice as many: they are for the worst case of one row each.
+    """
+    pairs = zip(noise[0], other[0], strict=True)
+    return all(_people(two) <= _people(one) * (2 if _by_rows(two) else 1) for one, two in pairs)
 
 
 def is_a_list(plan: Plan) -> bool:
     """Whether an answer is a top list, and nothing else decides which cells it shows."""
-    lists = [group.group.label for group in plan.groups if isinstance(group.selection, TopList)]
+    lists = [group.group.label for group in plan.groups if isinstance(group.selection, TopList | SpelledList)]
     flow: Flow = plan.private.outcome
     while isinstance(flow, Show):
         flow = flow.source
     return [label for (label, _), _ in _cuts(flow)] == lists != [] and isinstance(flow, Take)
 
 
-def list_note(chosen: TopList) -> str:
+def list_note(chosen: TopList | SpelledList) -> str:
     """Say how a top list is made, and which groups are in it."""
+    if isinstance(chosen, SpelledList):
+        return (
+            f"{'The largest group is' if chosen.chosen == 1 else f'The {chosen.chosen:,} largest groups are'} chosen "
+            f"privately among all texts of up to {chosen.longest} printable ASCII letters, for "
+            f"ε = {round_up(chosen.epsilon)} each and without a delta; one of 8 letters appears with probability 95 % "
+            f"from {chosen.units_for(CONFIDENCE):,} people on. Up to one list in twenty shows a text that nobody has."
+        )
     price = f"ε = {round_up(chosen.epsilon)}"
     made = (
         f"The {chosen.chosen:,} largest groups are chosen privately, one after another for {price} each, and then only "
@@ -74,6 +86,10 @@ def list_note(chosen: TopList) -> str:
         f"{made} With δ = {round_up(chosen.delta)}, a group that is one of them appears with probability 95 % from "
         f"{chosen.units_for(CONFIDENCE):,} people on, and smaller ones may be missing."
     )
+
+
+def _by_rows(group: GroupPlan) -> bool:
+    return group.passing is not None and group.passing.most > 1
 
 
 def _people(group: GroupPlan) -> int:
@@ -115,12 +131,19 @@ def _is_table(flow: Flow) -> bool:
     return isinstance(flow, Given) and flow.rows is None
 
 
-def _top(need: Needs, name: str, count: int) -> Top | None:
-    """Return the list, if the column counts people of whom each is in a cell once, and there are more cells."""
+def _listed(need: Needs, name: str, count: int, neighbours: Neighbours) -> Needs:
+    """Return the needs of a list, if the column counts everybody of a cell, and there are more cells.
+
+    Where one person may have several rows in a cell, choosing costs more than the noise of all cells; there the noisy
+    numbers of rows select the keys that nobody declared, instead of a selection for a price of its own.
+    """
     made = next((one for one in need.derived if one.name == name), None)
-    if not isinstance(made, Counted) or not 1 <= count <= MOST_CHOICES:
-        return None
-    if need.group.public_keys and need.group.cells <= count:
-        return None
+    few = need.group.public_keys and need.group.cells <= count
+    if not isinstance(made, Counted) or few or not 1 <= count <= MOST_CHOICES:
+        return need
     by = next(one for one in need.measurements if one.name == made.plain)
-    return Top(count, by.name) if by.sensitivity.linf == 1 and counts_everybody(by.quantity) else None
+    if not counts_everybody(by.quantity):
+        return need
+    if by.sensitivity.linf == 1:
+        return topped(need, Top(count, by.name), neighbours)
+    return need if need.selecting is not None or need.keys is None else replace(need, rows=by.name)

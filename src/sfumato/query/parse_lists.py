@@ -34,7 +34,7 @@ Peek = Callable[[exp.Select], tuple[Block, Reading]]
 """Reads a SELECT by itself, and returns what it is and what was learnt on the way."""
 
 
-def values_listed(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr | None:
+def as_rows(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr | None:
     """Return the question that a list stands for; None where a SELECT asks for none."""
     if any(_name(_call(part)[0]) in LARGEST for part in node.expressions):
         return _largest(node, reading, peek)

@@ -13,7 +13,7 @@ from sfumato.query.parse_block import Block
 from sfumato.query.parse_expression import fit_null, read_condition, read_expression, sort_key
 from sfumato.query.parse_frame import ExpressionFrame
 from sfumato.query.parse_grouping import spread
-from sfumato.query.parse_lists import Peek, values_listed
+from sfumato.query.parse_lists import Peek, as_rows
 from sfumato.query.parse_naming import output_name
 from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
 from sfumato.query.parse_sets import combined
@@ -50,7 +50,7 @@ def read_query(node: exp.Expr, reading: Reading, known: _Known) -> Block:
             reading.only(node, "this")
             return read_query(node.this, reading, known)
     elif isinstance(node, exp.Select):
-        several = spread(node, reading) or values_listed(node, reading, _peek(reading, known))
+        several = spread(node, reading) or as_rows(node, reading, _peek(reading, known))
         return _select(node, reading, known) if several is None else read_query(several, reading, known)
     elif isinstance(node, exp.SetOperation):
         return _combined(node, reading, known)

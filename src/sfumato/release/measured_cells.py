@@ -85,7 +85,7 @@ class MeasuredCells:
                 continue
             here, least = kinds == kind, float(selection.threshold)
             sure = values > least + selection.overshoot(tail)
-            low = np.where(here, np.where(sure, np.maximum(low, least), 1.0), low)
+            low = np.where(here, np.where(sure, np.maximum(low, least), float(selection.fewest)), low)
         return low, high
 
     def near(self, places: Places, tail: Fraction) -> Flags:

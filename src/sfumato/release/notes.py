@@ -113,6 +113,7 @@ def _nobody(group: GroupPlan) -> str:
     if group.selection is None:
         return ""
     needed = group.selection.units_for(CONFIDENCE)
+    counted = "people" if group.passing is None or group.passing.most == 1 else "rows"
     touched = group.group.contribution.groups
     ways = ["group by coarser keys (months instead of days, ranges instead of values)", "spend more epsilon"]
     if touched > 1:
@@ -120,5 +121,5 @@ def _nobody(group: GroupPlan) -> str:
         ways.insert(0, f"{fewer}(max_groups_contributed = 1) …")
     return (
         "No group passed the private selection, so there is nothing to show. A group appears with probability 95 % "
-        f"from {needed:,} people on. To see groups, {', or '.join(ways)}."
+        f"from {needed:,} {counted} on. To see groups, {', or '.join(ways)}."
     )

@@ -1,5 +1,6 @@
 """Exact aggregates get their noise here, and nothing exact goes further."""
 
+from dataclasses import replace
 from math import ceil, log2
 
 import numpy as np
@@ -13,6 +14,7 @@ from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
@@ -34,7 +36,10 @@ def publish(plan: Plan, aggregates: Aggregates, source: Source) -> Noisy:
 
 
 def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> NoisyGroup:
-    places, counts = _released(plan, exact, source)
+    if isinstance(plan.selection, SpelledList):
+        exact, places, counts = _spelled(plan.selection, plan.counted or "", exact, source)
+    else:
+        places, counts = _released(plan, exact, source)
     columns: list[tuple[str, NoisyValues]] = []
     shared: dict[str, Answers] = {}
     for measured in plan.measured:
@@ -51,6 +56,23 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
         columns.append((measured.name, _values(mechanism.release(values, source))))
     columns += [(one.name, _chosen(one, exact.held[one.name], places, source)) for one in plan.chosen]
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
+
+
+def _spelled(
+    selection: SpelledList, counted: str, exact: GroupAggregates, source: Source
+) -> tuple[GroupAggregates, list[int], tuple[int, ...]]:
+    """Return the cells with those that nobody has and that were spelled, where the shown are, and their numbers."""
+    texts = [str(key) for (key,) in exact.keys]
+    shown = selection.release(texts, exact.columns[counted], source)
+    known = {text: place for place, text in enumerate(texts)}
+    unheard = [text for text, _ in shown if text not in known]
+    known |= {text: len(texts) + more for more, text in enumerate(unheard)}
+    columns = {
+        name: np.concatenate([np.asarray(column), np.zeros((len(unheard), *np.shape(column)[1:]), dtype=np.int64)])
+        for name, column in exact.columns.items()
+    }
+    whole = replace(exact, keys=(*exact.keys, *((text,) for text in unheard)), columns=columns)
+    return whole, [known[text] for text, _ in shown], tuple(number for _, number in shown)
 
 
 def _together(
@@ -103,6 +125,8 @@ def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> tuple[
     if isinstance(plan.selection, OptimalSelection):
         kept = plan.selection.release(exact.units, source)
         return sorted((int(place) for place in kept), key=lambda place: exact.keys[place]), ()
+    if isinstance(plan.selection, SpelledList):
+        raise AssertionError("texts are spelled, not selected by their places")
     selected = plan.selection.release(exact.columns[plan.counted or ""], source)
     found = dict(zip(map(int, selected.places), map(int, selected.counts), strict=True))
     places = sorted(found, key=lambda place: exact.keys[place])

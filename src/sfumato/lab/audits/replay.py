@@ -35,6 +35,7 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.meetings import Meetings, SharedKeys
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.threshold import Selected
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.plan import GroupPlan, Measured, Plan
@@ -81,7 +82,7 @@ class Recording:
         """The mechanisms that the plan names, in the order in which they are used."""
         found: list[Mechanism] = []
         for group in self.plan.groups:
-            found += [] if group.selection is None else [group.selection]
+            found += [] if group.selection is None or isinstance(group.selection, SpelledList) else [group.selection]
             found += [mechanism for mechanism, _ in _used(group)]
         return found
 
@@ -180,7 +181,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
         if group.group.public_keys and here != there:
             yield "the keys that are shown as public depend on the data"
             continue
-        if group.selection is not None:
+        if group.selection is not None and not isinstance(group.selection, SpelledList):
             yield from _selection(group.selection, next(mine), next(theirs), distance)
         for mechanism, several in _used(group):
             first, second = next(mine), next(theirs)
@@ -291,8 +292,9 @@ def _selection(
     most = max((*one.values, *other.values), default=0)
     counts = [np.bincount(np.array(call.values, dtype=np.int64), minlength=most + 1)[1:] for call in (one, other)]
     changed = int(np.abs(np.cumsum((counts[0] - counts[1])[::-1])).sum())  # so many keys gained or lost one person
-    if changed > selection.touched * distance:
-        yield f"{changed} keys gained or lost a person, and {selection.touched * distance} are declared"
+    declared = selection.touched * distance * (selection.most if isinstance(selection, CountedKeys) else 1)
+    if changed > declared:
+        yield f"{changed} keys gained or lost a person, and {declared} are declared"
 
 
 def neighbours_of(population: Population, policy: Policy, seed: object) -> dict[str, tuple[Population, int]]:
@@ -332,10 +334,12 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
 
 
 def _recorded(house: Subject, sql: str, seed: object) -> Recording | None:
-    """Record a question that is answered; one that is refused has nothing to replay."""
+    """Record a question that is answered; one that is refused has nothing to replay, nor have spelled texts."""
     try:
         plan = house.plan(sql)
     except Refusal:
+        return None
+    if any(isinstance(group.selection, SpelledList) for group in plan.groups):
         return None
     return record(house, plan, seed)
 
