@@ -142,7 +142,8 @@ class Preparation:
         if known is not None:
             return known
         part = None if wish.share is None else wish.share.part
-        return plans.index(chosen(plans, self._ledger.account(self._account), part))
+        account = self._ledger.account(self._account)
+        return plans.index(chosen(plans, account, part, epsilon=wish.epsilon))
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""

@@ -1,5 +1,6 @@
 """Counts and sums of the same rows share their noise: what one person moves together, and what that is worth."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, UNIT, asked, group_of, margins, price, private_of
 
-from sfumato.accounting.event import Composed, LaplaceNoise, Neighbours, Pure
+from sfumato.accounting.event import Composed, GaussianNoise, LaplaceNoise, Neighbours, Pure
+from sfumato.accounting.filter import Filter
+from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Contribution, Group
 from sfumato.language.scalar import column
 from sfumato.mechanisms.laplace import Laplace
@@ -15,9 +18,10 @@ from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.measurements import needs_of
 from sfumato.planning.noise import laplace_noise, pure_noise
-from sfumato.planning.planner import make_plan
+from sfumato.planning.planner import make_plan, make_plans
 from sfumato.planning.quote import make_quote
 from sfumato.planning.sensitivities import moves_of, side_of
+from sfumato.planning.spending import chosen
 from sfumato.planning.split import LAPLACE_ROOT, laplace_weights, shares
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
@@ -104,6 +108,28 @@ def test_it_is_one_event_of_the_whole_price() -> None:
     assert plan.event == Composed((Pure(Fraction(1, 2), ADD),))
     assert len(plan.groups[0].together) == 3
     assert make_quote(plan).margins["a1"] == plan.groups[0].measured[0].mechanism.margin(Fraction(95, 100))
+
+
+@pytest.mark.parametrize(
+    ("delta", "epsilon", "together"), [(0, "0.01", True), ("1e-6", "0.2", True), ("1e-6", "0.05", False)]
+)
+def test_noise_is_shared_where_it_errs_less_for_what_is_charged(delta: str, epsilon: str, together: bool) -> None:
+    """Of many small questions a ledger counts the Rényi losses, which noise of their own has less of."""
+    wish = replace(price(epsilon, delta), cap=PrivacyLoss(Fraction(3), Fraction(delta)))
+    plans = make_plans(private_of(VISITS), wish)
+    assert [bool(plan.groups[0].together) for plan in plans] == [together, not together]
+    assert chosen(plans, Filter(Fraction(3), Fraction(delta)), None, epsilon=wish.epsilon) is plans[0]
+
+
+def test_an_account_that_cannot_pay_for_the_preferred_noise_gets_the_other() -> None:
+    wish = replace(price("0.5", "1e-6"), cap=PrivacyLoss(Fraction(3), Fraction(1, 10**6)))
+    shared, alone = make_plans(private_of(VISITS), wish)
+    account = Filter(Fraction(3), Fraction(1, 10**6))
+    for _ in range(20):
+        account = account.charge(GaussianNoise(1, Fraction(70), ADD))  # only its Rényi losses count from now on
+    assert shared.event is not None
+    assert not account.accepts(shared.event)
+    assert chosen((shared, alone), account, None, epsilon=wish.epsilon) is alone
 
 
 def test_what_no_row_moves_has_noise_of_its_own() -> None:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import isqrt, log, log1p
 
 from sfumato.accounting.event import Composed, Event, Neighbours, Repeated
+from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import shrunk
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
@@ -58,14 +59,29 @@ Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
 """The groups with their mechanisms, and what they cost together."""
 
 
-def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
-    """Return the noise with the smaller expected error that is (epsilon, delta)-DP in all."""
-    plain = pure_noise(needs, epsilon, delta)
+def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction, cap: PrivacyLoss) -> tuple[Noise, ...]:
+    """Return the noise with the smallest expected error that is (epsilon, delta)-DP in all, the preferred first.
+
+    Noise that measurements share errs least, and may have a larger Rényi loss than noise of their own. It is preferred
+    where it errs less for what a budget of `cap` is charged; the other one comes second.  Proof: proofs/planning.md, §9
+    """
+    epsilons = _equal_price(needs, epsilon)
+    plain = laplace_noise(needs, epsilons, delta)
     error = expected_error(needs, plain[0])
-    smooth = _gaussian_noise(needs, _equal_price(needs, epsilon), delta, error)
-    if smooth is None or error <= expected_error(needs, smooth[0]):
-        return plain
-    return smooth
+    smooth = _gaussian_noise(needs, epsilons, delta, error)
+    alone = plain if smooth is None or error <= expected_error(needs, smooth[0]) else smooth
+    joint = pure_noise(needs, epsilon, delta)
+    if expected_error(needs, joint[0]) >= expected_error(needs, alone[0]):
+        return (alone,)
+    spent = [expected_error(needs, noise[0]) * used_of_fresh(noise, cap) for noise in (joint, alone)]
+    return (joint, alone) if spent[0] <= spent[1] else (alone, joint)
+
+
+def used_of_fresh(noise: Noise, cap: PrivacyLoss) -> Fraction:
+    """Return the share of a fresh budget that noise uses, or what it costs where that is no share."""
+    event = event_of(noise[0])
+    used = None if event is None or not cap.epsilon else Filter(cap.epsilon, cap.delta).used_after(event)
+    return noise[1].epsilon if used is None else used
 
 
 def pure_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:

@@ -132,7 +132,7 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple
             "It reads people's rows, so its price must be stated.",
             ("Say what it may cost, for example ", Setting("epsilon", "0.1"), *_or_margin(private, needs), "."),
         )
-    return (best_noise(needs, wish.epsilon, wish.delta),)
+    return best_noise(needs, wish.epsilon, wish.delta, wish.cap)
 
 
 def _or_margin(private: PrivateQuery, needs: tuple[Needs, ...]) -> tuple[str | Setting, ...]:

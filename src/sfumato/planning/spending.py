@@ -84,13 +84,18 @@ def noise_for(needs: tuple[Needs, ...], share: Share, delta: Fraction) -> tuple[
     return tuple(sorted(found, key=lambda noise: _error(needs, noise)))
 
 
-def chosen(plans: tuple[Plan, ...], account: Filter, part: Fraction | None) -> Plan:
+def chosen(plans: tuple[Plan, ...], account: Filter, part: Fraction | None, *, epsilon: Fraction | None = None) -> Plan:
     """Return the plan to charge to an account as it is now, of several in the order of preference.
 
-    With a share, it is the first that uses no more than that; else, and where there is none, the one that uses least.
+    With an epsilon, it is the first that is accepted; with a share, the first that uses no more than that; else, and
+    where there is none, the one that uses least.
     """
     if len(plans) == 1:
         return plans[0]
+    if epsilon is not None:
+        for plan in plans:
+            if plan.event is None or account.accepts(plan.event):
+                return plan
     used = [inf if one.event is None else _or_infinity(account.used_after(one.event)) for one in plans]
     if part is not None:
         for plan, after in zip(plans, used, strict=True):
