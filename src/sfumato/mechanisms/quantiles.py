@@ -2,7 +2,8 @@
 
 The middle level is chosen first, on all values; the levels below it on the values below the choice, those above it on
 the values above: nobody's values are in two parts, so that a round of choices costs as much as one [KSS22]. A value
-that many share is split between the parts at a fraction that is chosen with it. Afterwards the answers get ends, at
+that many share is split between the parts at a fraction that is chosen with it. Of four levels and more, noisy counts
+of a few parts of the range say first where to look. Afterwards the answers get ends, at
 distances that are chosen together. A single level on a short range is chosen together with its ends, and on a shorter
 one by permute-and-flip, which errs less.
 """
@@ -19,7 +20,9 @@ from sfumato.accounting.event import BoundedRange, Composed, Event, Neighbours, 
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.mechanisms.choice import exponential_margin, permute_and_flip_margin, rate_of
+from sfumato.mechanisms.coarse_counts import CoarseCounts, coarse_counts
 from sfumato.mechanisms.held_values import HeldValues, held_values
+from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.mechanisms.quantile_ends import EndsOf, choose_together, common_scales, distances_to, moved_by_one
 from sfumato.randomness.selection import (
@@ -37,7 +40,9 @@ ENDS_HOLD = Fraction(39, 40)
 
 _FOR_ENDS_OF_ONE, _FOR_ENDS_OF_SEVERAL = Fraction(1, 4), Fraction(1, 5)
 """What is spent on ends that are chosen after the answers."""
-_EXTREME = Fraction(3, 4)
+_FOR_COUNTS, _MANY = Fraction(2, 5), 4
+"""From so many levels between the extremes on, this part of what the answers get is spent on where to look for them."""
+_EXTREME = Fraction(19, 20)
 """How surely an extreme lies among the values: so many units are passed over that a choice beyond them is rarer."""
 _FRACTIONS = 1 << 10
 _FEWEST_PIECES, _PIECES_IN_ALL = 1 << 4, 1 << 16
@@ -89,6 +94,8 @@ class Quantiles:
         """What a release costs: one choice per round on a unit's weight, and one for ends that are chosen later."""
         one = (Pure if self._by_flips else BoundedRange)(self._round_epsilon, self.neighbours)
         events: tuple[Event, ...] = (Repeated(one, self._rounds),)
+        if self._counts is not None:
+            events = (self._counts.event, *events)
         if self._ends_later:
             events += (BoundedRange(self._ends_epsilon, self.neighbours),)
         return Composed(events)
@@ -156,7 +163,16 @@ class Quantiles:
 
     @property
     def _round_epsilon(self) -> Fraction:
-        return self.epsilon * (1 - self._for_ends) / self._rounds
+        spent = self._for_ends if self._counts is None else self._for_ends + (1 - self._for_ends) * _FOR_COUNTS
+        return self.epsilon * (1 - spent) / self._rounds
+
+    @property
+    def _counts(self) -> Laplace | None:
+        """The noise of the counts that say where to look; None for a few levels."""
+        if len(self._inner) < _MANY:
+            return None
+        moved = self.weight * self._neighbouring
+        return Laplace(moved, moved / (self.epsilon * (1 - self._for_ends) * _FOR_COUNTS), self.neighbours)
 
     @property
     def _ends_epsilon(self) -> Fraction:
@@ -209,7 +225,7 @@ class Quantiles:
     def _answer_with_ends(self, cell: HeldValues, source: Source) -> tuple[int, int, int]:
         """Choose a bucket and a distance by the worse of two misses: of the bucket's rank and of what ends want."""
         (level,), (ends,) = self.levels, _ends_of(self)
-        starts, until, scores = self._scores(cell, (0, self.buckets), level, 0, 1)
+        starts, until, scores = self._scores(cell, (0, self.buckets), _Sought(level, 0, 1))
         places, numbers = ends.pairs()
         misses = ends.misses(cell, np.arange(self.buckets), int(numbers.max()) + 1)
         of_ranks = np.repeat(scores, (until - starts).astype(np.int64))
@@ -225,6 +241,7 @@ class Quantiles:
     def _choose(self, cell: HeldValues, source: Source) -> dict[Fraction, int]:
         """Choose a bucket for each level, from the middle outwards, the extremes last."""
         scale, inner, last = self._scale, self._inner, self.buckets * self._scale
+        counts = None if self._counts is None else coarse_counts(cell, self._counts, source)
         found: dict[Fraction, int] = {}
         parts = [(0, len(inner), 0, last)]
         while parts:
@@ -235,37 +252,54 @@ class Quantiles:
             before = inner[start - 1] if start else Fraction(0)
             behind = inner[end] if end < len(inner) else Fraction(1)
             level = (inner[middle] - before) / (behind - before)
-            found[inner[middle]] = place = self._one(cell, (low, high), level, 0, self._pieces, source)
+            found[inner[middle]] = place = self._one(
+                cell, (low, high), _Sought(level, 0, self._pieces, counts, inner[middle]), source
+            )
             parts += [(start, middle, low, place), (middle + 1, end, place, high)]
         lowest, highest = (found[inner[0]], found[inner[-1]]) if inner else (last, 0)
         over = self.passed_over * self.weight * scale if len(inner) < len(self.levels) else 0
         if self.levels[0] == 0:
-            found[Fraction(0)] = self._one(cell, (0, lowest), Fraction(0), over, 1, source)
+            found[Fraction(0)] = self._one(cell, (0, lowest), _Sought(Fraction(0), over, 1), source)
         if self.levels[-1] == 1:
-            found[Fraction(1)] = self._one(cell, (highest, last), Fraction(1), -over, 1, source)
+            found[Fraction(1)] = self._one(cell, (highest, last), _Sought(Fraction(1), -over, 1), source)
         return {level: place // scale for level, place in found.items()}
 
-    def _one(
-        self, cell: HeldValues, within: tuple[int, int], level: Fraction, offset: int, pieces: int, source: Source
-    ) -> int:
+    def _one(self, cell: HeldValues, within: tuple[int, int], sought: "_Sought", source: Source) -> int:
         """Choose a place in steps of 1/scale of a bucket, by how far its ranks within the part miss the level's."""
-        starts, ends, scores = self._scores(cell, within, level, offset, pieces)
-        rate = self._rate(self._round_epsilon, level)
+        starts, ends, scores = self._scores(cell, within, sought)
+        rate = self._rate(self._round_epsilon, sought.level)
         if self._by_flips:  # each bucket is a candidate of its own
             return permute_and_flip(np.repeat(scores, (ends - starts).astype(np.int64)), rate, source)
-        stretch = exponential_weighted(scores, ends - starts, rate, source)
+        weights = ends - starts
+        if sought.counts is not None:
+            starts, ends, scores, weights = sought.counts.weighed(starts, ends, scores, sought.own, self._scale)
+        stretch = exponential_weighted(scores, weights, rate, source)
         return int(starts[stretch]) + uniform_below(int(ends[stretch] - starts[stretch]), 2 * WORD, source)
 
     def _scores(
-        self, cell: HeldValues, within: tuple[int, int], level: Fraction, offset: int, pieces: int
+        self, cell: HeldValues, within: tuple[int, int], sought: "_Sought"
     ) -> tuple[Integers, Integers, Integers]:
         """Return the stretches of a part that share a score, and how far their ranks miss the level's, below 0."""
-        starts, ends, before, upto = cell.stretches(within, self._scale, pieces)
-        p, q, size = level.numerator, level.denominator, int(upto[-1])
+        starts, ends, before, upto = cell.stretches(within, self._scale, sought.pieces)
+        p, q, size, offset = sought.level.numerator, sought.level.denominator, int(upto[-1]), sought.offset
         if q * (size + abs(offset) + 1) >= 1 << 61:
             before, upto = before.astype(object), upto.astype(object)
         wanted = p * size + q * offset
         return starts, ends, -np.maximum(0, np.maximum(q * before - wanted, wanted - q * upto))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What is looked for in a part of the values: a level of that part, an `offset` of ranks beside it.
+
+    `counts` say where the level seems to lie that was asked for, its `own` one.
+    """
+
+    level: Fraction
+    offset: int
+    pieces: int
+    counts: CoarseCounts | None = None
+    own: Fraction = Fraction(0)
 
 
 @lru_cache(maxsize=1024)
