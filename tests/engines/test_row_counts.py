@@ -11,6 +11,7 @@ from tests.engines.engines import engine_under_law
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
+from sfumato.engines.aggregates import HeldBuckets
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.job import Statements
 from sfumato.language.flow import Flow, Keep, Read, Show
@@ -91,7 +92,8 @@ def _held(engine: Engine, plan: Plan) -> tuple[list[str], list[list[list[int]]]]
     job = engine.prepare(plan)
     assert isinstance(job, Statements)
     (group,) = engine.run(job).groups
-    held = [[one.cells.tolist(), one.buckets.tolist(), one.weights.tolist()] for one in group.held.values()]
+    buckets = [one for one in group.held.values() if isinstance(one, HeldBuckets)]
+    held = [[one.cells.tolist(), one.buckets.tolist(), one.weights.tolist()] for one in buckets]
     return list(job.histograms[0].values()), held
 
 

@@ -1,5 +1,6 @@
 """What queries may know of the tables: columns with their facts, owners and bounds. Made from policy and copy."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -58,6 +59,8 @@ class Table:
     groups_per_unit: int | None = None
     rows_chosen: bool = False
     """Each question chooses how many rows of a person count, up to `rows_per_unit`."""
+    leads: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The columns that lead to the owner by a `via` of the policy, here or from another table, each with its key."""
 
     @property
     def columns(self) -> Mapping[str, str]:

@@ -24,6 +24,7 @@ from sfumato.policy.policy import (
     Policy,
     Reference,
     UnitColumn,
+    UnitPath,
     Value,
     fold,
     position,
@@ -67,10 +68,23 @@ def catalog_of(policy: Policy, copies: Copies, public: Public) -> Catalog:
         if table.public:
             tables[name] = _public_table(table, copies, public)
         else:
-            tables[name] = _private_table(table, copies)
+            tables[name] = replace(_private_table(table, copies), leads=_leads(table, policy))
             if copies.unit(table) is not None:
                 tables[name + REMOVED] = _removed(table, tables[name])
     return Catalog(tables, policy.neighbours)
+
+
+def _leads(table: DeclaredTable, policy: Policy) -> dict[str, str]:
+    """Return the columns that a path goes by: where it leaves this table, and where paths of other tables arrive."""
+    found = {}
+    for other in policy.tables:
+        if isinstance(path := other.unit, UnitPath):
+            key = fold(f"{path.table}.{path.there}")
+            if other is table:
+                found[fold(path.here)] = key
+            elif fold(path.table) == fold(table.name):
+                found[fold(path.there)] = key
+    return found
 
 
 def most_rows(table: DeclaredTable) -> int:

@@ -4,7 +4,7 @@ What a person adds depends on that person's rows alone: which of them, or which 
 the person's opaque id and the values themselves, so that nobody's rows push out another's.  Proof: proofs/lineage.md
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -88,6 +88,49 @@ def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) 
     columns = ", ".join([*used.keys, bucket, *([own] if several else [])])
     rows = f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
     return _grouped(replace(bounded, rows=rows), [*used.keys, bucket, *([_OWN] if several else [])], ["count(*)"])
+
+
+def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+    """Return the statement of values that are matched to people: keys, person, value, own, how many.
+
+    A row without a person stands for so many values that are always served (own = 0), or for so many people of whom
+    each has `own` values that nobody else has, and no other; a row with one says that this person has this value, and
+    `own` besides. What is always served needs no person: it has as many owners as there are values with as few owners
+    as it or fewer. Proof: proofs/matching.md, 3
+    """
+    bounded = _bounded(plan, tables, dialect)
+    used = bounded.used
+    (argument,) = one.quantity.arguments
+    value = used.names[argument]
+    present = [f"{name} IS NOT NULL" for name in (*used.keys, value)]
+    present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
+    if argument.facts.kind is Kind.INTEGER:
+        value = clipped(value, argument.facts, dialect)  # what it was priced for, whatever is stored
+    keys, pair_keys = _listed(used.keys), _listed(f"p.{key}" for key in used.keys)
+    cell = f"PARTITION BY {', '.join(used.keys)} " if used.keys else ""
+    same = " AND ".join(f"p.{name} = g.{name}" for name in (*used.keys, "val"))
+    person = f"OVER (PARTITION BY {pair_keys}p.{_OWNER})"
+    by = f" GROUP BY {', '.join(used.keys)}" if used.keys else ""
+    pairs = f"SELECT DISTINCT {keys}{_OWNER}, {value} AS val FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
+    few = "max(CASE WHEN owners < upto THEN owners ELSE 0 END)"
+    own = "sum(CASE WHEN g.owners = 1 THEN 1 ELSE 0 END)"
+    return f"""WITH pairs AS ({pairs}),
+        owned AS (SELECT {keys}val, count(*) AS owners FROM pairs GROUP BY {keys}val),
+        placed AS (SELECT {keys}val, owners, count(*) OVER ({cell}ORDER BY owners) AS upto FROM owned),
+        graded AS (SELECT {keys}val, owners, {few} OVER ({cell}) AS few FROM placed),
+        scarce AS (
+            SELECT {pair_keys}p.{_OWNER}, p.val, g.owners, {own} {person} AS own, max(g.owners) {person} AS farthest
+            FROM pairs AS p JOIN graded AS g ON {same} WHERE g.owners <= g.few
+        ),
+        alone AS (SELECT DISTINCT {keys}{_OWNER}, own FROM scarce WHERE farthest = 1)
+        SELECT {keys}{_OWNER}, val, own, 1 AS times FROM scarce WHERE owners > 1
+        UNION ALL SELECT {keys}NULL, NULL, own, count(*) FROM alone GROUP BY {keys}own
+        UNION ALL SELECT {keys}NULL, NULL, 0, count(*) FROM graded WHERE owners > few{by}"""  # noqa: S608
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return names as the beginning of a list."""
+    return "".join(f"{name}, " for name in names)
 
 
 @dataclass(frozen=True, slots=True)
