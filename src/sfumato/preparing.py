@@ -103,7 +103,7 @@ class Preparation:
                 )
         workload = workload_of([one.private for one in read])
         wish = self._wish(price, Options())
-        plans = make_plans(workload.together, wish)
+        plans = make_plans(workload.together, wish, tuple(one.outcome for one in workload.questions))
         tables: set[str] = set().union(*(tables_of(one.query.relation) for one in read))
         words = self._words_about(tables)
         names = [json.dumps([question(one.query, plan, words) for one in read]) for plan in plans]
@@ -142,7 +142,8 @@ class Preparation:
         if known is not None:
             return known
         part = None if wish.share is None else wish.share.part
-        return plans.index(chosen(plans, self._ledger.account(self._account), part))
+        account = self._ledger.account(self._account)
+        return plans.index(chosen(plans, account, part, epsilon=wish.epsilon))
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""

@@ -87,9 +87,10 @@ def test_what_is_shown_of_one_table_adds_up(database: sfumato.Database) -> None:
 
 
 def test_together_the_errors_are_less_than_half_of_those_one_by_one(database: sfumato.Database) -> None:
+    counts = [sql.replace(", AVG(cost) AS mean", "") for sql in QUESTIONS[:4]]
     with database:
-        together = database.ask_all(QUESTIONS[:4], epsilon=1)
-        alone = [database.ask(sql, epsilon=Fraction(1, 4)) for sql in QUESTIONS[:4]]
+        together = database.ask_all(counts, epsilon=1)
+        alone = [database.ask(sql, epsilon=Fraction(1, 4)) for sql in counts]
 
         def squares(releases: list[sfumato.Release]) -> float:
             ends = [release.intervals()[0]["n"] for release in releases]

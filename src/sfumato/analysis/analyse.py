@@ -216,10 +216,11 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
     sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
     numbered = tuple(field.stored for field in table.fields if field.numbered)
+    counted = tuple(field.stored for field in table.fields if field.counted)
     free = tuple(field.name for field in table.fields if field.bounds_chosen)
     if table.rows_chosen and most is not None:
         columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, free)
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free)
     return Analysed(flow, scope, owned, cells)
 
 
@@ -332,7 +333,8 @@ def _private_project(
     }
     unique = {(relation.label, item.name) for item in items if address(item.scalar) in owned.unique}
     unit = column(relation.label, OWNER, owned.unit.facts)
-    kept = replace(owned, unit=unit, unique=frozenset(unique))
+    settled = frozenset((relation.label, item.name) for item in shown if owned.is_settled(item.scalar))
+    kept = replace(owned, unit=unit, unique=frozenset(unique), settled=settled)
     return Analysed(Show(source.flow, relation.label, shown), scope, kept, cells)
 
 

@@ -6,10 +6,14 @@ from dataclasses import replace
 from sfumato.accounting.loss import round_up
 from sfumato.language.flow import noisy_tables
 from sfumato.mechanisms.meetings import Meetings
+from sfumato.planning.aggregates.matched import Matched
 from sfumato.planning.aggregates.met import Met
 from sfumato.planning.aggregates.raced import Raced, RacedMean
+from sfumato.planning.matching_notes import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.top_lists import is_a_list
 from sfumato.planning.within import CONFIDENCE
+from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
 from sfumato.release.aggregates.raced import winners
 from sfumato.release.estimates import integers
 from sfumato.release.intervals import Answered, open_columns
@@ -50,7 +54,8 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
             yield _nobody(group)
     yield from dict.fromkeys(_raced(plan, noisy))
     yield from dict.fromkeys(_met(plan, noisy))
-    if answered.chosen:
+    yield from dict.fromkeys(_matched(plan, noisy))
+    if answered.chosen and not is_a_list(plan):
         yield SELECTED
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(open_columns(answered)))
     if names:
@@ -93,11 +98,22 @@ def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
                 )
 
 
+def _matched(plan: Plan, noisy: Noisy) -> Iterator[str]:
+    """Say how many values of one person count, and what a higher limit might add."""
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        measured = {name: integers(values) for name, values in found.columns}
+        for one in group.derived:
+            if isinstance(one, Matched) and found.keys:
+                chosen = sorted(set(chosen_limits(one, measured)))
+                yield limits_note(one, chosen, mechanism_of(group, one))
+
+
 def _nobody(group: GroupPlan) -> str:
     """Say from which size on there would be a group: a public number, whatever the data."""
     if group.selection is None:
         return ""
     needed = group.selection.units_for(CONFIDENCE)
+    counted = "people" if group.passing is None or group.passing.most == 1 else "rows"
     touched = group.group.contribution.groups
     ways = ["group by coarser keys (months instead of days, ranges instead of values)", "spend more epsilon"]
     if touched > 1:
@@ -105,5 +121,5 @@ def _nobody(group: GroupPlan) -> str:
         ways.insert(0, f"{fewer}(max_groups_contributed = 1) …")
     return (
         "No group passed the private selection, so there is nothing to show. A group appears with probability 95 % "
-        f"from {needed:,} people on. To see groups, {', or '.join(ways)}."
+        f"from {needed:,} {counted} on. To see groups, {', or '.join(ways)}."
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.planning.aggregates.averaged import Averaged, averaged
 from sfumato.planning.aggregates.counted import Counted, counted
+from sfumato.planning.aggregates.matched import Matched, matched
 from sfumato.planning.aggregates.met import Met, met
 from sfumato.planning.aggregates.paired import (
     Correlated,
@@ -24,6 +25,7 @@ from sfumato.query.functions import Aggregation
 
 Derived = (
     Counted
+    | Matched
     | Summed
     | Raced
     | Averaged
@@ -64,3 +66,9 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.REGR_R2: correlated,
     Aggregation.MEETINGS: met,
 }
+
+
+def recipe_of(asked: Asked, group: Group, *, fixed: bool) -> Recipe[Derived]:
+    """Return how one column is made, or refuse; `fixed` where its margin has to be known before the data is read."""
+    by_matching = None if fixed else matched(asked, group)
+    return by_matching or FAMILIES[asked.aggregate.function](asked, group)

@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.matched import Matched
 from sfumato.planning.aggregates.met import Met
 from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
 from sfumato.planning.aggregates.raced import Raced, RacedMean
@@ -22,6 +23,7 @@ from sfumato.planning.aggregates.spread import Spread
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.averaged import average_form, average_point
+from sfumato.release.aggregates.matched import matched_form, matched_point
 from sfumato.release.aggregates.met import met_form, met_point
 from sfumato.release.aggregates.paired import paired_form, paired_point
 from sfumato.release.aggregates.raced import raced_form, raced_mean_form, raced_mean_point, raced_point
@@ -43,6 +45,8 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
     match made:
         case Counted() | Summed():
             return measured[made.plain]
+        case Matched():
+            return matched_point(made, measured)
         case Raced():
             return raced_point(made, group, measured)
         case RacedMean():
@@ -64,7 +68,7 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:
     """Return every aggregate of a group by its name, a row per cell."""
     shown = shown_cells(noisy)
-    chosen = {one.name: np.array(noisy.column(one.name), dtype=np.int64)[shown] for one in group.chosen}
+    chosen = {one.name: np.array(noisy.column(one.name), dtype=object)[shown] for one in group.chosen}
     return {made.name: _form(group, made, cells, chosen, len(shown)) for made in group.derived}
 
 
@@ -73,6 +77,8 @@ def _form(group: GroupPlan, made: Derived, cells: MeasuredCells, chosen: Mapping
     match made:
         case Counted() | Summed():
             return sum_of(cells, label, {made.plain: 1.0}, rows)
+        case Matched():
+            return matched_form(group, made, chosen)
         case Raced():
             return raced_form(label, made, cells, rows)
         case RacedMean():
