@@ -9,9 +9,9 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Kind
-from sfumato.planning.aggregates.families import FAMILIES, Derived
+from sfumato.planning.aggregates.families import Derived, recipe_of
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.sensitivities import of_people, of_quantity
+from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -31,6 +31,8 @@ class Measurement:
     quantity: Quantity
     sensitivity: Sensitivity
     importance: Fraction
+    side: int | None = None
+    """How far one row moves it; None where it is not moved row by row, and its noise is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Needs:
     keys: Sensitivity | None
     measurements: tuple[Measurement, ...]
     derived: tuple[Derived, ...]
+    moves: int = 1
+    """How many times one person moves measurements by their sides."""
     top: Top | None = None
     rows: str | None = None
     """The number of rows by whose noisy values keys are selected, though one person may have several in a cell."""
@@ -98,9 +102,12 @@ def counts_everybody(quantity: Quantity) -> bool:
     return quantity.distinct and quantity.arguments[0].facts.kind is Kind.UNIT
 
 
-def needs_of(group: Group, neighbours: Neighbours) -> Needs:
-    """Return the distinct measurements of a group and how each asked aggregate follows from them, or refuse."""
-    recipes = [FAMILIES[asked.aggregate.function](asked, group) for asked in group.asked]
+def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> Needs:
+    """Return the distinct measurements of a group and how each asked aggregate follows from them, or refuse.
+
+    With `fixed` margins are known before the data is read, wherever that is possible.
+    """
+    recipes = [recipe_of(asked, group, fixed=fixed) for asked in group.asked]
     importance: dict[Quantity, Fraction] = {}
     for recipe in recipes:
         for quantity, amount in recipe.quantities:
@@ -112,11 +119,16 @@ def needs_of(group: Group, neighbours: Neighbours) -> Needs:
         None if group.public_keys else of_people(group.contribution, cells, neighbours),
         tuple(
             Measurement(
-                name, quantity, of_quantity(quantity, group.contribution, cells, neighbours), importance[quantity]
+                name,
+                quantity,
+                of_quantity(quantity, group.contribution, cells, neighbours),
+                importance[quantity],
+                side_of(quantity, cells, neighbours),
             )
             for quantity, name in names.items()
         ),
         tuple(recipe.make(*(names[quantity] for quantity, _ in recipe.quantities)) for recipe in recipes),
+        moves_of(group.contribution, cells, neighbours),
     )
 
 

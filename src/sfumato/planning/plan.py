@@ -8,6 +8,9 @@ from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
+from sfumato.mechanisms.max_norm import MaxNormPart
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
@@ -28,7 +31,7 @@ class Measured:
     """Unique within its group."""
     quantity: Quantity
     sensitivity: Sensitivity
-    mechanism: Laplace | Gaussian
+    mechanism: Laplace | Gaussian | MaxNormPart
 
     @property
     def buckets(self) -> range | None:
@@ -41,13 +44,16 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is chosen in every cell among public buckets; `weight` is what one person's rows weigh together, at most."""
+    """What is chosen in every cell among public buckets or limits; one person moves them by `weight` together.
+
+    Or what finds its own noise: meetings of different people.
+    """
 
     name: str
     """Unique within its group, also among `measured`."""
     quantity: Quantity
     weight: int
-    mechanism: Quantiles | PermuteAndFlip
+    mechanism: Quantiles | PermuteAndFlip | Meetings | MatchedCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,11 @@ class GroupPlan:
     def apart(self) -> tuple[Measured, ...]:
         """What is measured after the keys were selected, or without a selection."""
         return tuple(one for one in self.measured if one.name != self.counted)
+
+    @property
+    def together(self) -> tuple[Measured, ...]:
+        """The measurements that share their noise, in the order of its sides; there are none, or several."""
+        return tuple(one for one in self.measured if isinstance(one.mechanism, MaxNormPart))
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = (
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
-    needs = tuple(needs_of(group, private.neighbours) for group in with_rests(private.groups))
+    needs = tuple(needs_of(group, private.neighbours, fixed=bool(wish.within)) for group in with_rests(private.groups))
     tables = common_tables(needs)
     needs = weighed(needs, tables)
     lists = with_top_lists(needs, outcomes or (private.outcome,), tables, private.neighbours)
@@ -132,7 +132,7 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple
             "It reads people's rows, so its price must be stated.",
             ("Say what it may cost, for example ", Setting("epsilon", "0.1"), *_or_margin(private, needs), "."),
         )
-    return (best_noise(needs, wish.epsilon, wish.delta),)
+    return best_noise(needs, wish.epsilon, wish.delta, wish.cap)
 
 
 def _or_margin(private: PrivateQuery, needs: tuple[Needs, ...]) -> tuple[str | Setting, ...]:

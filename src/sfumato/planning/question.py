@@ -30,4 +30,5 @@ def _group(group: GroupPlan) -> list[object]:
     event = event_of((group,))  # it holds the selection, then every mechanism in order, with all parameters
     selected = group.selection is not None if group.passing is None else group.passing.threshold
     rest = ["rest"] if any(key.rest for key in group.group.keys) else []  # one more cell: other noise is kept of it
-    return [group.group.label, selected, measured, None if event is None else to_json(event), *rest]
+    together = [["together", *(one.name for one in group.together)]] if group.together else []
+    return [group.group.label, selected, measured, None if event is None else to_json(event), *rest, *together]

@@ -10,8 +10,10 @@ from sfumato.accounting.group import group_loss
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
-from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
+from sfumato.mechanisms.max_norm import MaxNormPart
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
@@ -19,7 +21,9 @@ from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.cut_off import CutOff
+from sfumato.planning.matching_notes import matching_notes
 from sfumato.planning.missing import missing
+from sfumato.planning.noise import Mechanism
 from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.plan import Chosen, Measured, Plan
 from sfumato.planning.ranking_notes import ranking_notes
@@ -222,12 +226,19 @@ def _words(used: list[Measured | Chosen]) -> str:
     return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")
 
 
-def _law(mechanism: Laplace | Gaussian | Quantiles | PermuteAndFlip) -> tuple[str, str]:
+def _law(mechanism: Mechanism) -> tuple[str, str]:
+    if isinstance(mechanism, Meetings):
+        return "discrete Laplace, scale found privately", f"ε = {round_up(mechanism.epsilon)}"
+    if isinstance(mechanism, MatchedCount):
+        scale = round_up(mechanism.noise(0).scale)
+        return "matching, discrete Laplace, scale", f"{scale} times the values of a person that count"
     if isinstance(mechanism, Quantiles | PermuteAndFlip):
         among = f"{mechanism.buckets:,} buckets" if isinstance(mechanism, Quantiles) else "all values"
         return "exact choice", f"among {among}, ε = {round_up(mechanism.epsilon)}"
     if isinstance(mechanism, Laplace):
         return "discrete Laplace, scale", round_up(mechanism.scale)
+    if isinstance(mechanism, MaxNormPart):
+        return f"discrete max-norm of {len(mechanism.joint.sides)}, scale", round_up(mechanism.scale)
     return "discrete Gaussian, variance", round_up(mechanism.sigma_squared)
 
 
@@ -248,6 +259,7 @@ def _notes(plan: Plan) -> Iterator[str]:
     yield from plan.private.notes
     yield from bounding_notes(plan)
     yield from ranking_notes(plan)
+    yield from matching_notes(plan)
     for one in (one for group in plan.groups for one in group.derived):
         made = one.total if isinstance(one, RacedMean) else one
         if isinstance(made, Raced):
