@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import log, log1p
+from math import isqrt, log, log1p
 
 from sfumato.accounting.event import Composed, Event, Neighbours, Repeated
 from sfumato.accounting.filter import Filter
@@ -17,11 +17,16 @@ from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
-from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.mechanisms.spelled_list import SpelledList
+from sfumato.mechanisms.top_list import TopList
+from sfumato.planning.aggregates.met import sides_of
+from sfumato.planning.measurements import Measurement, Needs, longest_spelled, measurements
 from sfumato.planning.plan import Chosen, GroupPlan, Measured
 from sfumato.planning.split import (
     GAUSSIAN_ROOT,
@@ -29,6 +34,7 @@ from sfumato.planning.split import (
     Shared,
     gaussian_weights,
     importance,
+    keys_weights,
     laplace_weights,
     parts_of,
     shared_noise,
@@ -42,10 +48,13 @@ _UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
 _LEAST_DELTA = Fraction(1, 10**300)
+_GUMBEL = Fraction(5, 3)
+"""About the variance of standard Gumbel noise, π²/6."""
+_FINE = 10**12
 _MOST_GAIN = Fraction(1, 2)
 """The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
-Mechanism = Laplace | Gaussian | MaxNormPart | Quantiles | PermuteAndFlip
+Mechanism = Laplace | Gaussian | MaxNormPart | Quantiles | PermuteAndFlip | Meetings | MatchedCount
 Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
 """The groups with their mechanisms, and what they cost together."""
 
@@ -118,8 +127,15 @@ def _pure(need: Needs, part: tuple[Measurement, ...], epsilon: Fraction) -> Iter
 
 
 def expected_error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...]) -> Fraction:
-    """Return the sum of the outputs' expected squared errors, each in units of what one person can do to a cell."""
-    return sum(
+    """Return the sum of the outputs' expected squared errors, each in units of what one person can do to a cell.
+
+    The choice of a top list errs as its Gumbel noise does.
+    """
+    choosing = sum(
+        (_GUMBEL / group.selection.rate**2 for group in groups if isinstance(group.selection, TopList | SpelledList)),
+        Fraction(0),
+    )
+    return choosing + sum(
         (
             importance(need, one) * _variance(measured.mechanism) / one.sensitivity.linf**2
             for need, group in zip(needs, groups, strict=True)
@@ -169,7 +185,10 @@ def _gaussian_noise(
     """Return Gaussian noise at the price of the measurements' Laplace noise; half of delta is for keys, if any.
 
     None where there is nothing to measure, or no delta, or where the exact curve could not bring it below `error`.
+    Where top lists are chosen, their choices and all noise share one zCDP loss.
     """
+    if any(need.top is not None for need in needs):
+        return _concentrated_noise(needs, epsilons, delta)
     keys, parts = _parted(needs, epsilons)
     every = measurements(needs)
     choices = {one: part for one, part in zip(every, parts, strict=True) if one.quantity.function in CHOSEN}
@@ -197,6 +216,47 @@ def _gaussian_noise(
     return assembled(needs, keys, delta - for_noise, mechanisms), loss
 
 
+def _concentrated_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction) -> Noise | None:
+    """Return the choices of top lists and Gaussian noise by zCDP: a choice of bounded range ε is ε²/8 of it [CR21].
+
+    Keys that are selected by themselves, quantiles and modes keep their pure losses. None where there is no delta.
+    """
+    keys, parts = _parted(needs, epsilons)
+    every = measurements(needs)
+    parting = [need for need in needs if need.apart is not None]
+    lists = [need.top is not None for need in parting]
+    pure = [part for one, part in zip(every, parts, strict=True) if is_chosen(one)]
+    pure += [part for part, listed in zip(keys, lists, strict=True) if not listed]
+    budget = sum(epsilons, Fraction(0)) - sum(pure, Fraction(0))
+    for_noise = delta / 2 if selections(needs) else delta
+    if for_noise < _LEAST_DELTA or not _LEAST_EPSILON <= budget <= _MOST_EPSILON:
+        return None
+    rho = concentrated_loss(budget, for_noise)
+    if rho is None:
+        return None
+    weights = keys_weights(tuple(need for need in parting if need.top is not None)) + gaussian_weights(needs)
+    each = iter([share * rho for share in shares(weights, GAUSSIAN_ROOT)])
+    chosen = tuple(
+        choices_epsilon(need.top.chosen, next(each)) if need.top is not None else part
+        for need, part in zip(parting, keys, strict=True)
+    )
+    mechanisms: list[Mechanism] = []
+    for one, part in zip(every, parts, strict=True):
+        if is_chosen(one):
+            mechanisms.append(choice_of(one, part))
+            continue
+        squared = one.sensitivity.l2_squared
+        mechanisms.append(Gaussian(squared, short(squared / (2 * next(each))), one.sensitivity.neighbours))
+    loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
+    return assembled(needs, chosen, delta - for_noise, mechanisms), loss
+
+
+def choices_epsilon(chosen: int, rho: Fraction) -> Fraction:
+    """Return chosen · ε with chosen · ε²/8 <= rho, rounded down: what so many choices of a top list cost."""
+    squared = 8 * rho * chosen * _FINE**2  # (chosen · ε)²
+    return Fraction(isqrt(squared.numerator // squared.denominator), _FINE)
+
+
 def _parted(
     needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...]
 ) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
@@ -220,14 +280,24 @@ def assembled(
                 measured.append(Measured(one.name, one.quantity, one.sensitivity, mechanism))
             else:
                 chosen.append(Chosen(one.name, one.quantity, one.sensitivity.l1, mechanism))
-        selection: OptimalSelection | CountedKeys | None = None
+        selection: OptimalSelection | CountedKeys | TopList | SpelledList | None = None
         touched = min(need.group.contribution.rows, need.group.contribution.groups)
         counted = None if need.selecting is None else need.selecting.name
         for noisy in measured:
             if noisy.name == counted and not isinstance(noisy.mechanism, MaxNormPart):
                 core = noise_event(noisy.mechanism, noisy.sensitivity)
-                selection = CountedKeys.by_delta(noisy.mechanism, core, touched, delta / selections(needs))
-        if need.apart is not None:
+                if need.top is None:
+                    each, most = delta / selections(needs), noisy.sensitivity.linf
+                    selection = CountedKeys.by_delta(noisy.mechanism, core, touched, each, most)
+                else:
+                    each = next(epsilons) / need.top.chosen
+                    selection = TopList(need.top.chosen, each, noisy.mechanism, core, touched, None)
+                    if need.keys is not None and delta:
+                        selection = selection.with_delta(delta / selections(needs))
+                    elif need.keys is not None:
+                        letters = longest_spelled(need.group)
+                        selection = SpelledList(need.top.chosen, each, noisy.mechanism, core, touched, letters)
+        if need.apart is not None and need.top is None:
             each = delta / selections(needs)
             selection = OptimalSelection(next(epsilons), each, touched, need.apart.neighbours)
         groups.append(GroupPlan(need.group, selection, tuple(measured), need.derived, tuple(chosen), counted))
@@ -244,9 +314,18 @@ def short(value: Fraction) -> Fraction:
     return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
-def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip:
-    """Return the choice that costs so much, over all cells together. Proof: proofs/quantiles.md."""
-    (bucket,), neighbours = one.quantity.arguments, one.sensitivity.neighbours
+def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip | Meetings | MatchedCount:
+    """Return the choice that costs so much, over all cells together.
+
+    Proof: proofs/quantiles.md, proofs/elastic_joins.md, proofs/matching.md.
+    """
+    neighbours = one.sensitivity.neighbours
+    if one.quantity.function is Aggregation.MEETINGS:
+        return Meetings(epsilon, *sides_of(one.quantity), neighbours)
+    (bucket,) = one.quantity.arguments
+    if one.quantity.function is Aggregation.MATCHED:
+        limits = tuple(int(limit) for limit in one.quantity.parameters)
+        return MatchedCount(limits, one.sensitivity.l1 // sum(limits), epsilon, neighbours)
     if one.quantity.function is Aggregation.MODE:
         return PermuteAndFlip(one.sensitivity.l1, epsilon, neighbours, monotone=neighbours is Neighbours.ADD_REMOVE)
     ends = one.quantity.function is Aggregation.QUANTILES

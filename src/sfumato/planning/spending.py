@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import partial
 from math import inf
 
-from sfumato.accounting.event import Event, Pure
+from sfumato.accounting.event import BoundedRange, Event, Pure
 from sfumato.accounting.filter import UNIT, Filter, rounded_loss
 from sfumato.accounting.gaussian_curve import epsilon_of
 from sfumato.accounting.loss import PrivacyLoss, round_up
@@ -45,7 +45,6 @@ from sfumato.planning.split import (
     shared_noise,
     shares,
 )
-from sfumato.sensitivity.norms import Sensitivity
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _HALVINGS = 44
@@ -140,13 +139,13 @@ def _charged_laplace(
     needs: tuple[Needs, ...], units: int, order: int, delta: Fraction, shared: Shared = ()
 ) -> Noise | None:
     """Return Laplace noise, or noise that measurements share, of so many units at an order."""
-    keys = [need.apart for need in needs if need.apart is not None]
+    keys = [need for need in needs if need.apart is not None]
     parts = shares(laplace_weights(needs, shared), LAPLACE_ROOT)
 
     def _fits(epsilon: Fraction) -> bool:
         total: int | float = 0
-        for moved, part in zip(keys, parts, strict=False):
-            total += _selection_loss(moved, part * epsilon, order)
+        for need, part in zip(keys, parts, strict=False):
+            total += _selection_loss(need, part * epsilon, order)
         for (_, together), part in zip(parts_of(needs, shared), parts[len(keys) :], strict=True):
             total += rounded_loss(_laplace_event(together, part * epsilon), order)
         return total <= units
@@ -176,8 +175,8 @@ def _charged_gaussian(
     parts = shares(keys_weights(needs) + gaussian_weights(needs), GAUSSIAN_ROOT)
     selecting = len(keys_weights(needs))
     keys = []
-    for moved, part in zip((need.apart for need in needs if need.apart is not None), parts, strict=False):
-        epsilon = _most(partial(_selection_fits, moved, order, int(part * units)))
+    for need, part in zip((need for need in needs if need.apart is not None), parts, strict=False):
+        epsilon = _most(partial(_selection_fits, need, order, int(part * units)))
         if epsilon is None:
             return None
         keys.append(epsilon)
@@ -195,13 +194,21 @@ def _charged_gaussian(
     return assembled(needs, tuple(keys), used, mechanisms), loss
 
 
-def _selection_loss(keys: Sensitivity, epsilon: Fraction, order: int) -> int | float:
-    """Return what a selection of keys costs beside its delta: as many decisions as one person has keys."""
+def _selection_loss(need: Needs, epsilon: Fraction, order: int) -> int | float:
+    """Return what a selection of keys costs beside its delta: as many decisions as one person has keys.
+
+    The choices of a top list are as many as cells are chosen, each of bounded range.
+    """
+    keys = need.apart
+    if keys is None:
+        return 0
+    if need.top is not None:
+        return need.top.chosen * rounded_loss(BoundedRange(epsilon / need.top.chosen, keys.neighbours), order)
     return keys.l1 * rounded_loss(Pure(epsilon / keys.l1, keys.neighbours), order)
 
 
-def _selection_fits(keys: Sensitivity, order: int, units: int, epsilon: Fraction) -> bool:
-    return _selection_loss(keys, epsilon, order) <= units
+def _selection_fits(need: Needs, order: int, units: int, epsilon: Fraction) -> bool:
+    return _selection_loss(need, epsilon, order) <= units
 
 
 def _most(fits: Callable[[Fraction], bool]) -> Fraction | None:

@@ -112,7 +112,7 @@ def keys_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
 
 def importance(need: Needs, one: Measurement) -> Fraction:
     """Return how much outputs depend on a measurement; the one that keys are selected by counts once more."""
-    return one.importance + (1 if one is need.selecting else 0)
+    return one.importance + (1 if need.top is None and one is need.selecting else 0)
 
 
 def _laplace_weight(sensitivity: Sensitivity, importance: Fraction) -> Fraction:

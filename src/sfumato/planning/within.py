@@ -17,7 +17,16 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, shown
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.measurements import Measurement, Needs, measurements
-from sfumato.planning.noise import Noise, assembled, event_of, is_chosen, laplace_noise, selections, short
+from sfumato.planning.noise import (
+    Noise,
+    assembled,
+    choices_epsilon,
+    event_of,
+    is_chosen,
+    laplace_noise,
+    selections,
+    short,
+)
 from sfumato.planning.origins import GroupColumn, origins, shown_unchanged
 from sfumato.planning.split import Shared
 from sfumato.policy.policy import fold
@@ -77,9 +86,9 @@ def noise_within(
         if total <= cap.epsilon
     ]
     if cap.epsilon and cap.delta and (smooth := _gaussian_within(needs, least, delta)) is not None:
-        found += [smooth] if _used(smooth, cap) <= 1 else []
+        found += [smooth] if used_by(smooth, cap) <= 1 else []
     if found:
-        return tuple(sorted(found, key=lambda noise: _used(noise, cap)))
+        return tuple(sorted(found, key=lambda noise: used_by(noise, cap)))
     share = cap.epsilon / totals[0]
     scales = {source: share * least_inverse_scale(reach) for source, reach in least.items()}
     raise UnreachableMargin(
@@ -89,7 +98,7 @@ def noise_within(
     )
 
 
-def _used(noise: Noise, cap: PrivacyLoss) -> Fraction | float:
+def used_by(noise: Noise, cap: PrivacyLoss) -> Fraction | float:
     """Return the share of a fresh budget that noise uses."""
     event = event_of(noise[0])
     used = None if event is None else Filter(cap.epsilon, cap.delta).used_after(event)
@@ -172,7 +181,13 @@ def _gaussian_within(needs: tuple[Needs, ...], least: dict[GroupColumn, int], de
         for source, moved in squared.items()
     ]
     # a selection of t keys at epsilon is about epsilon²/(2t) in the same unit
-    keys = tuple(Fraction(f"{sqrt(2 * need.apart.l1 * float(rho)):.6g}") for need in needs if need.apart is not None)
+    keys = tuple(
+        Fraction(f"{sqrt(2 * need.apart.l1 * float(rho)):.6g}")
+        if need.top is None
+        else choices_epsilon(need.top.chosen, rho)
+        for need in needs
+        if need.apart is not None
+    )
     quoted = epsilon_of([(one.sensitivity_squared, one.sigma_squared) for one in noise], delta - used)
     return assembled(needs, keys, used, noise), PrivacyLoss(sum(keys, quoted), delta)
 

@@ -85,7 +85,7 @@ class MeasuredCells:
                 continue
             here, least = kinds == kind, float(selection.threshold)
             sure = values > least + selection.overshoot(tail)
-            low = np.where(here, np.where(sure, np.maximum(low, least), 1.0), low)
+            low = np.where(here, np.where(sure, np.maximum(low, least), float(selection.fewest)), low)
         return low, high
 
     def near(self, places: Places, tail: Fraction) -> Flags:
@@ -154,8 +154,7 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
         for one in group.measured:
             starts[group.group.label, one.name] = sum(sizes)
             measured.append(one)
-            selection = group.selection if one.name == group.counted else None
-            selections.append(selection if isinstance(selection, CountedKeys) else None)
+            selections.append(group.passing if one.name == group.counted else None)
             labels.append(group.group.label)
             flat = [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.numbers(one.name)]
             values.append(np.array(flat, dtype=np.float64))
