@@ -7,17 +7,19 @@ keys and the same two caps: what nine people in ten stay below, and a power of t
 better one counts. sfumato is asked with both caps, and with `{ most, choose = "private" }` below the larger; the
 workload is one `ask_all`. The others run in environments of their own, which `--install` makes:
 
-    python benchmarks/accuracy.py --install [folder] [repeats] [seconds for each library and table]
+    python benchmarks/accuracy.py --install [folder] [repeats] [seconds for each library and table] [--answers FILE]
 
-Without a folder it is `sfumato-peers` in the folder for temporary files.
+Without a folder it is `sfumato-peers` in the folder for temporary files. What the others say is kept in FILE where one
+is named, and taken from there if it exists: then only sfumato is asked again.
 """
 
 import json
 import math
 import subprocess
-import sys
 import tempfile
 import venv
+from argparse import ArgumentParser
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -47,6 +49,8 @@ HIGHEST, TOP = 5000, 20
 RESOLUTION = 0.5
 """Smaller errors, of medians that are integers, count as this large in a ratio."""
 
+Said = dict[tuple[str, str], tuple[list[dict[str, Any]], str]]
+"""Of each library and table what it said, and the last of its complaints."""
 Answer = Any
 """A number, the counts of a table, or the tables of the workload."""
 
@@ -338,32 +342,58 @@ def prepare(folder: Path, data: Data, repeats: int, seconds: int) -> None:
     print(f"{data.name}: {len(data.rows):,} rows of {data.rows['person'].nunique():,}, caps {data.caps}", flush=True)
 
 
+def ask_peers(peers: Path, folders: dict[str, Path]) -> Said:
+    """Return what the others say of each table, two of them at a time; errors do not depend on who runs beside whom."""
+    with ThreadPoolExecutor(2) as pool:
+        asked = {
+            (peer, name): pool.submit(ask_peer, peer, environment(peers, peer), folder)
+            for peer in PEERS
+            for name, folder in folders.items()
+        }
+        return {key: found.result() for key, found in asked.items()}
+
+
+def kept(answers: Path | None, ask: Callable[[], Said]) -> Said:
+    """Return what the others said before, where that was kept; else ask them, and keep it."""
+    if answers is not None and answers.exists():
+        said = [json.loads(line) for line in answers.read_text().splitlines()]
+        return {(one["peer"], one["data"]): (one["said"], one["complaint"]) for one in said}
+    found = ask()
+    if answers is not None:
+        rows = [
+            {"peer": peer, "data": data, "said": said, "complaint": complaint}
+            for (peer, data), (said, complaint) in found.items()
+        ]
+        answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return found
+
+
 def main() -> None:
-    """Measure all of them; errors do not depend on who runs beside whom."""
-    words = [word for word in sys.argv[1:] if word != "--install"]
-    peers = Path(words[0]) if words else Path(tempfile.gettempdir()) / "sfumato-peers"
-    repeats = int(words[1]) if len(words) > 1 else 20
-    seconds = int(words[2]) if len(words) > 2 else 300
-    if "--install" in sys.argv:
-        install(peers)
-    if not any(environment(peers, peer).exists() for peer in PEERS):
+    """Measure all of them."""
+    parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(tempfile.gettempdir()) / "sfumato-peers")
+    parser.add_argument("repeats", nargs="?", type=int, default=20)
+    parser.add_argument("seconds", nargs="?", type=int, default=300)
+    parser.add_argument("--install", action="store_true")
+    parser.add_argument("--answers", type=Path)
+    wish = parser.parse_args()
+    if wish.install:
+        install(wish.folder)
+    known = wish.answers is not None and wish.answers.exists()
+    if not known and not any(environment(wish.folder, peer).exists() for peer in PEERS):
         print("no other library is installed: run this with --install")
         return
     errors: Errors = {}
-    tables = (made_up(), flights())
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
-        folders = [Path(name) / str(place) for place in range(len(tables))]
-        for folder, data in zip(folders, tables, strict=True):
-            prepare(folder, data, repeats, seconds)
-        asked = [
-            (peer, data, pool.submit(ask_peer, peer, environment(peers, peer), folder))
-            for peer in PEERS
-            for folder, data in zip(folders, tables, strict=True)
-        ]
-        for folder, data in zip(folders, tables, strict=True):
-            measure_ours(folder, data, repeats, errors)
-        for peer, data, answer in asked:
-            measure_peer(peer, *answer.result(), data, errors)
+    tables = {data.name: data for data in (made_up(), flights())}
+    with tempfile.TemporaryDirectory() as name:
+        folders = {data: Path(name) / str(place) for place, data in enumerate(tables)}
+        for data, folder in folders.items():
+            prepare(folder, tables[data], wish.repeats, wish.seconds)
+        said = kept(wish.answers, lambda: ask_peers(wish.folder, folders))
+        for data, folder in folders.items():
+            measure_ours(folder, tables[data], wish.repeats, errors)
+        for (peer, data), (answers, complaint) in said.items():
+            measure_peer(peer, answers, complaint, tables[data], errors)
     summary(errors)
 
 
