@@ -12,6 +12,7 @@ from sfumato.language.facts import Kind
 from sfumato.planning.aggregates.families import FAMILIES, Derived
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.sensitivities import of_people, of_quantity
+from sfumato.planning.tiers import Levels
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -28,6 +29,8 @@ class Measurement:
     quantity: Quantity
     sensitivity: Sensitivity
     importance: Fraction
+    levels: Levels | None = None
+    """The levels at which it can be taken, where the answer chooses one; `sensitivity` is that at the last."""
 
 
 @dataclass(frozen=True, slots=True)

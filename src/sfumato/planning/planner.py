@@ -12,6 +12,7 @@ from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting,
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.scalar import address
 from sfumato.planning.best_margins import weighed
+from sfumato.planning.levels import levelled, priced
 from sfumato.planning.measurements import Needs, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of
 from sfumato.planning.one_table import common_tables, with_rests
@@ -89,8 +90,10 @@ def make_plans(private: PrivateQuery, wish: Wish) -> tuple[Plan, ...]:
     for need in needs:
         if need.keys is not None and not wish.delta:
             raise _keys_need_delta(need.group, private)
+    needs, choices = levelled(needs, private.neighbours)
     tables = common_tables(needs)
-    noise = _noise(private, weighed(needs, tables), wish)
+    weights = weighed(needs, tables)
+    noise = _noise(private, (*weights, *priced(choices, weights)), wish)
     return tuple(Plan(private, groups, loss, event_of(groups), tables) for groups, loss in noise)
 
 
@@ -113,8 +116,10 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple
 def _or_margin(private: PrivateQuery, needs: tuple[Needs, ...]) -> tuple[str | Setting, ...]:
     """Return the other way to say it, by the first column that has a fixed margin."""
     derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
+    fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.levels is None}
     for name, origin in zip(private.names, origins(private), strict=True):
-        if shown_unchanged(origin, derived) is not None:
+        source = shown_unchanged(origin, derived)
+        if source is not None and (source[0], derived[source].plain) in fixed:
             return ", or how exact it has to be, for example ", Setting("within", f"{name}=25")
     return ()
 

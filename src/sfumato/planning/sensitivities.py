@@ -4,14 +4,11 @@
 numbering is used below.
 """
 
-from dataclasses import replace
-
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Contribution
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.mechanisms.keys import touched_keys
-from sfumato.planning.aggregates.raced import rank_span
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.query.functions import CHOSEN, Aggregation
 from sfumato.sensitivity import norms
@@ -24,12 +21,8 @@ SHARED_WEIGHT = 720_720
 def of_quantity(
     quantity: Quantity, contribution: Contribution, cells: int | None, neighbours: Neighbours
 ) -> Sensitivity:
-    """What is measured, whatever it is; of a person's rows only those count whose rank it asks for (proofs/race.md)."""
+    """What is measured, whatever it is."""
     argument = quantity.argument
-    span = rank_span(quantity.where)
-    if span is not None and contribution.rows % span[1] == 0:
-        rows = contribution.rows // span[1] * span[0]
-        contribution = replace(contribution, rows=rows, groups=min(rows, contribution.groups))
     if argument is None:
         return of_rows(contribution, cells, neighbours)
     if quantity.function in CHOSEN:

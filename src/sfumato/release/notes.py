@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from sfumato.planning.aggregates.raced import Raced, RacedMean
+from sfumato.planning.choosing_notes import chosen_note, price_of
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import CONFIDENCE
-from sfumato.release.aggregates.raced import winners
-from sfumato.release.estimates import integers
 from sfumato.release.intervals import Answered, open_columns
 from sfumato.release.noisy import Noisy
 
@@ -25,7 +23,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         if group.selection is not None and not found.keys:
             yield _nobody(group)
-    yield from dict.fromkeys(_raced(plan, noisy))
+    yield from dict.fromkeys(_chosen(plan))
     if answered.chosen:
         yield SELECTED
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(open_columns(answered)))
@@ -41,18 +39,12 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
         )
 
 
-def _raced(plan: Plan, noisy: Noisy) -> Iterator[str]:
-    """Say what was chosen, and what it was chosen with."""
-    for group, found in zip(plan.groups, noisy.groups, strict=True):
-        measured = {name: integers(values) for name, values in found.columns}
-        for one in group.derived:
-            made = one.total if isinstance(one, RacedMean) else one
-            if isinstance(made, Raced) and found.keys:
-                won = winners(made, group, measured).tolist()
-                yield (
-                    f"Chosen privately: {made.won(won)}; all {len(made.parts)} levels were measured, each with a part "
-                    "of the price. The interval holds for all rows and values that the policy admits."
-                )
+def _chosen(plan: Plan) -> Iterator[str]:
+    """Say which levels were chosen, and what that cost."""
+    prices = {group.group.label: price_of(group) for group in plan.groups if group.is_choice}
+    for one in (one for group in plan.groups for one in group.measured):
+        if one.levels is not None and one.level is not None:
+            yield chosen_note(one, prices[one.levels.choice])
 
 
 def _nobody(group: GroupPlan) -> str:

@@ -15,14 +15,12 @@ from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
-from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.aggregates.ranked import Commonest, Ranked
 from sfumato.planning.aggregates.spread import Spread
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.averaged import average_form, average_point
 from sfumato.release.aggregates.paired import paired_form, paired_point
-from sfumato.release.aggregates.raced import raced_form, raced_mean_form, raced_mean_point, raced_point
 from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
 from sfumato.release.aggregates.spread import spread_form, spread_point
 from sfumato.release.form_algebra import sum_of
@@ -41,10 +39,6 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
     match made:
         case Counted() | Summed():
             return measured[made.plain]
-        case Raced():
-            return raced_point(made, group, measured)
-        case RacedMean():
-            return raced_mean_point(made, group, measured)
         case Averaged():
             return average_point(made, measured)
         case Spread():
@@ -68,10 +62,6 @@ def _form(label: str, made: Derived, cells: MeasuredCells, chosen: Mapping[str, 
     match made:
         case Counted() | Summed():
             return sum_of(cells, label, {made.plain: 1.0}, rows)
-        case Raced():
-            return raced_form(label, made, cells, rows)
-        case RacedMean():
-            return raced_mean_form(label, made, cells, rows)
         case Averaged():
             return average_form(label, made, cells, rows)
         case Spread():
