@@ -23,7 +23,7 @@ def choosing_notes(plan: Plan) -> Iterator[str]:
 def chosen_note(one: Measured, price: Fraction) -> str:
     """Say what was chosen; `one` is a measurement whose level is known."""
     return (
-        f"Chosen privately: {_level(one)} of a person count at most; ε = {round_up(price)} of the price found that. "
+        f"Chosen privately: one person {_level(one)}; ε = {round_up(price)} of the price found that. "
         "What they have beyond is left out, and the interval holds without it; intervals(bias=True) includes it."
     )
 
@@ -41,9 +41,9 @@ def _what(one: Measured) -> str:
 def _level(one: Measured) -> str:
     amounts = () if one.levels is None else one.levels.amounts
     amount = amounts[one.level or 0] * _step(one)
-    return (
-        f"{_number(amount)} row{'s' * (amount != 1)}" if _by_rows(one) else f"values that add up to {_number(amount)}"
-    )
+    if _by_rows(one):
+        return f"counts with at most {_number(amount)} row{'s' * (amount != 1)}"
+    return f"adds at most {_number(amount)} to a sum"
 
 
 def _listed(one: Measured) -> str:

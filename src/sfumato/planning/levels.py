@@ -17,7 +17,9 @@ from sfumato.analysis.private_query import Contribution, Group
 from sfumato.language.scalar import Operator, Scalar, walk
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.chosen_bounds import chosen_rows, has_chosen_bounds, is_plain, rank_of
+from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.measurements import Measurement, Needs
 from sfumato.planning.one_table import unlabelled
 from sfumato.planning.sensitivities import of_quantity, of_sum
@@ -97,7 +99,7 @@ def _levelled(one: Measurement, need: Needs, neighbours: Neighbours, choices: di
     label = choices[key].group.label
     cells = max(1, group.cells) if group.public_keys else None
     moved = tuple(at_level(quantity, group.contribution, cells, amount, by_rows, neighbours) for amount in amounts)
-    means = all(isinstance(made, Averaged) for made in need.derived if one.name in made.measured)
+    means = not any(isinstance(made, Counted | Summed) for made in need.derived if one.name in made.measured)
     return replace(one, levels=Levels(label, amounts, by_rows, weight, rank_of(group), moved, means))
 
 
@@ -108,9 +110,10 @@ def _is_clipped(one: Measurement, need: Needs) -> bool:
     """
     if one.quantity.function is not Aggregation.SUM or one.quantity.arguments[0].facts.low < 0:
         return False
-    free = has_chosen_bounds(one.quantity.arguments[0], need.group)
-    averaged = any(isinstance(made, Averaged) for made in need.derived if one.name in made.measured)
-    return free or (chosen_rows(need.group) and not averaged)
+    made = [made for made in need.derived if one.name in made.measured]
+    if has_chosen_bounds(one.quantity.arguments[0], need.group):
+        return all(isinstance(one, Summed | Averaged) for one in made)
+    return chosen_rows(need.group) and all(isinstance(one, Summed) for one in made)
 
 
 def _weight(quantity: Quantity, by_rows: bool) -> Quantity:
