@@ -76,6 +76,11 @@ def part_of(choice: Measurement, needs: Sequence[Needs]) -> Fraction:
     return OF_ONE if all(need.group.public_keys and need.group.cells == 1 for need in served) else OF_MANY
 
 
+def has_levels(need: Needs) -> bool:
+    """Whether anything of a group is measured at a level that is chosen."""
+    return any(one.levels is not None for one in need.measurements)
+
+
 def _is_served(one: Measurement, choice: Measurement) -> bool:
     return one.levels is not None and choice.levels is not None and one.levels.choice == choice.levels.choice
 
@@ -100,7 +105,8 @@ def _levelled(one: Measurement, need: Needs, neighbours: Neighbours, choices: di
     cells = max(1, group.cells) if group.public_keys else None
     moved = tuple(at_level(quantity, group.contribution, cells, amount, by_rows, neighbours) for amount in amounts)
     means = not any(isinstance(made, Counted | Summed) for made in need.derived if one.name in made.measured)
-    return replace(one, levels=Levels(label, amounts, by_rows, weight, rank_of(group), moved, means))
+    levels = Levels(label, amounts, by_rows, weight, rank_of(group), moved, means)
+    return replace(one, levels=levels, side=None)  # its noise is its own
 
 
 def _is_clipped(one: Measurement, need: Needs) -> bool:
@@ -139,7 +145,7 @@ def _choice(
     moved = Sensitivity(sides * whole, sides * whole**2, whole, neighbours)
     levels = Levels(label, amounts, by_rows, weight, rank_of(group), (moved,) * len(amounts))
     own = replace(group, label=label, keys=(), asked=(), combinations=None)
-    return Needs(own, None, (Measurement(PEOPLE, weight, moved, Fraction(1), levels),), ())
+    return Needs(own, None, (Measurement(PEOPLE, weight, moved, Fraction(1), levels=levels),), ())
 
 
 def at_level(

@@ -92,6 +92,15 @@ def uniform_below(below: int, bits: int, source: Source) -> int:
     return _floor_of_multiple(_reveal(words, source), words * WORD, below, source)
 
 
+def uniform_below_each(bounds: Integers, source: Source) -> npt.NDArray[np.int64]:
+    """Draw for each bound one of 0, …, bound - 1 with the same probability, from a word each and rarely more."""
+    words, small = _words(len(bounds), source), bounds < 1 << 32
+    picks, certain = _scaled(words, np.where(small, bounds, 1).astype(np.uint64))
+    for place in np.flatnonzero(~(certain & small)):
+        picks[place] = _floor_of_multiple(int(words[place]), WORD, int(bounds[place]), source)
+    return picks
+
+
 def integer_array(values: object, name: str) -> Integers:
     """Read a one-dimensional collection of integers of any size; floats, booleans and anything else are refused."""
     if hasattr(values, "__array__"):

@@ -12,7 +12,6 @@ from math import ceil, log, sqrt
 import numpy as np
 
 from sfumato.engines.aggregates import GroupAggregates
-from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.best_margins import mean_variance
 from sfumato.planning.cut_off import CutOff
@@ -39,7 +38,7 @@ def choose_level(group: GroupPlan, exact: GroupAggregates, plan: Plan, source: S
     (one,) = group.measured
     amounts = () if one.levels is None else one.levels.amounts
     totals = [int(total) for total in np.asarray(exact.columns[one.name])[0]]
-    people = one.mechanism.release(histogram_of(totals, amounts), source)
+    people = _noise_of(one).release(histogram_of(totals, amounts), source)
     noisy = tuple(int(value) for value in people)
     return NoisyGroup(((),), ((one.name, (noisy,)), (LEVEL, (_best(noisy, one, plan),))))
 
@@ -69,10 +68,9 @@ def _at_level(one: Measured, levels: Mapping[str, int]) -> Measured:
         return one
     level = levels[one.levels.choice]
     moved = one.levels.sensitivities[level]
-    if isinstance(one.mechanism, Gaussian):
-        raise AssertionError("a level that is chosen has Laplace noise")
+    noise = _noise_of(one)
     # the same loss at every level: the noise is as many times larger as one person moves it farther
-    scale = one.mechanism.scale * moved.l1 / one.mechanism.sensitivity
+    scale = noise.scale * moved.l1 / noise.sensitivity
     return replace(one, sensitivity=moved, mechanism=Laplace(moved.l1, scale, moved.neighbours), level=level)
 
 
@@ -126,13 +124,18 @@ def _is_served(each: Measured, one: Measured) -> bool:
 
 def _per_unit(one: Measured) -> float:
     """Return the expected noise for each unit of the level, in units of what a row or a value adds."""
-    if not isinstance(one.mechanism, Laplace):
-        return 0.0
-    return float(one.mechanism.scale / one.sensitivity.linf)
+    return float(_noise_of(one).scale / one.sensitivity.linf)
 
 
 def _deviation(one: Measured) -> float:
-    return sqrt(law_of(one.mechanism).moments[0])
+    return sqrt(law_of(_noise_of(one)).moments[0])
+
+
+def _noise_of(one: Measured) -> Laplace:
+    """Return the noise of what has levels, which is of this kind: the planner takes no other there."""
+    if not isinstance(one.mechanism, Laplace):
+        raise AssertionError("a level that is chosen has Laplace noise")
+    return one.mechanism
 
 
 def missing_with_levels(plan: Plan, noisy: Noisy, losses: CutOff | None, tail: Fraction) -> dict[Place, Missing]:
@@ -166,7 +169,7 @@ def _beyond(one: Measured, group: GroupPlan, found: NoisyGroup, tail: Fraction) 
         return 0
     unit = unit_of(amounts)
     weights = np.array([max(amount - amounts[level], 0) / unit for amount in amounts])
-    variance, fourth = law_of(choice.mechanism).moments
+    variance, fourth = law_of(_noise_of(choice)).moments
     reach = quantile_of_sum(
         np.array([(weights**2).sum() * variance]),
         np.array([(weights**4).sum() * fourth]),

@@ -73,6 +73,13 @@ class SparkBuild:
         """Return the rows of a table of the source, those together that are stored alike."""
         return self.source(table).parts
 
+    def arrived(self, table: str) -> None:
+        """Return nothing: every table is written anew."""
+
+    def before(self, table: str) -> str:
+        """Refuse: no table is carried over."""
+        raise AssertionError(f"{table} is written anew")
+
     def stage(self, name: str) -> str:
         """Return how an intermediate table is named."""
         return quoted(view_name(self.identity, f"s_{name}"))

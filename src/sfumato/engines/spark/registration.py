@@ -12,7 +12,7 @@ from sfumato.engines.duckdb.beside import write_beside
 from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.duckdb.source import check_place, source_files, source_root
 from sfumato.engines.engine import Limits, Progress
-from sfumato.engines.snapshots import Places, identity_of, places_of
+from sfumato.engines.snapshots import Aside, Places, identity_of, places_of
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
 from sfumato.engines.spark.connection import execute, guarded, session
 from sfumato.engines.spark.source import folder_of, is_catalog, read_schema, relation_of
@@ -89,8 +89,9 @@ class SparkCopying:
             lines.append(guarded(partial(_input_files, spark, relation)))
         return keyed(salt, "stamp", lines)
 
-    def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _BuiltFolder:
+    def build(self, aside: Aside, salt: bytes, progress: Progress) -> _BuiltFolder:
         """Build the copy of a source that stays as it is meanwhile."""
+        identity, folder = aside.identity, aside.folder
 
         def built() -> None:
             shutil.rmtree(folder, ignore_errors=True)

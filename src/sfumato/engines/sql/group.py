@@ -4,8 +4,9 @@ What a person adds depends on that person's rows alone: which of them, or which 
 the person's opaque id and the values themselves, so that nobody's rows push out another's.  Proof: proofs/lineage.md
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from sfumato.analysis.private_query import Group
 from sfumato.engines.sql.cell_numbers import numbered_cells
@@ -14,6 +15,7 @@ from sfumato.engines.sql.drawing import drawn
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
 from sfumato.engines.sql.levels import before_sql, is_rank, level_measures
+from sfumato.engines.sql.row_counts import counted_rows
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Read
 from sfumato.language.scalar import Scalar
@@ -25,6 +27,8 @@ from sfumato.query.functions import Aggregation
 _OWNER = "u"
 _CELL = "cell"
 _RANK = "nth_row"
+_OWN = "own"
+_NOTHING: Mapping[str, Scalar] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +75,66 @@ def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Diale
 def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
     """Return the statement of what is chosen: keys, bucket, how many rows their owner has, how many such rows.
 
-    Only rows count that have a bucket, a key and, where there is a condition, meet it. Where everybody has one row, how
-    many rows an owner has is left out.
+    Only rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no
+    cell. Where everybody has one row, how many rows an owner has is left out; where the copy knows, it is not counted.
     """
-    bounded = _bounded(plan, tables, dialect)
+    several = plan.group.contribution.rows > 1
+    counted = counted_rows(plan.group, one) if several else None
+    if counted is not None:
+        plan = replace(plan, group=replace(plan.group, rows=counted.rows))
+    bounded = _bounded(plan, tables, dialect, {} if counted is None else {_OWN: counted.count})
     used = bounded.used
     (by,) = one.quantity.arguments
     bucket = used.names[by]
-    present = [f"{name} IS NOT NULL" for name in (*used.keys, bucket)]
+    present = [f"{bucket} IS NOT NULL"]
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
-    own = [] if plan.group.contribution.rows == 1 else ["own"]
-    columns = ", ".join([*used.keys, bucket, *(f"count(*) OVER (PARTITION BY {_OWNER}) AS {name}" for name in own)])
+    own = _OWN if counted is not None else f"count(*) OVER (PARTITION BY {_OWNER}) AS {_OWN}"
+    columns = ", ".join([*used.keys, bucket, *([own] if several else [])])
     rows = f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
-    return _grouped(replace(bounded, rows=rows), [*used.keys, bucket, *own], ["count(*)"])
+    return _grouped(replace(bounded, rows=rows), [*used.keys, bucket, *([_OWN] if several else [])], ["count(*)"])
+
+
+def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+    """Return the statement of values that are matched to people: keys, person, value, own, how many.
+
+    A row without a person stands for so many values that are always served (own = 0), or for so many people of whom
+    each has `own` values that nobody else has, and no other; a row with one says that this person has this value, and
+    `own` besides. What is always served needs no person: it has as many owners as there are values with as few owners
+    as it or fewer. Proof: proofs/matching.md, 3
+    """
+    bounded = _bounded(plan, tables, dialect)
+    used = bounded.used
+    (argument,) = one.quantity.arguments
+    value = used.names[argument]
+    present = [f"{name} IS NOT NULL" for name in (*used.keys, value)]
+    present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
+    if argument.facts.kind is Kind.INTEGER:
+        value = clipped(value, argument.facts, dialect)  # what it was priced for, whatever is stored
+    keys, pair_keys = _listed(used.keys), _listed(f"p.{key}" for key in used.keys)
+    cell = f"PARTITION BY {', '.join(used.keys)} " if used.keys else ""
+    same = " AND ".join(f"p.{name} = g.{name}" for name in (*used.keys, "val"))
+    person = f"OVER (PARTITION BY {pair_keys}p.{_OWNER})"
+    by = f" GROUP BY {', '.join(used.keys)}" if used.keys else ""
+    pairs = f"SELECT DISTINCT {keys}{_OWNER}, {value} AS val FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
+    few = "max(CASE WHEN owners < upto THEN owners ELSE 0 END)"
+    own = "sum(CASE WHEN g.owners = 1 THEN 1 ELSE 0 END)"
+    return f"""WITH pairs AS ({pairs}),
+        owned AS (SELECT {keys}val, count(*) AS owners FROM pairs GROUP BY {keys}val),
+        placed AS (SELECT {keys}val, owners, count(*) OVER ({cell}ORDER BY owners) AS upto FROM owned),
+        graded AS (SELECT {keys}val, owners, {few} OVER ({cell}) AS few FROM placed),
+        scarce AS (
+            SELECT {pair_keys}p.{_OWNER}, p.val, g.owners, {own} {person} AS own, max(g.owners) {person} AS farthest
+            FROM pairs AS p JOIN graded AS g ON {same} WHERE g.owners <= g.few
+        ),
+        alone AS (SELECT DISTINCT {keys}{_OWNER}, own FROM scarce WHERE farthest = 1)
+        SELECT {keys}{_OWNER}, val, own, 1 AS times FROM scarce WHERE owners > 1
+        UNION ALL SELECT {keys}NULL, NULL, own, count(*) FROM alone GROUP BY {keys}own
+        UNION ALL SELECT {keys}NULL, NULL, 0, count(*) FROM graded WHERE owners > few{by}"""  # noqa: S608
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return names as the beginning of a list."""
+    return "".join(f"{name}, " for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +145,8 @@ class _Bounded:
     used: _Used
 
 
-def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect) -> _Bounded:
+def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[str, Scalar] = _NOTHING) -> _Bounded:
+    """Return the rows with everything that is measured of them and, `beside` it, scalars under these names."""
     group, limit = plan.group, plan.group.contribution
     used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)
     cells = numbered_cells(group) if bound_groups else None
@@ -102,13 +154,14 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect) -> _Bounded:
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
     before = {name: levels for name, levels in _before(plan).items() if name != _RANK}
-    if ranked or before or (plan.chosen and limit.rows > 1) or _counts_people(plan):
+    if ranked or before or (plan.chosen and limit.rows > 1 and not beside) or _counts_people(plan):
         columns[_OWNER] = group.unit
     rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)
     if rank is not None:
         columns[_RANK] = rank
     if cells is not None:
         columns[_CELL] = cells.number
+    columns |= beside
     rows, names = projected(group.rows if cells is None else cells.rows, tables, columns, dialect), list(columns)
     if ranked:
         rows = _present(rows, used.keys)  # else they would take the place of rows that count

@@ -7,17 +7,21 @@ from typing import Any
 import numpy as np
 
 from sfumato.analysis.private_query import Group, Place
-from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
+from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBuckets, HeldKeys
 from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
-from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql
+from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
+from sfumato.engines.sql.meeting import meetings_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
 from sfumato.language.flow import Given, Kept, Read, Show
 from sfumato.language.work import check_work
 from sfumato.mechanisms.answers import Answers, integer_answers
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
+from sfumato.query.functions import Aggregation
+from sfumato.sensitivity.matching import matched_values
 
 LONGEST = 1_000_000
 """The most characters of one statement."""
@@ -66,7 +70,7 @@ def prepared(
             for one in group.measured
             if one.buckets is not None
         }
-        | {one.name: checked(buckets_sql(group, one, tables, dialect)) for one in group.chosen}
+        | {one.name: checked(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
     return Statements(
@@ -74,6 +78,13 @@ def prepared(
         tuple(None if (sql := group_sql(group, tables, dialect)) is None else checked(sql) for group in groups),
         histograms,
     )
+
+
+def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+    if one.quantity.function is Aggregation.MEETINGS:
+        return meetings_sql(group, one, tables, dialect)
+    write = matched_sql if isinstance(one.mechanism, MatchedCount) else buckets_sql
+    return write(group, one, tables, dialect)
 
 
 def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
@@ -159,8 +170,15 @@ def _histogram(one: Measured, keys: Sequence[tuple[Place, ...]], rows: Rows) -> 
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
 
 
-def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldBuckets:
-    """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh."""
+def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows: Rows) -> Held:
+    """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh.
+
+    Of values that are matched, the buckets are the limits, and they hold how many values are served.
+    """
+    if one.quantity.function is Aggregation.MEETINGS:
+        return _held_keys(len(plan.group.keys), keys, rows)
+    if isinstance(one.mechanism, MatchedCount):
+        return _served(one.mechanism.limits, keys, len(plan.group.keys), rows)
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = np.zeros(len(rows), dtype=np.int64)
     if width:
@@ -168,13 +186,47 @@ def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows:
         cells = np.array([places.get(row[:width], -1) for row in rows], dtype=np.int64)
     numbers = np.array([row[width:] for row in rows], dtype=np.int64).reshape(len(rows), 3 if shared else 2)
     numbers, cells = numbers[cells >= 0], cells[cells >= 0]  # what is in no cell is nowhere
-    weights = numbers[:, -1] * (one.weight // numbers[:, 1] if shared else one.weight)
+    weights = numbers[:, -1] * (one.weight // np.maximum(numbers[:, 1], 1) if shared else one.weight)
     span = one.quantity.arguments[0].facts.span
     entries = cells * span + np.clip(numbers[:, 0], 0, span - 1)  # what it was priced for, whatever is stored
     order = np.argsort(entries, kind="stable")
     held, starts = np.unique(entries[order], return_index=True)
     together = np.add.reduceat(weights[order], starts) if len(starts) else weights
     return HeldBuckets(held // span, held % span, together)
+
+
+def _held_keys(width: int, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldKeys:
+    """Return the keys by which rows meet; those of no cell are nowhere."""
+    places = {key: place for place, key in enumerate(keys)}
+    found: dict[int, list[tuple[tuple[int, ...], int]]] = {}
+    for row in rows:
+        if (place := places.get(tuple(row[:width]))) is not None:
+            *powers, times = (int(number) for number in row[width:])
+            found.setdefault(place, []).append((tuple(powers), times))
+    return HeldKeys({place: tuple(listed) for place, listed in found.items()})
+
+
+def _served(limits: tuple[int, ...], keys: Sequence[tuple[Place, ...]], width: int, rows: Rows) -> HeldBuckets:
+    """Return for every cell how many values are served within each limit; see `matched_sql` for the rows."""
+    places = {key: place for place, key in enumerate(keys)}
+    sizes = np.zeros((len(keys), len(limits)), dtype=np.int64)
+    pairs: dict[int, list[tuple[Any, Any, int]]] = {}
+    for *key, person, value, own, times in rows:
+        if (place := places.get(tuple(key))) is None:
+            continue  # what is in no cell is nowhere
+        if person is not None:
+            pairs.setdefault(place, []).append((person, value, int(own)))
+        else:
+            sizes[place] += [int(times) * (min(int(own), limit) if own else 1) for limit in limits]
+    for place, found in pairs.items():
+        people = {person: number for number, person in enumerate(dict.fromkeys(person for person, _, _ in found))}
+        values = {value: number for number, value in enumerate(dict.fromkeys(value for _, value, _ in found))}
+        own_of = np.zeros(len(people), dtype=np.int64)
+        own_of[[people[person] for person, _, _ in found]] = [own for _, _, own in found]
+        ends = np.array([(people[person], values[value]) for person, value, _ in found], dtype=np.int64)
+        sizes[place] += matched_values(ends[:, 0], ends[:, 1], own_of, limits)
+    cells, buckets = (part.ravel() for part in np.indices(sizes.shape))
+    return HeldBuckets(cells, buckets, sizes.ravel())
 
 
 def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.planning.aggregates.averaged import Averaged, averaged
 from sfumato.planning.aggregates.counted import Counted, counted
+from sfumato.planning.aggregates.matched import Matched, matched
+from sfumato.planning.aggregates.met import Met, met
 from sfumato.planning.aggregates.paired import (
     Correlated,
     Covaried,
@@ -20,7 +22,7 @@ from sfumato.planning.aggregates.spread import Spread, spread
 from sfumato.planning.aggregates.summed import Summed, summed
 from sfumato.query.functions import Aggregation
 
-Derived = Counted | Summed | Averaged | Spread | Ranked | Commonest | Covaried | Regressed | Correlated
+Derived = Counted | Matched | Summed | Averaged | Spread | Ranked | Commonest | Covaried | Regressed | Correlated | Met
 """What a column of a group is made of, by the names of measurements."""
 
 Recipes = Callable[[Asked, Group], Recipe[Derived]]
@@ -47,4 +49,11 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.REGR_INTERCEPT: regressed,
     Aggregation.CORR: correlated,
     Aggregation.REGR_R2: correlated,
+    Aggregation.MEETINGS: met,
 }
+
+
+def recipe_of(asked: Asked, group: Group, *, fixed: bool) -> Recipe[Derived]:
+    """Return how one column is made, or refuse; `fixed` where its margin has to be known before the data is read."""
+    by_matching = None if fixed else matched(asked, group)
+    return by_matching or FAMILIES[asked.aggregate.function](asked, group)
