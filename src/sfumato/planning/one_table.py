@@ -56,7 +56,7 @@ def subsets(axes: Sequence[int]) -> list[frozenset[int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
+class Unlabelled:
     """A group by what it counts, without the labels of its question."""
 
     rows: object
@@ -71,10 +71,10 @@ def with_rests(groups: Sequence[Group]) -> tuple[Group, ...]:
     alike: dict[object, list[int]] = {}
     for place, group in enumerate(groups):
         if _is_margin(group):
-            alike.setdefault(_described(group, ()).rows, []).append(place)
+            alike.setdefault(unlabelled(group, ()).rows, []).append(place)
     found = list(groups)
     for places in alike.values():
-        keys = {_described(groups[place], ()).keys for place in places}
+        keys = {unlabelled(groups[place], ()).keys for place in places}
         if len(keys) > 1 and prod(_sizes([groups[place] for place in places]).values()) <= MOST_CELLS:
             for place in places:
                 found[place] = _with_all_rows(groups[place])
@@ -93,7 +93,7 @@ def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
     if len(needs) < 2:
         return ()
     described = {
-        place: _described(need.group, tuple(one.quantity for one in need.measurements))
+        place: unlabelled(need.group, tuple(one.quantity for one in need.measurements))
         for place, need in enumerate(needs)
         if _is_margin(need.group)
     }
@@ -149,16 +149,17 @@ def _sizes(groups: Sequence[Group]) -> dict[Scalar, int]:
     """Return how many cells each key of any of the groups has, in the order in which they come."""
     found: dict[Scalar, int] = {}
     for group in groups:
-        for key, scalar in zip(group.keys, _described(group, ()).keys, strict=True):
+        for key, scalar in zip(group.keys, unlabelled(group, ()).keys, strict=True):
             found.setdefault(scalar, len(key.places) if key.rest else len(_with_rest(key).places))
     return found
 
 
-def _described(group: Group, quantities: tuple[Quantity, ...]) -> _Described:
+def unlabelled(group: Group, quantities: tuple[Quantity, ...]) -> Unlabelled:
+    """Return what a group counts without the labels of its question: equal ones count the same rows."""
     names: dict[str, str] = {}
     rename = _renaming(names)
     rows = (rename(group.rows), rename(group.unit), group.identity, group.contribution.rows)
-    return _Described(rows, tuple(rename(key.scalar) for key in group.keys), tuple(map(rename, quantities)))
+    return Unlabelled(rows, tuple(rename(key.scalar) for key in group.keys), tuple(map(rename, quantities)))
 
 
 def _renaming(names: dict[str, str]) -> Callable[[Any], Any]:

@@ -14,15 +14,19 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import drawn
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
+from sfumato.engines.sql.levels import before_sql, is_rank, level_measures
 from sfumato.engines.sql.row_counts import counted_rows
 from sfumato.language.facts import Kind
+from sfumato.language.flow import Read
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Chosen, GroupPlan, Measured
+from sfumato.planning.tiers import Levels
 from sfumato.query.functions import Aggregation
 
 _OWNER = "u"
 _CELL = "cell"
+_RANK = "nth_row"
 _OWN = "own"
 _NOTHING: Mapping[str, Scalar] = MappingProxyType({})
 
@@ -50,7 +54,7 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     if not numbers and plan.group.public_keys:
         return None
     bounded = _bounded(plan, tables, dialect)
-    measures = [_measure(one.quantity, plan.group, bounded.used, dialect) for one in numbers]
+    measures = [sql for one in numbers for sql in _measures(one, plan, bounded.used, dialect)]
     people = [] if plan.group.public_keys else [_people(plan.group)]
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
 
@@ -173,8 +177,12 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     ranked = limit.bound_rows or (bound_groups and (cells is None or not cells.whole))
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
-    if ranked or (plan.chosen and limit.rows > 1 and not beside) or _counts_people(plan):
+    before = {name: levels for name, levels in _before(plan).items() if name != _RANK}
+    if ranked or before or (plan.chosen and limit.rows > 1 and not beside) or _counts_people(plan):
         columns[_OWNER] = group.unit
+    rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)
+    if rank is not None:
+        columns[_RANK] = rank
     if cells is not None:
         columns[_CELL] = cells.number
     columns |= beside
@@ -188,13 +196,35 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     elif bound_groups:
         numbers = [_CELL] if cells is not None else []
         rows = _first_cells(rows, names, group, used, numbers, dialect)
+    if before:
+        order = [_RANK] if rank is not None else _drawn(used.all, group, used, dialect)
+        listed = [
+            f"{before_sql(levels, used.names, _OWNER, order, dialect)} AS {name}" for name, levels in before.items()
+        ]
+        rows = f"SELECT {', '.join([*names, *listed])} FROM ({rows}) AS w"  # noqa: S608
     return _Bounded(rows, used)
+
+
+def _before(plan: GroupPlan) -> dict[str, Levels]:
+    """Return the columns that say how much of its person came before a row, once for all that is filled alike."""
+    whole = isinstance(plan.group.rows, Read)  # no condition drops rows, so that their numbers have no gaps
+    filled = {one.levels.weight: one.levels for one in plan.measured if one.levels is not None}
+    return {_RANK if whole and is_rank(levels) else f"b{place}": levels for place, levels in enumerate(filled.values())}
+
+
+def _measures(one: Measured, plan: GroupPlan, used: _Used, dialect: Dialect) -> list[str]:
+    """Return a measurement as SQL: one integer, or one for each level."""
+    if one.levels is None:
+        return [_measure(one.quantity, plan.group, used, dialect)]
+    name = next(name for name, levels in _before(plan).items() if levels.weight == one.levels.weight)
+    return level_measures(one, one.levels, used.names, f"{name} - 1" if name == _RANK else name, dialect)
 
 
 def _used(group: Group, measured: Sequence[Measured | Chosen]) -> _Used:
     names: dict[Scalar, str] = {}
     for one in measured:
-        for scalar in one.quantity.parts:
+        filled = one.levels.weight.parts if isinstance(one, Measured) and one.levels is not None else ()
+        for scalar in (*one.quantity.parts, *filled):
             if not _is_owner(scalar, group):
                 names.setdefault(scalar, f"v{len(names)}")
     kinds = {f"k{at}": key.scalar.facts.kind for at, key in enumerate(group.keys)}

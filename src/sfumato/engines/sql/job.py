@@ -153,14 +153,14 @@ def checked(statement: str) -> str:
 
 
 def _aggregates(plan: GroupPlan, rows: Rows) -> GroupAggregates:
-    width, names = len(plan.group.keys), [one.name for one in plan.measured if one.buckets is None]
+    width, numbers = len(plan.group.keys), [one for one in plan.measured if one.buckets is None]
     if plan.group.public_keys:
         keys = plan.group.all_cells()
-        return GroupAggregates(keys, _columns(names, _spread(rows, plan.group, keys), width), None)
+        return GroupAggregates(keys, _columns(numbers, _spread(rows, plan.group, keys), width), None)
     rows = [row for row in rows if None not in row[:width]]
     found = tuple(row[:width] for row in rows)
     units = integer_answers([row[-1] for row in rows])
-    return GroupAggregates(found, _columns(names, rows, width), units)
+    return GroupAggregates(found, _columns(numbers, rows, width), units)
 
 
 def _spread(rows: Rows, group: Group, keys: Sequence[tuple[Place, ...]]) -> Rows:
@@ -264,9 +264,19 @@ def _served(limits: tuple[int, ...], keys: Sequence[tuple[Place, ...]], width: i
     return sizes, all_served
 
 
-def _columns(names: list[str], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:
-    return {
+def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:
+    """Return an integer per cell of each measurement; of one with levels, a row of integers per cell."""
+    found, at = {}, width
+    for one in numbers:
+        size = 1 if one.levels is None else len(one.levels.amounts)
         # the sum of no values is NULL in SQL; here nobody added anything
-        name: integer_answers([(row[at] or 0) if at < len(row) else 0 for row in rows])
-        for at, name in enumerate(names, width)
-    }
+        cells = [[(row[place] or 0) if place < len(row) else 0 for place in range(at, at + size)] for row in rows]
+        found[one.name] = (
+            _levels(cells, size) if one.levels is not None else integer_answers([cell for (cell,) in cells])
+        )
+        at += size
+    return found
+
+
+def _levels(cells: list[list[int]], size: int) -> Answers:
+    return integer_answers(cells) if cells else integer_answers(np.zeros((0, size), dtype=np.int64))
