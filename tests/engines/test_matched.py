@@ -12,6 +12,7 @@ from tests.laws.matched import served
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
+from sfumato.engines.aggregates import HeldBuckets
 from sfumato.engines.engine import Engine
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.planning.planner import make_plan, read_wish
@@ -93,6 +94,7 @@ def test_an_engine_finds_the_largest_matching_within_each_limit(engine: Engine, 
     assert isinstance(chosen.mechanism, MatchedCount)
     (group,) = engine.run(engine.prepare(plan)).groups
     held = group.held[chosen.name]
+    assert isinstance(held, HeldBuckets)
 
     people: dict[Any, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in ROWS:

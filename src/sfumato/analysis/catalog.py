@@ -36,6 +36,8 @@ class Field:
     """Its public values, where the policy declares them."""
     numbered: bool = False
     """Within one person its values are numbered in the copy, in the order in which cells are kept."""
+    counted: bool = False
+    """The copy says in each row in how many rows of the same person it has a value."""
     bounds_chosen: bool = False
     """Each question chooses the bounds that its sums are clipped at, within those of its facts."""
 

@@ -40,6 +40,8 @@ _FURTHEST: dict[ColumnType, tuple[Value, Value]] = {
 """What a column without bounds can hold; every other integer fills the storage."""
 MOST_NUMBERED = 8
 """So many declared keys of a table are numbered: each costs a hash for every kept row."""
+MOST_COUNTED = 8
+"""So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
 
 
 class Copies(Protocol):
@@ -111,6 +113,15 @@ def numbered_keys(table: DeclaredTable) -> list[Column]:
     return sorted(cut, key=lambda column: fold(column.name))[:MOST_NUMBERED]
 
 
+def counted_columns(table: DeclaredTable) -> list[Column]:
+    """Return the columns of which the copy says in how many rows of a person they have a value."""
+    if most_rows(table) == 1 or isinstance(table.unit, EachRow):
+        return []
+    own = table.unit.column if isinstance(table.unit, UnitColumn) else None
+    ordered = [column for column in table.columns if column.name != own and facts_of(column).bounded]
+    return sorted(ordered, key=lambda column: fold(column.name))[:MOST_COUNTED]
+
+
 def facts_of(column: Column) -> Facts:
     """Return what the copy promises of a declared column that is not the unit."""
     kind = Type(column.type)
@@ -160,7 +171,7 @@ def _cell(column: Column, value: Value) -> Cell:
 def _private_table(table: DeclaredTable, copies: Copies) -> Table:
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     fields = []
-    numbered = numbered_keys(table)
+    numbered, counted = numbered_keys(table), counted_columns(table)
     for column in table.columns:
         if column is own:
             facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
@@ -169,7 +180,14 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
             cells = _referenced(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
             free = column.bounds_chosen
             field = Field(
-                fold(column.name), column.name, facts_of(column), column.unique, cells, column in numbered, free
+                fold(column.name),
+                column.name,
+                facts_of(column),
+                column.unique,
+                cells,
+                numbered=column in numbered,
+                counted=column in counted,
+                bounds_chosen=free,
             )
             fields.append(field)
     return Table(

@@ -47,6 +47,29 @@ def of_quantity(
     return of_rows(contribution, cells, neighbours)
 
 
+def side_of(quantity: Quantity, cells: int | None, neighbours: Neighbours) -> int | None:
+    """How far one row moves a count or sum, or under replace of one cell a row and the one in its place (§9).
+
+    None where that is not how it moves: different values, histograms, choices, and levels that race.
+    """
+    if quantity.distinct or rank_span(quantity.where) is not None:
+        return None
+    if quantity.function is Aggregation.COUNT:
+        return 1
+    if quantity.function is not Aggregation.SUM:
+        return None
+    facts = quantity.arguments[0].facts
+    farthest = max(abs(facts.low), abs(facts.high), 1)
+    if cells == 1 and neighbours is Neighbours.REPLACE:
+        return max(facts.high, 0) - min(facts.low, 0) or farthest
+    return farthest
+
+
+def moves_of(contribution: Contribution, cells: int | None, neighbours: Neighbours) -> int:
+    """How many rows one person moves: under replace each of them leaves one cell and enters another (§9)."""
+    return contribution.rows * (1 if cells == 1 or neighbours is Neighbours.ADD_REMOVE else 2)
+
+
 def of_histogram(quantity: Quantity, contribution: Contribution, neighbours: Neighbours) -> Sensitivity:
     """HISTOGRAM: every row is in one bucket of one cell, and adds 1 to it, or what is added up there (§2, §4)."""
     if len(quantity.arguments) == 1:

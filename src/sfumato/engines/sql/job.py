@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from sfumato.analysis.private_query import Group, Place
-from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
+from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBuckets, HeldKeys
 from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
 from sfumato.engines.sql.group import FEW_OWNERS, buckets_sql, group_sql, histogram_sql, matched_sql
+from sfumato.engines.sql.meeting import meetings_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
 from sfumato.language.flow import Given, Kept, Read, Show
@@ -20,6 +21,7 @@ from sfumato.language.work import check_work
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
+from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.matching import matched_values
 
 LONGEST = 1_000_000
@@ -88,6 +90,14 @@ def prepared(
         histograms,
         whole,
     )
+
+
+def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+    if one.quantity.function is Aggregation.MEETINGS:
+        return meetings_sql(group, one, tables, dialect)
+    if isinstance(one.mechanism, MatchedCount):
+        return matched_sql(group, one, tables, dialect, FEW_OWNERS)
+    return buckets_sql(group, one, tables, dialect)
 
 
 def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
@@ -181,14 +191,10 @@ def _histogram(one: Measured, keys: Sequence[tuple[Place, ...]], rows: Rows) -> 
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
 
 
-def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
-    if isinstance(one.mechanism, MatchedCount):
-        return matched_sql(group, one, tables, dialect, FEW_OWNERS)
-    return buckets_sql(group, one, tables, dialect)
-
-
-def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldBuckets:
+def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows: Rows) -> Held:
     """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh."""
+    if one.quantity.function is Aggregation.MEETINGS:
+        return _held_keys(len(plan.group.keys), keys, rows)
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = np.zeros(len(rows), dtype=np.int64)
     if width:
@@ -196,13 +202,24 @@ def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows:
         cells = np.array([places.get(row[:width], -1) for row in rows], dtype=np.int64)
     numbers = np.array([row[width:] for row in rows], dtype=np.int64).reshape(len(rows), 3 if shared else 2)
     numbers, cells = numbers[cells >= 0], cells[cells >= 0]  # what is in no cell is nowhere
-    weights = numbers[:, -1] * (one.weight // numbers[:, 1] if shared else one.weight)
+    weights = numbers[:, -1] * (one.weight // np.maximum(numbers[:, 1], 1) if shared else one.weight)
     span = one.quantity.arguments[0].facts.span
     entries = cells * span + np.clip(numbers[:, 0], 0, span - 1)  # what it was priced for, whatever is stored
     order = np.argsort(entries, kind="stable")
     held, starts = np.unique(entries[order], return_index=True)
     together = np.add.reduceat(weights[order], starts) if len(starts) else weights
     return HeldBuckets(held // span, held % span, together)
+
+
+def _held_keys(width: int, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldKeys:
+    """Return the keys by which rows meet; those of no cell are nowhere."""
+    places = {key: place for place, key in enumerate(keys)}
+    found: dict[int, list[tuple[tuple[int, ...], int]]] = {}
+    for row in rows:
+        if (place := places.get(tuple(row[:width]))) is not None:
+            *powers, times = (int(number) for number in row[width:])
+            found.setdefault(place, []).append((tuple(powers), times))
+    return HeldKeys({place: tuple(listed) for place, listed in found.items()})
 
 
 def _matched(

@@ -6,6 +6,7 @@ from sfumato.analysis.private_query import Asked, Group
 from sfumato.planning.aggregates.averaged import Averaged, averaged
 from sfumato.planning.aggregates.counted import Counted, counted
 from sfumato.planning.aggregates.matched import Matched, matched
+from sfumato.planning.aggregates.met import Met, met
 from sfumato.planning.aggregates.paired import (
     Correlated,
     Covaried,
@@ -35,6 +36,7 @@ Derived = (
     | Covaried
     | Regressed
     | Correlated
+    | Met
 )
 """What a column of a group is made of, by the names of measurements."""
 
@@ -62,6 +64,7 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.REGR_INTERCEPT: regressed,
     Aggregation.CORR: correlated,
     Aggregation.REGR_R2: correlated,
+    Aggregation.MEETINGS: met,
 }
 
 

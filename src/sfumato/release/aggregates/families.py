@@ -15,6 +15,7 @@ from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.matched import Matched
+from sfumato.planning.aggregates.met import Met
 from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
 from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.aggregates.ranked import Commonest, Ranked
@@ -23,6 +24,7 @@ from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.averaged import average_form, average_point
 from sfumato.release.aggregates.matched import matched_form, matched_point
+from sfumato.release.aggregates.met import met_form, met_point
 from sfumato.release.aggregates.paired import paired_form, paired_point
 from sfumato.release.aggregates.raced import raced_form, raced_mean_form, raced_mean_point, raced_point
 from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
@@ -59,6 +61,8 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
             return commonest_point(made, measured)
         case Covaried() | Regressed() | Correlated():
             return paired_point(made, measured)
+        case Met():
+            return met_point(made, measured)
 
 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:
@@ -89,3 +93,5 @@ def _form(group: GroupPlan, made: Derived, cells: MeasuredCells, chosen: Mapping
             return commonest_form(label, made, chosen)
         case Covaried() | Regressed() | Correlated():
             return paired_form(label, made, cells, rows)
+        case Met():
+            return met_form(made, group, chosen)
