@@ -231,9 +231,12 @@ def _crowded(build: Building) -> str:
 def _chosen(build: Building, columns: list[Column], most: int, part: int) -> str:
     """Return the query for the places of the rows that are kept and their ranks, among the people of one part."""
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
-    names, dialect = ", ".join(["place", "id", *unique]), build.dialect
+    dialect = build.dialect
     values = [(f"r.c{at}", _kind(column)) for at, column in enumerate(columns)]
-    listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{key} AS {key}" for key in unique)]
+    carried = [f"c{at}" for at in range(max(len(columns), 1))] if dialect.carries_rows else []
+    along = [*carried, *(key for key in unique if key not in carried)]
+    names = ", ".join(["place", "id", *along])
+    listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in along)]
     draws = (
         f"SELECT {', '.join(listed)}, {first_draw('c.own', values, dialect)} AS first "  # noqa: S608
         f"FROM {build.stage('rows')} AS r JOIN {build.stage('crowded')} AS c ON c.id = r.id WHERE c.part = {part}"
@@ -247,8 +250,9 @@ def _chosen(build: Building, columns: list[Column], most: int, part: int) -> str
         chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
         chosen = f"SELECT {names}, draw FROM ({chosen}) AS o WHERE {key} IS NULL OR once = 1"  # noqa: S608
     rank = dialect.row_number(["id"], ["draw"])
-    ranked = f"SELECT place, id, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
-    return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
+    kept = ", ".join(["place", "id", *carried])
+    ranked = f"SELECT {kept}, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
+    return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
 def _hash(build: Building, purpose: str, text: str) -> str:
@@ -281,9 +285,12 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
         order.append("id")
         listed = ", ".join(f"r.{name}" for name in ["id", *values])
         rank = f"CAST({dialect.row_number(['id'], within)} AS {dialect.rank_type})"
+        chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place"
+        if dialect.carries_rows:
+            chosen = f"{build.stage('chosen')} AS r"
         source = (  # those who had too many rows were ranked when they were chosen
             f"(SELECT {listed}, {rank} AS nth FROM {rows} AS r WHERE NOT {_crowded(build)} UNION ALL "  # noqa: S608
-            f"SELECT {listed}, c.nth FROM {rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place)"
+            f"SELECT {listed}, nth FROM {chosen})"
         )
     order += [value for value in values if value not in order]
     ordered = [sorted_by.get(name, name) for name in order]
@@ -291,7 +298,7 @@ def _write(build: Building, table: Table, columns: list[Column]) -> None:
     if unit is None and dialect.numbers_rows:
         names.append(f"{dialect.row_number([], ordered)} AS {quoted(NUMBER)}")
     selected = ", ".join(names)
-    by = f" ORDER BY {', '.join(ordered)}" if ordered else ""
+    by = f" {dialect.in_order} {', '.join(ordered)}" if ordered else ""
     build.make(build.kept(table.name), f"SELECT {selected} FROM {source} AS kept{by}")  # noqa: S608
 
 
@@ -330,7 +337,7 @@ def _write_removed(build: Building, table: Table, unit: str) -> None:
     build.make(
         build.kept(table.name + REMOVED),
         f"SELECT id AS {quoted(unit)}, CAST(least(n, {most_removed(table)}) AS BIGINT) AS {quoted(REMOVED_ROWS)} "  # noqa: S608
-        f"FROM {build.stage('lost')} WHERE n > 0 ORDER BY id",
+        f"FROM {build.stage('lost')} WHERE n > 0 {build.dialect.in_order} id",
     )
 
 

@@ -42,9 +42,9 @@ def write_cut(build: Building, table: Table, columns: list[Column], unit: str | 
     target, by = build.kept(table.name + CUT), ""
     if unit is not None:
         named.insert(0, f"id AS {dialect.quoted(unit)}")
-        by = " GROUP BY id ORDER BY id"
+        by = f" GROUP BY id {dialect.in_order} id"
     else:
-        by = f" ORDER BY {', '.join(str(place + 1) for place in range(len(named)))}"
+        by = f" {dialect.in_order} {', '.join(str(place + 1) for place in range(len(named)))}"
     build.make(target, f"SELECT {', '.join(named)} FROM ({lost}) AS l{by}")  # noqa: S608
     types = [(name, "BIGINT") for name in amounts]
     return types if unit is None else [(unit, dialect.id_type), *types]

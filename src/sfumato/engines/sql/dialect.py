@@ -86,6 +86,10 @@ class Dialect:
     """What tells the rows of one intermediate table apart."""
     numbered: str | None
     """What is selected into such a table to be that; None where the engine numbers rows by itself."""
+    carries_rows: bool
+    """Whether rows that are chosen carry their values: the engine would send every row around to join them again."""
+    in_order: str
+    """How a query says in which order its rows are written: of all of them, or of those that one task writes."""
     numbers_rows: bool
     """Whether the copy has to store NUMBER where each row is a person: the engine has no number of its own."""
     ranked_at_once: int
