@@ -70,7 +70,6 @@ DUCKDB = Dialect(
     rank_type="UINTEGER",
     hash128=lambda text: f"CAST('0x' || left(sha256({text}), 32) AS {ID})",
     id_text=lambda id: f"hex({id})",
-    value_text=_value_text,
     place="rowid",
     numbered=None,
     carries_rows=False,

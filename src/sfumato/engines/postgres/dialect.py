@@ -75,7 +75,6 @@ POSTGRES = Dialect(
     rank_type="integer",
     hash128=lambda text: f"CAST(encode(substring({_sha256(text)} FROM 1 FOR 16), 'hex') AS {ID})",
     id_text=_id_text,
-    value_text=_value_text,
     place="ctid",
     numbered=None,
     carries_rows=False,

@@ -92,7 +92,6 @@ SPARK = Dialect(
     rank_type="INT",
     hash128=lambda text: f"unhex(substring({_sha256(text)}, 1, 32))",
     id_text=_id_text,
-    value_text=_value_text,
     place="place",
     numbered="monotonically_increasing_id()",
     carries_rows=True,
