@@ -3,7 +3,8 @@
 Give the URL of a PostgreSQL database whose role may create schemas, and how many rows with --rows (5,000,000): they are
 written into a schema of their own, which is dropped afterwards, as is the copy. The word `spark` asks a local Spark of
 two cores and 1 GB, first builds the copy of rows of which one person has a tenth, and prints the most rows that came
-back and what this process held. Without either, DuckDB alone is asked.
+back and what this process held; `--tumult PYTHON`, a Python that has tmlt.analytics, asks Tumult Analytics the same on
+a Spark of the same size afterwards. Without either, DuckDB alone is asked.
 Plain is the engine's own SQL over the source; private is `Database.ask`: parsing, planning, a durable charge, sums
 over the copy, noise, the release. The fixed cost is that of a question about a hundred rows in ten groups: the time of
 this process's processor, which leaves out waiting for the disk. Registration is compared with writing the same rows,
@@ -12,6 +13,7 @@ sorted, before and after it.
 
 import resource
 import shutil
+import subprocess
 import tempfile
 import time
 from argparse import ArgumentParser
@@ -100,8 +102,8 @@ def fixed_cost(small: sfumato.Database) -> float:
 
 def measure(
     engine: str, folder: Path, source: str, small: str, plain: Callable[[], object], ordered: Callable[[], object]
-) -> None:
-    """Print what one engine takes, plain and private."""
+) -> float:
+    """Print what one engine takes, plain and private; return the seconds of a private answer."""
     private = registered(engine, policy(folder, f"{engine}1", source), ordered)
     bounded = sfumato.open(policy(folder, f"{engine}2", source, groups_per_unit=10))
     few = sfumato.open(policy(folder, f"{engine}3", small, FEW))
@@ -120,7 +122,8 @@ def measure(
         opened.close()
     print(f"{engine}: " + ", ".join(f"{way} {best[way] * 1000:.0f} ms" for way in ways))
     print(f"{engine}: with groups_per_unit / plain = {best['bounded'] / best['plain']:.2f}x")
-    print(f"{engine}: private / plain = {best['private'] / best['plain']:.2f}x")
+    print(f"{engine}: private / plain = {best['private'] / best['plain']:.2f}x", flush=True)
+    return best["private"]
 
 
 def in_duckdb(folder: Path, size: int) -> None:
@@ -172,30 +175,35 @@ def write_parts(folder: Path, size: int, share: int) -> None:
         pq.write_table(table, folder / f"part{begin:012}.parquet")
 
 
-def in_spark(folder: Path, size: int) -> None:
+def in_spark(folder: Path, size: int, tumult: str | None) -> None:
     """Ask a local Spark, over Parquet; sfumato uses the session that runs."""
     from pyspark.sql import DataFrame, SparkSession
 
     with get_context("spawn").Pool(1) as writer:  # another process: what making rows takes is not the driver's memory
         for name, number, share in (("spark", size, 0), ("skewed", size, 10), ("small", 100, 0)):
             writer.apply(write_parts, (folder / name / "sales", number, share))
-    settings = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.ui.enabled": "false"}
-    settings |= {"spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "8"}
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": 8,
+        "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
+    }
     spark = SparkSession.builder.config(map=settings).getOrCreate()
     spark.read.parquet(f"{folder}/spark/sales").createOrReplaceTempView("sales")
     sfumato.open(policy(folder, "warm", f"spark:{folder}/small")).close()
-    came, to_arrow = [0], DataFrame.toArrow
+    came, to_arrow = [0], type(spark.sql("SELECT 1")).toArrow
 
     def seen(frame: DataFrame) -> pa.Table:
         table = to_arrow(frame)
         came.append(table.num_rows)
         return table
 
-    type(spark.sql("SELECT 1")).toArrow = seen  # type: ignore[method-assign]
+    setattr(type(spark.sql("SELECT 1")), "toArrow", seen)  # noqa: B010
     skewed = seconds(lambda: sfumato.open(policy(folder, "skewed", f"spark:{folder}/skewed")).close())
     print(f"spark: registering rows of which one person has a tenth: {skewed:.1f} s", flush=True)
     ordered = spark.table("sales").orderBy("shop", "buyer").write.mode("overwrite")
-    measure(
+    private = measure(
         "spark",
         folder,
         f"spark:{folder}/spark",
@@ -206,17 +214,22 @@ def in_spark(folder: Path, size: int) -> None:
     print(f"spark: of {size:,} rows at most {max(came)} came back at once, for {GROUPS} groups")
     print(f"spark: the driver's Python held {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB at most")
     spark.stop()
+    if tumult is not None:
+        command = [tumult, str(Path(__file__).parent / "peers" / "tumult.py"), f"{folder}/spark/sales", str(ROUNDS)]
+        took, version = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        print(f"spark: Tumult Analytics {version} {float(took):.2f} s, its time / ours = {float(took) / private:.1f}x")
 
 
 def main() -> None:
     asked = ArgumentParser(description=__doc__)
     asked.add_argument("engines", nargs="*", help="URLs of PostgreSQL, or spark")
     asked.add_argument("--rows", type=int, default=5_000_000)
+    asked.add_argument("--tumult", metavar="PYTHON", help="a Python that has tmlt.analytics, on Spark")
     given = asked.parse_args()
     folder = Path(tempfile.mkdtemp())
     try:
         if "spark" in given.engines:
-            in_spark(folder, given.rows)
+            in_spark(folder, given.rows, given.tumult)
         else:
             in_duckdb(folder, given.rows)
         for url in given.engines:

@@ -45,7 +45,7 @@ from sfumato.query.functions import Function
 from sfumato.query.types import Type
 from sfumato.sensitivity.clipping import Grid
 
-EACH = 3
+EACH = 2
 """So many uses of each function, spread over all of them."""
 
 

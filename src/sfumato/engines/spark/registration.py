@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ from sfumato.engines.duckdb.source import check_place, source_files, source_root
 from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.snapshots import Places, identity_of, places_of
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
-from sfumato.engines.spark.connection import execute, guarded, session
-from sfumato.engines.spark.source import folder_of, is_catalog, read_schema, relation_of
+from sfumato.engines.spark.connection import execute, session
+from sfumato.engines.spark.source import files_in_catalog, folder_of, is_catalog, read_schema
 from sfumato.engines.sql.copy import CopiedTable, bounded_table
-from sfumato.engines.versions import keyed, stamp_of, steady
+from sfumato.engines.versions import keyed, stamp_of, steady, unchanged
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy
 from sfumato.private_files import sync_folder
@@ -83,11 +82,10 @@ class SparkCopying:
         return source_root(source), lambda: source_files(source)
 
     def _files_of_catalog(self, salt: bytes) -> str:
-        spark, lines = session(self.limits), []
-        for table in self.policy.tables:
-            relation = relation_of(self.policy.source, table)
-            lines.append(guarded(partial(_input_files, spark, relation)))
-        return keyed(salt, "stamp", lines)
+        spark = session(self.limits)
+        return keyed(
+            salt, "stamp", [files_in_catalog(spark, self.policy.source, table) for table in self.policy.tables]
+        )
 
     def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _BuiltFolder:
         """Build the copy of a source that stays as it is meanwhile."""
@@ -103,8 +101,7 @@ class SparkCopying:
                 raise
 
         if is_catalog(self.policy.source):
-            stamp = self._files_of_catalog(salt)
-            built()
+            stamp, _ = unchanged(lambda: (self._files_of_catalog(salt),) * 2, built)
         else:
             stamp, _ = steady(*self._files(), salt, built)
         return _BuiltFolder(stamp, folder / "copy", folder / ROWS, rows_folder(places_of(self.policy), identity))
@@ -148,7 +145,3 @@ class SparkCopying:
         for path in places.ledger.parent.iterdir():
             if path.name.startswith(begins) and path.name.removeprefix(begins) not in kept:
                 shutil.rmtree(path, ignore_errors=True)
-
-
-def _input_files(spark: Any, relation: str) -> list[str]:
-    return sorted(spark.table(relation).inputFiles())
