@@ -25,6 +25,7 @@ from sfumato.errors import (
     Setting,
     UnknownName,
 )
+from sfumato.exact import integer
 from sfumato.ledger.accounts import Accounts, open_accounts
 from sfumato.ledger.affording import afforded
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
@@ -142,15 +143,17 @@ class Database:
         tell("plan", "")
         self._check_open()
         engine, price = self._engine, Price(epsilon, None, share, delta)
-        paid, listed = self._preparation.parted(questions, engine)
+        read = self._preparation.listed(questions, engine)
+        paid = [place for place, one in enumerate(read) if one.private.groups]
         found: dict[int, Release] = {}
         if paid:
-            asked = self._preparation.together([listed[place] for place in paid], price, key, engine)
+            asked = self._preparation.together([read[place] for place in paid], price, key, engine)
             if asked.plan.event is not None:
                 found = dict(zip(paid, self._answered(asked, key, tell), strict=True))
         return [
-            found[place] if place in found else self.ask(sql) for place, sql in enumerate(listed)
-        ]  # the rest is free
+            found[place] if place in found else self._free(self._preparation.alone(one, Price(), None, engine))
+            for place, one in enumerate(read)
+        ]
 
     def _answered(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
         """Charge, read, add noise: the one place where private rows are looked at."""
@@ -202,9 +205,10 @@ class Database:
         tables = self._shared.engine.catalog.tables
         return {name: dict(tables[name].columns) for name in sorted(tables) if self.policy.table(name) is not None}
 
-    def reopen(self, receipt: str) -> Release:
+    def reopen(self, receipt: str, *, question: object = None) -> Release:
         """Return an answer that this account has paid for, by the id of its receipt. It is free.
 
+        Of questions that were asked together, `question` says which: 1 is the first that was charged.
         With `answers = "shared"` in the policy other accounts have paid for it, too.
         """
         self._check_open()
@@ -217,14 +221,13 @@ class Database:
             )
         kept = json.loads(found.release)
         wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
-        if kept.get("together", 1) > 1:
-            raise BadParameter(
-                "This answer belongs to several questions that were asked together.",
-                "Each of them has its own table, under one receipt.",
-                "Ask the same list again: it is free.",
-            )
+        place = _place_of(question, kept)
         event = KeptPlan(found.event, account_of_share(wish))
-        asked = self._prepare(found.sql, None, replace(Price(*(wish.get(name) for name in _PRICES)), kept=event))
+        price, engine = replace(Price(*(wish.get(name) for name in _PRICES)), kept=event), self._engine
+        if "texts" in kept:
+            asked = self._preparation.together(self._preparation.listed(kept["texts"], engine), price, None, engine)
+        else:
+            asked = self._prepare(found.sql, None, price)
         same = kept["question"] == _name_of(asked) if "question" in kept else found.policy == self._policy_hash
         if not same or asked.plan.event != found.event:
             raise PolicyChanged(
@@ -232,7 +235,7 @@ class Database:
                 "The policy or a public table that it was made with has changed since.",
                 "Ask the question again; the answer may cost then.",
             )
-        return self._kept(asked, found.release)[0]
+        return self._kept(asked, found.release)[place]
 
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
@@ -456,8 +459,27 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
 def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
     """Return what is kept of an answer; with its wish, the same plan can be made again."""
     content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish_document(asked.wish)}
-    together = {"together": len(asked.outcomes)} if len(asked.outcomes) > 1 else {}
+    together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
     return json.dumps({**content, "question": _name_of(asked), **together})
+
+
+def _place_of(question: object, kept: Mapping[str, object]) -> int:
+    """Return which of the questions that were asked together is meant; there is one, if none were."""
+    together = integer(kept.get("together", 1), "together", 1)
+    if together > 1 and "texts" not in kept:
+        raise BadParameter(
+            "This answer belongs to several questions that were asked together.",
+            "Each of them has its own table, under one receipt.",
+            "Ask the same list again: it is free.",
+        )
+    place = 1 if question is None and together == 1 else question
+    if place is None or integer(place, "question", 1) > together:
+        raise BadParameter(
+            f"This answer belongs to {together} questions that were asked together.",
+            "Each of them has its own table, under one receipt.",
+            f"Say which, for example question=1; the last is question={together}.",
+        )
+    return integer(place, "question", 1) - 1
 
 
 def _name_of(asked: Prepared) -> str:

@@ -54,10 +54,12 @@ class Prepared:
     """The plan with the outcome of each question."""
     units: str
     """Whom the private tables that it reads protect."""
+    texts: tuple[str, ...]
+    """The text of each question, in the order of `outcomes`."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class JudgedQuestion:
     """One question, read and judged."""
 
     written: str
@@ -75,8 +77,11 @@ class Preparation:
         self._words: dict[frozenset[str], str] = {}
 
     def one(self, sql: str, parameters: object, price: Price, key: str | None, engine: Engine) -> Prepared:
-        """Prepare one question."""
-        read = self._read(sql, parameters, engine)
+        """Read one question and prepare it."""
+        return self.alone(self._read(sql, parameters, engine), price, key, engine)
+
+    def alone(self, read: JudgedQuestion, price: Price, key: str | None, engine: Engine) -> Prepared:
+        """Prepare one question that was read."""
         wish = self._wish(price, read.query.options)
         plans = make_plans(read.private, wish)  # price and error known; data untouched
         tables = tables_of(read.query.relation)
@@ -84,13 +89,11 @@ class Preparation:
         names = [question(read.query, plan, words) for plan in plans]
         place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.place(plans)
         job = engine.prepare(plans[place])
-        return Prepared(
-            read.written, wish, plans[place], job, names[place], engine, (plans[place],), self._units(tables)
-        )
+        written, units = (read.written,), self._units(tables)
+        return Prepared(read.written, wish, plans[place], job, names[place], engine, (plans[place],), units, written)
 
-    def together(self, texts: Sequence[str], price: Price, key: str | None, engine: Engine) -> Prepared:
+    def together(self, read: Sequence[JudgedQuestion], price: Price, key: str | None, engine: Engine) -> Prepared:
         """Prepare several questions that are charged as one; what reads public tables alone is asked by itself."""
-        read = [self._read(sql, None, engine) for sql in texts]
         for at, one in enumerate(read, 1):
             if one.query.options.epsilon is not None or one.query.options.delta is not None:
                 raise BadParameter(
@@ -100,28 +103,29 @@ class Preparation:
                 )
         workload = workload_of([one.private for one in read])
         wish = self._wish(price, Options())
-        plans = make_plans(workload.together, wish)
+        plans = make_plans(workload.together, wish, tuple(one.outcome for one in workload.questions))
         tables: set[str] = set().union(*(tables_of(one.query.relation) for one in read))
         words = self._words_about(tables)
         names = [json.dumps([question(one.query, plan, words) for one in read]) for plan in plans]
-        place = self._place(plans, names, wish, key, engine)
+        place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.place(plans)
         outcomes = workload.plans(plans[place])
         jobs = [engine.prepare(one) for one in outcomes]  # each outcome has to be one that can be computed
-        written = ";\n".join(one.written for one in read)
-        return Prepared(written, wish, plans[place], jobs[0], names[place], engine, outcomes, self._units(tables))
+        written, units = tuple(one.written for one in read), self._units(tables)
+        return Prepared(
+            ";\n".join(written), wish, plans[place], jobs[0], names[place], engine, outcomes, units, written
+        )
 
-    def parted(self, texts: object, engine: Engine) -> tuple[list[int], list[str]]:
-        """Return which of several questions read people's rows, and all of them."""
-        listed = list(_questions(texts))
-        return [place for place, sql in enumerate(listed) if self._read(sql, None, engine).private.groups], listed
+    def listed(self, texts: object, engine: Engine) -> list[JudgedQuestion]:
+        """Read several questions, each once."""
+        return [self._read(sql, None, engine) for sql in _questions(texts)]
 
-    def _read(self, sql: str, parameters: object, engine: Engine) -> _Read:
+    def _read(self, sql: str, parameters: object, engine: Engine) -> JudgedQuestion:
         bindings = bind(parameters)
         query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         engine.check(private)
-        return _Read(spelled_out(sql, bindings), query, private)
+        return JudgedQuestion(spelled_out(sql, bindings), query, private)
 
     def _wish(self, price: Price, options: Options) -> Wish:
         account = None if price.kept is None else price.kept.account
@@ -138,7 +142,8 @@ class Preparation:
         if known is not None:
             return known
         part = None if wish.share is None else wish.share.part
-        return plans.index(chosen(plans, self._ledger.account(self._account), part))
+        account = self._ledger.account(self._account)
+        return plans.index(chosen(plans, account, part, epsilon=wish.epsilon))
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""

@@ -18,7 +18,6 @@ from sfumato.engines.duckdb.connection import closed_connection, execute, open_c
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
 from sfumato.engines.snapshots import Registered
-from sfumato.engines.sql.names import RANK, once_name
 from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.policy import Policy
 
@@ -56,11 +55,7 @@ def policy_for(root: Path, scheme: str = "parquet", **tables: Any) -> Policy:
 def rows_of(registered: Registered, table: str = "visits") -> list[tuple[Any, ...]]:
     """Return the rows of the copy without its hidden columns."""
     with open_copy(registered.path, Limits()) as connection:
-        names = [
-            name
-            for name, *_ in connection.execute(f'DESCRIBE "{table}"').fetchall()
-            if name != RANK and not name.startswith(once_name(""))
-        ]
+        names = [name for name, *_ in connection.execute(f'DESCRIBE "{table}"').fetchall() if '"' not in name]
         shown = ", ".join(f'"{name}"' for name in names)
         return sorted(connection.execute(f'SELECT {shown} FROM "{table}"').fetchall(), key=repr)  # noqa: S608
 

@@ -13,7 +13,7 @@ from tests.paths.worlds import SCHEMA, a_world, policy, write
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.aggregates import GroupAggregates, HeldBuckets
+from sfumato.engines.aggregates import GroupAggregates, Held, HeldKeys
 from sfumato.engines.engine import Engine
 from sfumato.errors import Refusal
 from sfumato.lab.people.grammar import Grammar
@@ -85,8 +85,10 @@ class Both:
         ]
 
 
-def _held(group: GroupAggregates, held: HeldBuckets) -> dict[tuple[Any, ...], int]:
-    """Return what every bucket of every cell holds, whatever the order of cells."""
+def _held(group: GroupAggregates, held: Held) -> dict[tuple[Any, ...], int]:
+    """Return what every bucket of every cell holds, or each kind of key there, whatever the order of cells."""
+    if isinstance(held, HeldKeys):
+        return {(group.keys[cell], powers): times for cell in held.cells for powers, times in held.of(cell)}
     entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
     return {(group.keys[cell], bucket): weight for cell, bucket, weight in entries}
 

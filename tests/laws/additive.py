@@ -4,15 +4,18 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from itertools import product
+from math import prod
 from typing import Any
 
 from mpmath import mp, mpf
 from tests.laws.case import Case
+from tests.laws.divergence import real
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.pld import delta_bounds
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.max_norm import MaxNorm
 from sfumato.mechanisms.truncated_geometric import TruncatedGeometric
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
@@ -94,6 +97,34 @@ def gaussian(
     )
 
 
+def by_largest_part(mechanism: MaxNorm, reach: int) -> Callable[[Vector], dict[Any, Any]]:
+    """The joint law of the numbers of one cell, from the definition alone: each integer by its norm, all added up."""
+    sides, steps = mechanism.sides, mechanism.law.steps
+
+    @cache
+    def law(values: Vector) -> dict[Any, Any]:
+        with mp.workdps(60):
+            base = mp.exp(-real(mechanism.epsilon / mechanism.sensitivity) / steps)
+            boxes = [prod(2 * (radius * side // steps) + 1 for side in sides) for radius in range(300)]
+            total = mp.fsum(
+                base**radius * (size - (boxes[radius - 1] if radius else 0)) for radius, size in enumerate(boxes)
+            )
+            found = {}
+            for outcome in product(*(range(-reach * side, reach * side + 1) for side in sides)):
+                off = [abs(place - value) for place, value in zip(outcome, values, strict=True)]
+                norm = max(-(-steps * part // side) for part, side in zip(off, sides, strict=True))
+                found[outcome] = base**norm / total
+            return found
+
+    return law
+
+
+def max_norm(sides: Vector, sensitivity: int, epsilon: Fraction, reach: int, *pairs: tuple[Vector, Vector]) -> Case:
+    mechanism = MaxNorm(sides, sensitivity, epsilon, ADD)
+    name = f"MaxNorm {sides} moved {sensitivity} times at {epsilon}"
+    return Case(name, mechanism, pairs, by_largest_part(mechanism, reach), epsilon)
+
+
 def truncated(sensitivity: int, scale: Fraction, low: int, high: int, *pairs: tuple[Vector, Vector]) -> Case:
     mechanism = TruncatedGeometric(sensitivity, scale, low, high, ADD)
     return Case(
@@ -114,6 +145,9 @@ CASES: tuple[Case, ...] = (
     gaussian(1, Fraction(1, 4), Fraction(3), ((0,), (1,))),
     gaussian(2, Fraction(9), Fraction(1, 2), ((0, 0), (1, 1)), ((0, 0), (1, 0)), ((2, -1), (1, -2))),
     gaussian(25, Fraction(100), Fraction(1), ((0,), (5,)), ((0,), (-3,))),
+    max_norm((1, 2), 1, Fraction(2), 8, ((0, 0), (1, 2)), ((2, 1), (1, 3)), ((0, 0), (0, -1))),
+    max_norm((1, 3), 2, Fraction(4), 8, ((0, 0), (2, 6)), ((1, 1), (3, -5)), ((0, 0), (0, 2))),
+    max_norm((1, 1, 2), 1, Fraction(4), 4, ((0, 0, 0), (1, -1, 2)), ((0, 0, 0), (1, 0, -1))),
     truncated(1, Fraction(2), 0, 10, ((0,), (1,)), ((10,), (9,)), ((4,), (5,)), ((0,), (0,))),
     truncated(2, Fraction(5), -3, 3, ((-3,), (-1,)), ((20,), (18,))),
 )

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import wraps
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
-from mpmath import exp, factorial, mpf, workdps
+from mpmath import exp, mpf, workdps
 from tests.laws.case import Case
 
 from sfumato.accounting.event import Neighbours
@@ -42,13 +42,14 @@ def exponential_law(scores: Sequence[int], rate: Fraction) -> Law:
 
 @_in_sixty_digits
 def permute_and_flip_law(scores: Sequence[int], rate: Fraction) -> Law:
+    """Everybody arrives at a uniform time t: c ∫ Π (1 - c' t) dt, over the others' coins c', wins with the coin c."""
     coins = [exp(real(rate * (score - max(scores)))) for score in scores]
-    law = {place: mpf(0) for place in range(len(scores))}
-    for order in permutations(range(len(scores))):
-        tails = 1 / factorial(len(scores))
-        for place in order:
-            law[place] += tails * coins[place]
-            tails *= 1 - coins[place]
+    law = {}
+    for place, coin in enumerate(coins):
+        powers = [mpf(1)]  # of t, in the product over the others
+        for other in coins[:place] + coins[place + 1 :]:
+            powers = [here - other * before for here, before in zip([*powers, 0], [0, *powers], strict=True)]
+        law[place] = coin * sum(factor / (power + 1) for power, factor in enumerate(powers))
     return law
 
 

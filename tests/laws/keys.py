@@ -188,7 +188,7 @@ def counted_case(mechanism: CountedKeys, pairs: tuple[tuple[Counts, Counts], ...
             return law | {None: 1 - tails[mechanism.threshold]}
 
     return Case(
-        f"Counted {type(noise).__name__} g={mechanism.groups_per_unit} {noise.neighbours}",
+        f"Counted {type(noise).__name__} g={mechanism.groups_per_unit} c={mechanism.most} {noise.neighbours}",
         mechanism,
         pairs,
         lambda counts: independent([one(count) for count in counts]),
@@ -205,11 +205,14 @@ def counted_cases() -> tuple[Case, ...]:
     single = CountedKeys.by_delta(plain, plain.event, 1, delta)
     many = CountedKeys.by_delta(swaps, counts, 2, delta)
     gaussian = CountedKeys.by_delta(smooth, smooth.event, 1, delta)
-    t, m, g = (one.threshold for one in (single, many, gaussian))
+    rows = Laplace(6, Fraction(3), ADD)
+    several = CountedKeys.by_delta(rows, rows.event, 2, delta, most=3)
+    t, m, g, s = (one.threshold for one in (single, many, gaussian, several))
     return (
         counted_case(single, pairs_of(added, [(n,) for n in range(t + 3)], 1, 1), Fraction(1)),
         counted_case(many, pairs_of(replaced, [(0, 0, 0, 0), (0, 0, m, m)], 1, 2), Fraction(4)),
         counted_case(gaussian, pairs_of(added, [(n,) for n in range(g + 3)], 1, 1), Fraction(1)),
+        counted_case(several, pairs_of(added, [(0, 0), (0, s), (s - 3, s)], 3, 2), Fraction(2)),
     )
 
 

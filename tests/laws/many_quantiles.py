@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import product
+from math import lcm
 from typing import Any
 
 from tests.laws.case import Case
@@ -12,7 +14,6 @@ from sfumato.mechanisms.quantiles import Quantiles
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 ONE, HALF = Fraction(1), Fraction(1, 2)
-SHARE_OF_ENDS = Fraction(1, 4)
 
 
 def rate(mechanism: Quantiles, level: Fraction, epsilon: Fraction) -> Fraction:
@@ -30,10 +31,9 @@ def distances(farthest: int) -> list[int]:
     return known[: next(place for place, far in enumerate(known) if far >= farthest) + 1]
 
 
-def ends_law(values: Sequence[int], mechanism: Quantiles, place: int) -> Law:
-    (level,) = mechanism.levels
+def ends_misses(values: Sequence[int], mechanism: Quantiles, level: Fraction, place: int) -> dict[int, int]:
+    """Return how far each distance misses what the ends of a level want."""
     p, q, size, last = level.numerator, level.denominator, len(values), mechanism.buckets - 1
-    slope = rate(mechanism, level, mechanism.epsilon * SHARE_OF_ENDS)
     sides = [place if level > 0 else 0, last - place if level < 1 else 0]
     tried = distances(max(sides))
     wanted = mechanism.wanted(level)
@@ -46,35 +46,67 @@ def ends_law(values: Sequence[int], mechanism: Quantiles, place: int) -> Law:
             parts.append(q * ranks(values, place + far)[1] - p * size - 2 * q * mechanism.weight)
         surplus.append(min(parts))
     surplus.append(wanted)
-    scores = []
-    for number, here in enumerate(surplus):
-        before = surplus[number - 1] if number else wanted
-        scores.append(-max(0, wanted - here, before - wanted))
+    befores = [wanted, *surplus[:-1]]
     return {
-        (
-            0 if level == 0 else max(0, place - tried[number]),
-            place,
-            last if level == 1 else min(last, place + tried[number]),
-        ): chance
-        for number, chance in exponential_law(scores, slope).items()
+        far: max(0, wanted - here, before - wanted) for far, here, before in zip(tried, surplus, befores, strict=True)
     }
+
+
+def with_ends(mechanism: Quantiles, level: Fraction, place: int, far: int) -> tuple[int, int, int]:
+    last = mechanism.buckets - 1
+    return 0 if level == 0 else max(0, place - far), place, last if level == 1 else min(last, place + far)
+
+
+def together_law(values: Sequence[int], mechanism: Quantiles, places: Sequence[int]) -> Law:
+    """The law of the ends of all levels, given their answers: by the worst miss of all, list by list."""
+    misses = [
+        ends_misses(values, mechanism, level, place) for level, place in zip(mechanism.levels, places, strict=True)
+    ]
+    moved = [max(level.numerator, level.denominator - level.numerator) for level in mechanism.levels]
+    lists = list(product(*misses))
+    # in units of what one person moves
+    worst = [
+        max(Fraction(one[far], each) for one, far, each in zip(misses, fars, moved, strict=True)) for fars in lists
+    ]
+    common = lcm(*moved)
+    slope = rate(mechanism, ONE, mechanism.epsilon * (1 - _answers_share(mechanism))) / common
+    law: Law = {}
+    for number, chance in exponential_law([-int(one * common) for one in worst], slope).items():
+        parts = zip(mechanism.levels, places, lists[number], strict=True)
+        outcome = tuple(with_ends(mechanism, level, place, far) for level, place, far in parts)
+        law[outcome] = law.get(outcome, 0) + chance
+    return law
+
+
+def _answers_share(mechanism: Quantiles) -> Fraction:
+    return 1 - (Fraction(1, 4) if len(mechanism.levels) == 1 else Fraction(1, 5))
 
 
 def one_level_law(values: Sequence[int], mechanism: Quantiles) -> Law:
     (level,) = mechanism.levels
     p, q, size = level.numerator, level.denominator, len(values)
-    share = 1 - SHARE_OF_ENDS if mechanism.ends else ONE
-    offset = 0 if 0 < level < 1 else mechanism.passed_over * mechanism.weight * q * (1 if level == 0 else -1)
+    extreme = level in (0, 1)
+    offset = mechanism.passed_over * mechanism.weight * q * (1 if level == 0 else -1) if extreme else 0
     scores = []
     for point in range(mechanism.buckets):
         below, upto = ranks(values, point)
         scores.append(-max(0, q * below - p * size - offset, p * size + offset - q * upto))
-    slope = rate(mechanism, level, mechanism.epsilon * share)
-    chosen = (permute_and_flip_law if mechanism.buckets <= 2048 else exponential_law)(scores, slope)
+    if mechanism.ends and not extreme:  # the answer and its ends are one choice
+        pairs = {
+            with_ends(mechanism, level, place, far): min(score, -miss)
+            for place, score in enumerate(scores)
+            for far, miss in ends_misses(values, mechanism, level, place).items()
+        }
+        slope = rate(mechanism, level, mechanism.epsilon)
+        return dict(zip(pairs, permute_and_flip_law(list(pairs.values()), slope).values(), strict=True))
+    share = _answers_share(mechanism) if mechanism.ends else ONE
+    chosen = (permute_and_flip_law if mechanism.buckets <= 64 else exponential_law)(
+        scores, rate(mechanism, level, mechanism.epsilon * share)
+    )
     law: Law = {}
     for place, chance in chosen.items():
         if mechanism.ends:
-            law |= {ends: chance * share for ends, share in ends_law(values, mechanism, place).items()}
+            law |= {ends: chance * part for (ends,), part in together_law(values, mechanism, [place]).items()}
         else:
             law[0, place, mechanism.buckets - 1] = chance
     return law
@@ -97,7 +129,7 @@ CASES: tuple[Case, ...] = (
     _case("greatest value", Quantiles((ONE,), 5, 1, ONE, ADD), (*_MORE, _MANY)),
     _case(
         "median of a long range",
-        Quantiles((HALF,), 2049, 1, ONE, ADD, ends=False),
+        Quantiles((HALF,), 4097, 1, ONE, ADD, ends=False),
         (((5, 5, 5), (5, 5, 5, 2000)),),
     ),
 )

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 from mpmath import mp
-from tests.laws import additive, choosing, data_dependent, keys, local, many_quantiles, robust, workshop
+from tests.laws import (
+    additive,
+    choosing,
+    data_dependent,
+    keys,
+    local,
+    many_quantiles,
+    matched,
+    meetings,
+    robust,
+    top_lists,
+    workshop,
+)
 from tests.laws.case import Case
 from tests.laws.divergence import ROUNDING, real, worst
 
@@ -22,6 +34,7 @@ from sfumato.errors import UnsupportedEvent
 CASES: tuple[Case, ...] = (
     *(additive.CASES + choosing.CASES + local.CASES + keys.CASES),
     *(robust.CASES + workshop.CASES + data_dependent.CASES + many_quantiles.CASES),
+    *(meetings.CASES + matched.CASES + top_lists.CASES),
 )
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 ROOMS = ("mechanisms", "local")

@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
-from tests.laws.many_quantiles import one_level_law
+from tests.laws.many_quantiles import one_level_law, together_law
 from tests.sources import HashSource, ScriptedSource
 
 from sfumato.accounting.event import BoundedRange, Composed, Neighbours, Pure, Repeated
 from sfumato.accounting.pure import PureLoss
 from sfumato.errors import Refusal
 from sfumato.mechanisms import quantiles
+from sfumato.mechanisms.held_values import held_values
+from sfumato.mechanisms.quantile_ends import choose_together
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spacing import Spacing
 
@@ -139,17 +141,51 @@ def test_two_levels_are_drawn_as_defined_with_error_rate_one_in_a_million() -> N
 
 @pytest.mark.parametrize("levels", [(HALF,), QUARTERS, (Fraction(0), HALF, ONE)], ids=len)
 @pytest.mark.parametrize("values", [list(range(200)), [7] * 60 + [90] * 50, [3] * 4, []], ids=len)
-def test_ends_hold_the_quantile_99_times_of_100_with_error_rate_one_in_a_million(
+def test_the_ends_of_all_levels_hold_39_times_of_40_with_error_rate_one_in_a_million(
     levels: tuple[Fraction, ...], values: list[int]
 ) -> None:
     mechanism, source, draws = Quantiles(levels, 256, 1, Fraction(3), ADD), HashSource("hold"), 80
-    held_by = [0] * len(levels)
+    truths = np.quantile(values or [0], [float(level) for level in levels])
+    hits = 0
     for _ in range(draws):
-        for place, (low, _, high) in enumerate(mechanism.release(*held(values), source).tolist()):
-            truth = np.quantile(values, float(levels[place])) if values else 0
-            held_by[place] += low <= truth <= high or not values
-    for hits in held_by:
-        assert binomtest(hits, draws, 0.99, alternative="less").pvalue > 1e-6
+        ends = mechanism.release(*held(values), source)
+        hits += not values or bool(((ends[:, 0] <= truths) & (truths <= ends[:, 2])).all())
+    assert binomtest(hits, draws, 39 / 40, alternative="less").pvalue > 1e-6
+
+
+LEVELS = (Fraction(1, 3), Fraction(3, 4), ONE)
+
+
+def test_ends_of_several_levels_are_drawn_as_defined_with_error_rate_one_in_a_million() -> None:
+    mechanism, source, draws = Quantiles(LEVELS, 9, 1, Fraction(6), ADD), HashSource("lists"), 400
+    values, places = [0, 1, 1, 2, 4, 4, 5, 5, 6, 7, 7, 8] * 4, [2, 5, 7]
+    ends = quantiles._ends_of(mechanism)
+    cell, rate = held_values(*held(values), 9), mechanism._together_rate
+    found = Counter(
+        tuple(
+            one.at(place, far)
+            for one, place, far in zip(ends, places, choose_together(cell, ends, places, rate, source), strict=True)
+        )
+        for _ in range(draws)
+    )
+    law = {outcome: float(chance) for outcome, chance in together_law(values, mechanism, places).items()}
+    assert set(found) <= set(law)
+    often = [outcome for outcome, chance in law.items() if chance * draws > 5]
+    assert len(often) > 3
+    rest = draws - sum(found[outcome] for outcome in often)
+    expected = np.array([law[outcome] for outcome in often] + [1 - sum(law[outcome] for outcome in often)]) * draws
+    assert chisquare([found[outcome] for outcome in often] + [rest], expected).pvalue > 1e-6
+
+
+@given(st.lists(st.integers(0, 4), max_size=7), st.integers(0, 4), st.sampled_from([ADD, REPLACE]), st.integers(0, 4))
+@settings(max_examples=12, deadline=None)
+def test_one_person_moves_the_ends_of_all_levels_together_by_no_more_than_their_share(
+    values: list[int], more: int, neighbours: Neighbours, other: int
+) -> None:
+    mechanism = Quantiles(LEVELS, 5, 1, Fraction(10), neighbours)
+    left, right = (values, [*values, more]) if neighbours is ADD else ([*values, other], [*values, more])
+    one, two = (together_law(data, mechanism, [1, 2, 4]) for data in (left, right))
+    assert all(exp(-2) * (1 - 1e-9) <= one[outcome] / two[outcome] <= exp(2) * (1 + 1e-9) for outcome in one)
 
 
 def test_answers_rise_with_their_levels_and_lie_between_their_ends() -> None:
@@ -179,7 +215,11 @@ def test_cells_are_released_one_by_one() -> None:
 
 
 def test_every_release_reads_the_same_number_of_bits_whatever_the_values_are() -> None:
-    for mechanism in (Quantiles((Fraction(0), *QUARTERS), 10**5, 1, ONE, ADD), Quantiles((HALF,), 50, 1, ONE, ADD)):
+    for mechanism in (
+        Quantiles((Fraction(0), *QUARTERS), 10**5, 1, ONE, ADD),
+        Quantiles((HALF,), 50, 1, ONE, ADD),
+        Quantiles((HALF,), 600, 1, ONE, ADD),
+    ):
         given_bits = set()
         for values in ([], [1, 2, 3], list(range(50)), [49] * 70):
             source = ScriptedSource(HashSource(7).read(10_000))
@@ -197,13 +237,15 @@ def test_long_levels_and_heavy_weights_stay_exact() -> None:
 
 @pytest.mark.parametrize(("levels", "rounds"), [((HALF,), 1), (QUARTERS, 2), ((Fraction(0), HALF, ONE), 2)], ids=str)
 def test_the_event_is_all_that_epsilon_pays_for(levels: tuple[Fraction, ...], rounds: int) -> None:
-    share = Fraction(3, 4) / rounds
-    kind = Pure if len(levels) == 1 else BoundedRange
-    event = Quantiles(levels, 100, 1, ONE, ADD).event
-    assert event == Composed(
-        (Repeated(kind(share, ADD), rounds), Repeated(BoundedRange(Fraction(1, 4) / len(levels), ADD), len(levels)))
-    )
+    """A single level of a short range is chosen with its ends; else the ends of all levels are one choice more."""
+    alone = len(levels) == 1
+    later = Fraction(1, 4) if alone else Fraction(1, 5)
+    event = Quantiles(levels, 10**6, 1, ONE, ADD).event
+    assert event == Composed((Repeated(BoundedRange((1 - later) / rounds, ADD), rounds), BoundedRange(later, ADD)))
     assert PureLoss().compose(event).epsilon == 1
+    if alone:
+        assert Quantiles(levels, 100, 1, ONE, ADD).event == Composed((Repeated(Pure(ONE, ADD), 1),))
+        assert Quantiles(levels, 1000, 1, ONE, ADD).event == Composed((Repeated(BoundedRange(ONE, ADD), 1),))
     assert PureLoss().compose(Quantiles(levels, 10**6, 1, ONE, ADD, ends=False).event).epsilon == 1
 
 

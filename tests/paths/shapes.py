@@ -78,10 +78,17 @@ SHAPES = (
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id WHERE a.age < b.age",
     'SELECT COUNT(*), SUM(removed_rows) FROM "visits.removed"',
     'SELECT dept, SUM(r.removed_rows) FROM visits v JOIN "visits.removed" r USING (patient_id) GROUP BY dept',
+    "SELECT APPROX_TOP_K(city, 1) FROM visits",
+    "SELECT city, COUNT(*) FROM visits GROUP BY city ORDER BY 2 DESC, 1 LIMIT 2",
+    "SELECT age, COUNT(DISTINCT patient_id), SUM(cost) FROM visits GROUP BY age ORDER BY 2 DESC LIMIT 1",
     "SELECT MEDIAN(age), QUANTILE_DISC(age, 0.9), COUNT(*) FROM visits",
     "SELECT dept, MEDIAN(cost), MIN(cost), MAX(cost) FROM visits GROUP BY dept",
     "SELECT city, PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY age DESC) FROM visits GROUP BY city",
     "SELECT MODE(age), APPROX_QUANTILE(cost, 0.3), MEDIAN(age) FILTER (WHERE urgent), MIN(day) FROM visits",
+    "SELECT dept, COUNT(*) FROM (SELECT patient_id, dept FROM visits WHERE urgent EXCEPT SELECT patient_id, dept "
+    "FROM visits WHERE age > 5) t GROUP BY dept",
+    "SELECT COUNT(*) FROM (SELECT patient_id, city FROM visits INTERSECT ALL SELECT patient_id, ward FROM patients) t",
+    "SELECT p.ward, COUNT(*), COUNT(DISTINCT v.patient_id) FROM visits v JOIN patients p USING (patient_id) GROUP BY 1",
     "SELECT p.sex, MEDIAN(p.income), MAX(v.age) FROM visits v JOIN patients p USING (patient_id) GROUP BY p.sex",
     "SELECT MEDIAN(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) t",
     "SELECT AVG(m) FROM (SELECT patient_id, QUANTILE_DISC(cost, 0.5) AS m FROM visits GROUP BY 1) t",
@@ -112,6 +119,7 @@ SHAPES = (
     "ward, COUNT(*) AS m FROM patients GROUP BY ward) w ON g.dept = w.ward WHERE n > (SELECT AVG(n) FROM g) UNION "
     "ALL SELECT 'all', COUNT(DISTINCT patient_id), 0 FROM visits",
     _WITH + "(max_groups_contributed = 1) dept, COUNT(DISTINCT patient_id) FROM visits GROUP BY dept",
+    _WITH + "(max_groups_contributed = 1) dept, COUNT(DISTINCT age), COUNT(DISTINCT city) FROM visits GROUP BY dept",
     _WITH + "(max_rows_contributed = 2) dept, SUM(cost), COUNT(DISTINCT age) FROM visits GROUP BY dept",
     _WITH + "(max_groups_contributed = 2) city, COUNT(*), SUM(age), COUNT(DISTINCT dept) FROM visits GROUP BY city",
     "SELECT dept, urgent, COUNT(*), SUM(cost) FROM visits GROUP BY ROLLUP (dept, urgent)",
@@ -139,4 +147,11 @@ SHAPES = (
     "patient_id, 1 FROM patients) t",
     "SELECT s.name, COUNT(v.patient_id), SUM(v.cost) FROM staff s LEFT JOIN visits v ON v.dept "
     "= s.dept GROUP BY s.name",
+    "SELECT a.urgent, COUNT(*) / 2 AS n FROM visits a JOIN visits b ON a.urgent = b.urgent AND a.score = b.score "
+    "AND a.patient_id <> b.patient_id WHERE a.age > 2 AND b.city <> 'rome' GROUP BY a.urgent HAVING COUNT(*) > 0",
+    "SELECT COUNT(*) FROM visits v JOIN staff s ON v.dept = s.dept JOIN patients p ON s.name = p.ward "
+    "AND NOT v.patient_id = p.patient_id",
+    "SELECT a.dept, COUNT(*) FROM visits a, visits b, visits c WHERE a.dept = b.dept AND c.dept = b.dept AND "
+    "a.patient_id <> b.patient_id AND b.patient_id IS DISTINCT FROM c.patient_id AND a.patient_id <> c.patient_id "
+    "GROUP BY a.dept",
 )

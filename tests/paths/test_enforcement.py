@@ -106,6 +106,10 @@ def test_without_the_cuts_the_same_copy_would_move_it(
     monkeypatch.setattr("sfumato.engines.sql.flow._where", lambda tests: "")
     with pytest.raises(AssertionError):
         _check(*broken, "SELECT COUNT(*) FROM visits")
+    with pytest.raises(AssertionError):
+        _check(
+            *broken, "SELECT COUNT(*) FROM visits a JOIN visits b ON a.dept = b.dept AND a.patient_id < b.patient_id"
+        )
     monkeypatch.undo()
     monkeypatch.setattr("sfumato.engines.sql.group.clipped", lambda name, facts, dialect: name)
     with pytest.raises(AssertionError):
@@ -119,6 +123,9 @@ def test_a_column_that_is_not_unique_multiplies_nothing(tmp_path: Path) -> None:
     sql = "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.score = b.score"
     assert first.plan(sql).private.groups[0].contribution.rows == 3
     assert _check(first, others, sql) <= 3
+    met = "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id <> b.patient_id AND a.score = b.score"
+    assert list(map(int, first.plan(met).private.groups[0].asked[0].aggregate.parameters)) == [0, 1, 3, 1, 3, 1]
+    assert _check(first, others, met)
 
 
 def test_a_person_in_many_cells_counts_in_as_many_as_were_priced(tmp_path: Path) -> None:

@@ -13,11 +13,16 @@ from tests.paths.worlds import World, a_world, policy, visit, write
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.aggregates import GroupAggregates
+from sfumato.engines.aggregates import GroupAggregates, HeldBuckets, HeldKeys
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
+from sfumato.lab.audits.replay import meetings_alarms
+from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.max_norm import MaxNormPart
+from sfumato.mechanisms.meetings import Meetings
+from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.policy.reading import read_policy
@@ -113,11 +118,40 @@ def _moves(one: dict[tuple[Any, ...], int], other: dict[tuple[Any, ...], int]) -
     return [abs(one.get(key, 0) - other.get(key, 0)) for key in {*one, *other}]
 
 
+def _joint(plan: GroupPlan) -> list[MaxNormPart]:
+    return [one.mechanism for one in plan.together if isinstance(one.mechanism, MaxNormPart)]
+
+
+def _sides(plan: GroupPlan, one: Moved, two: Moved) -> Fraction:
+    """Return by how many sides cells moved, all cells together, where their numbers share noise."""
+    farthest: dict[tuple[Any, ...], Fraction] = {}
+    for measured, part in zip(plan.together, _joint(plan), strict=True):
+        mine, theirs = one[measured.name], two[measured.name]
+        for key in {*mine, *theirs}:
+            moved = Fraction(abs(mine.get(key, 0) - theirs.get(key, 0)), part.joint.sides[part.place])
+            farthest[key] = max(moved, farthest.get(key, Fraction(0)))
+    return sum(farthest.values(), Fraction(0))
+
+
 def _held(group: GroupAggregates, name: str) -> dict[tuple[Any, ...], int]:
     """Return what every bucket of every cell holds."""
     held = group.held[name]
+    assert isinstance(held, HeldBuckets)
     entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
     return {(group.keys[cell], bucket): weight for cell, bucket, weight in entries}
+
+
+def _check_meetings(mechanism: Meetings, mine: GroupAggregates, theirs: GroupAggregates, name: str) -> int:
+    here, there = ([_shared(group, name).of(place) for place in range(len(mine.keys))] for group in (mine, theirs))
+    assert not list(meetings_alarms(mechanism, here, there, 1))
+    pairs = zip(mechanism.meetings(here, 10**6), mechanism.meetings(there, 10**6), strict=True)
+    return sum(abs(one - other) for one, other in pairs)
+
+
+def _shared(group: GroupAggregates, name: str) -> HeldKeys:
+    held = group.held[name]
+    assert isinstance(held, HeldKeys)
+    return held
 
 
 def _check(first: Opened, others: list[Opened], sql: str) -> int:
@@ -130,6 +164,8 @@ def _check(first: Opened, others: list[Opened], sql: str) -> int:
             one, two = _by_key(mine), _by_key(theirs)
             for measured in plan.measured:
                 moves = _moves(one[measured.name], two[measured.name])
+                if isinstance(plan.selection, TopList):  # only so many cells are released
+                    moves = sorted(moves, reverse=True)[: plan.selection.chosen]
                 declared = measured.sensitivity
                 assert sum(moves) <= declared.l1, (sql, measured.name)
                 assert sum(move * move for move in moves) <= declared.l2_squared, (sql, measured.name)
@@ -137,17 +173,22 @@ def _check(first: Opened, others: list[Opened], sql: str) -> int:
                 mechanism = measured.mechanism
                 if isinstance(mechanism, Laplace):
                     assert mechanism.sensitivity >= declared.l1
-                else:
+                elif isinstance(mechanism, Gaussian):
                     assert mechanism.sensitivity_squared >= declared.l2_squared
                 farthest = max(farthest, sum(moves))
+            assert _sides(plan, one, two) <= max((part.joint.sensitivity for part in _joint(plan)), default=0), sql
             for chosen in plan.chosen:
+                if isinstance(chosen.mechanism, Meetings):
+                    farthest = max(farthest, _check_meetings(chosen.mechanism, mine, theirs, chosen.name))
+                    continue
                 moves = _moves(_held(mine, chosen.name), _held(theirs, chosen.name))
                 relation = first.policy.neighbours
                 assert sum(moves) <= chosen.weight * (1 if relation is Neighbours.ADD_REMOVE else 2), (sql, chosen.name)
                 assert chosen.mechanism.neighbours is relation
                 farthest = max(farthest, sum(moves))
             if plan.selection is not None:
-                moves = _moves(one["units of keys"], two["units of keys"])
+                people = "units of keys" if mine.units is not None else str(plan.counted)
+                moves = _moves(one[people], two[people])
                 assert max(moves, default=0) <= 1, sql
                 assert sum(move > 0 for move in moves) <= plan.selection.touched, sql
     return farthest

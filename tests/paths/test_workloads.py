@@ -2,12 +2,15 @@
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato.errors import BadParameter, BudgetExhausted, Refusal
+from sfumato.query.parse import parse
+from sfumato.query.relation import Query
 
 QUESTIONS = [
     "SELECT COUNT(*) AS n FROM visits",
@@ -41,8 +44,34 @@ def test_a_workload_is_one_charge_and_free_the_second_time(database: sfumato.Dat
         assert [one.rows() for one in again] == [one.rows() for one in first]
         assert len(database.history()) == 1
         assert database.verify()
-        with pytest.raises(BadParameter, match="together"):
-            database.reopen(entry.receipt)
+        for question in (None, 6, 0, "x"):
+            with pytest.raises(BadParameter):
+                database.reopen(entry.receipt, question=question)
+        for place, release in enumerate(first, 1):
+            reopened = database.reopen(entry.receipt, question=place)
+            assert reopened.rows() == release.rows()
+            assert reopened.intervals() == release.intervals()
+            assert reopened.notes == release.notes
+        assert len(database.history()) == 1
+
+
+def test_each_answer_tells_about_its_own_question(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of clipped costs belongs to the answer that adds them up; and every text is read once."""
+    read: list[str] = []
+
+    def reading(sql: str, *rest: Any) -> Query:
+        read.append(sql)
+        return parse(sql, *rest)
+
+    monkeypatch.setattr("sfumato.preparing.parse", reading)
+    texts = [QUESTIONS[0], QUESTIONS[1], "SELECT COUNT(*) FROM staff", "SELECT SUM(income) AS s FROM patients"]
+    with database:
+        count, costs, staff, income = database.ask_all(texts, epsilon=1)
+        assert read == texts
+        told = [" ".join(release.notes) for release in (count, costs, staff, income)]
+        assert ["cost" in one for one in told] == [False, True, False, False]
+        assert ["income" in one for one in told] == [False, False, False, True]
+        assert [database.ask(sql, epsilon=1).notes for sql in texts[:2]] == [count.notes, costs.notes]
 
 
 def test_what_is_shown_of_one_table_adds_up(database: sfumato.Database) -> None:
@@ -58,9 +87,10 @@ def test_what_is_shown_of_one_table_adds_up(database: sfumato.Database) -> None:
 
 
 def test_together_the_errors_are_less_than_half_of_those_one_by_one(database: sfumato.Database) -> None:
+    counts = [sql.replace(", AVG(cost) AS mean", "") for sql in QUESTIONS[:4]]
     with database:
-        together = database.ask_all(QUESTIONS[:4], epsilon=1)
-        alone = [database.ask(sql, epsilon=Fraction(1, 4)) for sql in QUESTIONS[:4]]
+        together = database.ask_all(counts, epsilon=1)
+        alone = [database.ask(sql, epsilon=Fraction(1, 4)) for sql in counts]
 
         def squares(releases: list[sfumato.Release]) -> float:
             ends = [release.intervals()[0]["n"] for release in releases]

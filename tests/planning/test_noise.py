@@ -8,6 +8,7 @@ from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, SECRET_DEPT, UN
 from sfumato.accounting import pld, rdp, zcdp
 from sfumato.accounting.approximate import separate
 from sfumato.accounting.event import Approximate, Composed, Concentrated, GaussianNoise, Neighbours, Repeated
+from sfumato.accounting.loss import PrivacyLoss
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.language.scalar import Scalar, column
@@ -85,7 +86,7 @@ def test_the_choice_errs_no_more_than_laplace_noise_would() -> None:
         delta = Fraction(1, 10**6)
         epsilons = tuple(share / 2 for share in shares(laplace_weights(needs), LAPLACE_ROOT))
         plain = expected_error(needs, laplace_noise(needs, epsilons, delta)[0])
-        assert expected_error(needs, best_noise(needs, Fraction(1, 2), delta)[0]) <= plain
+        assert expected_error(needs, best_noise(needs, Fraction(1, 2), delta, PrivacyLoss(Fraction(3)))[0][0]) <= plain
 
 
 def test_counts_of_people_are_charged_as_so_many_counts() -> None:
@@ -114,11 +115,10 @@ def test_several_groups_share_epsilon_and_delta() -> None:
         price(1, "1e-6"),
     )
     selections = [group.selection for group in plan.groups]
-    assert [one.delta for one in selections if one is not None] == [Fraction(1, 4 * 10**6)] * 2
+    assert [one.delta for one in selections if one is not None] == [Fraction(1, 2 * 10**6)] * 2
     assert plan.event is not None
     core, delta = separate(plan.event)
-    low, high = pld.bounds(core, plan.loss.delta - delta)  # half of delta is for the noise, which is Gaussian
-    assert 0.7 <= low <= high <= 1
+    assert (pure_epsilon(core), delta) == (1, plan.loss.delta)  # all of delta is for keys: the noise needs none
 
 
 def test_gaussian_events_are_gaussian_events() -> None:

@@ -123,6 +123,7 @@ def test_an_aggregate_is_reached_by_each_of_its_names(form: AggregateForm, name:
 
 
 MEASURED = {Aggregation.HISTOGRAM, Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE}
+MEASURED |= {Aggregation.MATCHED, Aggregation.MEETINGS}
 """What has no name in SQL."""
 
 

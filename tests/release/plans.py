@@ -92,7 +92,7 @@ def make_plan(
     shown = outcome or show(noisy_table(aggregations), aggregations)
     names = tuple(item.name for item in shown.items)
     private = PrivateQuery((group,), shown, names, ADD)
-    return Plan(private, (plan,), LOSS, measured[0].mechanism.event)
+    return Plan(private, (plan,), LOSS, next(iter(mechanisms.values())).event)
 
 
 def _measured(name: str, mechanism: Mechanism, centred: bool) -> Measured:

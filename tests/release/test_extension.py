@@ -29,7 +29,9 @@ WHOLE = Facts(Type.INTEGER, Kind.INTEGER, True, Fraction(1), -FAR, FAR, False, F
 REAL = Facts(Type.DECIMAL, Kind.REAL)
 TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN)
 BOXES, POINTS = 60, 40
-NOTHING = MeasuredCells((), (), {}, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0), (), ())
+EMPTY = np.zeros(0)
+NONE = np.zeros(0, dtype=np.int64)
+NOTHING = MeasuredCells((), (), {}, NONE, EMPTY, EMPTY, EMPTY, EMPTY, NONE, (), ())
 
 CONSTANTS: dict[Operator, list[Constant]] = {
     Operator.REAL: [Factor(3, 7)],

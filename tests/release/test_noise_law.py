@@ -5,12 +5,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.special import erfc
+from scipy.special import erfc, gammaincc
 from tests.release.plans import gaussian, laplace
 
+from sfumato.accounting.event import Neighbours
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.release.noise_law import Floats, Law, law_of, quantile_of_sum, tail_of_two
+from sfumato.mechanisms.max_norm import MaxNorm
+from sfumato.release.noise_law import Floats, Law, law_of, moments_of, quantile_of_sum, tail_of_two
 from sfumato.release.ratio import of_few, of_two, ratio_interval
 
 LAWS = (Law(True, 3.0), Law(True, 40.0), Law(False, 5.0), Law(False, 60.0))
@@ -154,10 +156,10 @@ def test_a_ratio_to_nothing_can_be_everything() -> None:
 
 def test_an_unbounded_range_is_left_only_where_the_denominator_is_far_from_zero() -> None:
     over, under = np.array([100.0, 100.0]), np.array([200.0, 20.0])
-    moments = (np.full((2, 3), 200.0), np.full((2, 3), 120_000.0))
+    moments, draws = (np.full((2, 3), 200.0), np.full((2, 3), 120_000.0), np.zeros((2, 3))), np.full((2, 3), -1)
     weights = np.tile([1.0, 1.0, 0.0], (2, 1)), np.tile([0.0, 0.0, 1.0], (2, 1))
     everything = np.full(2, -np.inf), np.full(2, np.inf)
-    low, high = ratio_interval(over, under, of_few(over, under, moments, weights, 0.05), everything)
+    low, high = ratio_interval(over, under, of_few(over, under, moments, draws, weights, 0.05), everything)
     assert -np.inf < low[0] < 0.5 < high[0] < np.inf
     assert (low[1], high[1]) == (-np.inf, np.inf)
 
@@ -165,3 +167,25 @@ def test_an_unbounded_range_is_left_only_where_the_denominator_is_far_from_zero(
 def test_small_noise_is_nearly_a_lattice() -> None:
     assert law_of(laplace(Fraction(1, 10))).lattice > 0.9
     assert law_of(laplace(1000)).lattice == pytest.approx(0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("parts", [3, 5, 8])
+@pytest.mark.parametrize("others", [[], [1.0], [0.3], "all"], ids=str)
+def test_sums_of_noise_that_is_shared_stay_within_their_quantile(parts: int, others: list[float] | str) -> None:
+    """Against the real law: a radius with the gamma law times a sum of uniform numbers, by summing over a grid."""
+    weights = np.array([1.0, *([1.0] * (parts - 1) if others == "all" else others)])
+    joint = MaxNorm((1000,) * parts, 1, Fraction(1, 50), Neighbours.ADD_REMOVE)
+    variance, fourth, shared = moments_of(joint.part(0))
+    total = float((weights**2).sum())
+    cumulant = fourth * float((weights**4).sum()) + (shared * total) ** 2
+    step = weights.sum() / 4000
+    density = np.ones(1)
+    for weight in weights:
+        density = np.convolve(density, np.ones(int(2 * weight / step) + 1))
+    places = (np.arange(len(density)) - (len(density) - 1) / 2) * step
+    unit = float(variance / ((parts + 1) * (parts + 2) / 3)) ** 0.5
+    for tail in (0.2, 0.05, 0.01, 1e-3, 1e-5):
+        reach = float(quantile_of_sum(np.array([variance * total]), np.array([cumulant]), np.ones(1), tail)[0]) / unit
+        beyond = (density * gammaincc(parts + 1, reach / np.maximum(np.abs(places), 1e-9))).sum() / density.sum()
+        assert beyond <= tail * 1.03
+        assert tail < 0.05 or beyond >= tail * 0.75  # not much wider than it needs to be

@@ -20,6 +20,7 @@ from sfumato.sensitivity.graphs import (
 )
 from sfumato.sensitivity.order_statistics import OrderStatistic
 from sfumato.sensitivity.smooth import distance_beyond, smooth
+from sfumato.sensitivity.spanning import Network
 from sfumato.sensitivity.spread import ScaledVariance
 
 LEVELS = [Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(2, 3), Fraction(1)]
@@ -175,3 +176,33 @@ def test_a_decay_that_is_none_is_refused() -> None:
 def test_what_is_no_graph_is_refused() -> None:
     with pytest.raises(BadParameter):
         as_graph([[False, True], [False, False]])
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        Network(((0, 1), (1, 2), (0, 2)), 3),
+        Network(((0, 1), (1, 2), (0, 2), (2, 3)), 2),
+        Network(tuple(combinations(range(4), 2)), 1),
+        Network(((0, 1), (0, 1), (1, 2)), 2),
+    ],
+    ids=["triangle", "with a bridge", "complete", "parallel"],
+)
+def test_spanning_trees_are_as_sensitive_as_walks_find(network: Network) -> None:
+    def near(weights: Data) -> set[Data]:
+        return {
+            (*weights[:place], weight, *weights[place + 1 :])
+            for place in range(len(weights))
+            for weight in range(network.highest + 1)
+        }
+
+    farthest = len(network.edges)
+    worlds = list(product(range(network.highest + 1), repeat=farthest))
+    for weights, largest in at_every_distance(worlds, network.cost, near, farthest).items():
+        assert [network.at_distance(weights, distance) for distance in range(farthest + 1)] == largest
+
+
+def test_a_network_in_two_parts_has_no_spanning_tree() -> None:
+    for edges in (((0, 1), (2, 3)), ((0, 0),), ()):
+        with pytest.raises(BadParameter, match="connected network"):
+            Network(edges, 1)

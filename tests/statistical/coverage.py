@@ -19,10 +19,12 @@ import numpy as np
 import sfumato
 from sfumato.accounting.event import Neighbours
 from sfumato.engines.after_noise import evaluate
+from sfumato.lab.people.seeded import Seeded
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Fold, Folded, Given, Read, below
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.preparing import Price
 from sfumato.query.types import Type
@@ -30,6 +32,8 @@ from sfumato.release.noisy import Noisy, NoisyGroup
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
 
+Noise = Laplace | Gaussian | MaxNormPart
+ADD = Neighbours.ADD_REMOVE
 ALARM = 4.9
 """Standard deviations of a binomial share below its level; one-sided, such a share is seen once in 2 million."""
 CELLS, EACH = 4_000, 5
@@ -142,15 +146,18 @@ class Setting:
     size: int
     noise: int = 20
 
-    def mechanism(self, measured: Measured) -> Laplace | Gaussian:
-        """Return noise in proportion to what one person can do."""
-        scale = Fraction(self.noise * measured.sensitivity.linf)
+    def mechanisms(self, measured: Sequence[Measured]) -> list[Noise]:
+        """Return noise in proportion to what one person can do, for all that is measured of a group."""
+        scales = [Fraction(self.noise * one.sensitivity.linf) for one in measured]
         if self.law == "laplace":
-            return Laplace(1, scale, Neighbours.ADD_REMOVE)
-        return Gaussian(1, scale**2, Neighbours.ADD_REMOVE)
+            return [Laplace(1, scale, ADD) for scale in scales]
+        if self.law == "gaussian":
+            return [Gaussian(1, scale**2, ADD) for scale in scales]
+        joint = MaxNorm(tuple(one.sensitivity.linf for one in measured), 1, Fraction(1, self.noise), ADD)
+        return [joint.part(place) for place in range(len(scales))]
 
 
-SETTINGS = tuple(Setting(law, size) for law in ("laplace", "gaussian") for size in (20, 60, 2_000))
+SETTINGS = tuple(Setting(law, size) for law in ("laplace", "gaussian", "max-norm") for size in (20, 60, 2_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +200,9 @@ def _plans() -> dict[str, Plan]:
 
 
 def _with_noise(group: GroupPlan, setting: Setting) -> GroupPlan:
-    return replace(group, measured=tuple(replace(one, mechanism=setting.mechanism(one)) for one in group.measured))
+    noise = setting.mechanisms(group.measured)
+    measured = (replace(one, mechanism=each) for one, each in zip(group.measured, noise, strict=True))
+    return replace(group, measured=tuple(measured))
 
 
 def _population(size: int, place: int) -> dict[str, list[int]]:
@@ -235,11 +244,21 @@ def _nodes(group: GroupPlan) -> list[object]:
     return list(found)
 
 
-def _noise(mechanism: Laplace | Gaussian, count: int, random: np.random.Generator) -> list[int]:
-    if isinstance(mechanism, Laplace):
-        chance = -np.expm1(-1 / float(mechanism.scale))
-        return [int(one) for one in random.geometric(chance, count) - random.geometric(chance, count)]
-    return [int(one) for one in np.rint(random.normal(0, float(mechanism.sigma_squared) ** 0.5, count))]
+def _noise(mechanisms: Sequence[Noise], count: int, random: np.random.Generator) -> list[list[int]]:
+    """Return so many numbers for each mechanism; those that share their noise are drawn together."""
+    found = []
+    shared = [one.joint for one in mechanisms if isinstance(one, MaxNormPart)][:1]
+    together = [one.law.draw(count, Seeded(int(random.integers(1 << 40)))) for one in shared]
+    for one in mechanisms:
+        match one:
+            case MaxNormPart(_, place):
+                found.append(together[0][:, place])
+            case Laplace():
+                chance = -np.expm1(-1 / float(one.scale))
+                found.append(random.geometric(chance, count) - random.geometric(chance, count))
+            case Gaussian():
+                found.append(np.rint(random.normal(0, float(one.sigma_squared) ** 0.5, count)))
+    return [[int(number) for number in numbers] for numbers in found]
 
 
 def released(shape: Shape, setting: Setting, seed: int) -> tuple[Release, Release]:
@@ -251,10 +270,10 @@ def released(shape: Shape, setting: Setting, seed: int) -> tuple[Release, Releas
     noisy = []
     for group, known in zip(plan.groups, exact, strict=True):
         columns = []
-        for one in group.measured:
+        noise = _noise([one.mechanism for one in group.measured], len(known.keys), random)
+        for one, errors in zip(group.measured, noise, strict=True):
             values = known.numbers(one.name)
-            noise = _noise(one.mechanism, len(values), random)
-            columns.append((one.name, tuple(value + error for value, error in zip(values, noise, strict=True))))
+            columns.append((one.name, tuple(value + error for value, error in zip(values, errors, strict=True))))
         noisy.append(NoisyGroup(known.keys, tuple(columns)))
     receipt = Receipt("r", "p", "1", plan.loss)
     return make_release(plan, Noisy(tuple(noisy), 0), receipt, evaluate), make_release(

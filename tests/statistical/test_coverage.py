@@ -19,6 +19,9 @@ CASES = [
     for shape in SHAPES
     for setting in (SETTINGS[:1] if shape.rows else SETTINGS if shape.by == "copy" else SLOW)
 ]
+SHARED = {"sum of three": 20, "average": 2_000, "variance": 20, "covariance": 2_000, "mean of averages": 20}
+"""Of noise that numbers share: two of them, three, more, and of several cells; the command looks at all."""
+CASES += [(shape, Setting("max-norm", SHARED[shape.name])) for shape in SHAPES if shape.name in SHARED]
 UNBOUNDED = frozenset({"ratio of sums", "slope", "intercept"})
 """Only where the denominator may really be nothing, and nothing public bounds the ratio, has a bar an open side."""
 

@@ -10,6 +10,7 @@ from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.marks import marked
+from sfumato.analysis.meetings import STRANGERS, meeting
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
 from sfumato.analysis.stacks import OWNER, stacked
 from sfumato.analysis.used import Used, used_columns
@@ -171,6 +172,12 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
         case Filter(source):
             return _filter(relation, _analyse(source, reading), reading)
         case GroupBy(source):
+            met = meeting(
+                relation, reading.catalog, reading.options, reading.public, lambda side: _analyse(side, reading)
+            )
+            if met is not None:
+                reading.notes.append(STRANGERS)
+                return _released(relation, *met, reading)
             return _aggregate(relation, _analyse(source, reading), reading)
         case Project(source):
             return _project(relation, _analyse(source, reading), reading)
@@ -209,10 +216,11 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
     sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
     numbered = tuple(field.stored for field in table.fields if field.numbered)
+    counted = tuple(field.stored for field in table.fields if field.counted)
     free = tuple(field.name for field in table.fields if field.bounds_chosen)
     if table.rows_chosen and most is not None:
         columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, free)
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free)
     return Analysed(flow, scope, owned, cells)
 
 
@@ -277,7 +285,11 @@ def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analy
     if any(is_owner(key.scalar) for key in keys):
         return owned_fold(relation, keys, source, source.state, reading.public)
     limits = Tightening(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
-    group, noisy = release_point(relation, keys, source, source.state, limits, reading.public)
+    return _released(relation, *release_point(relation, keys, source, source.state, limits, reading.public), reading)
+
+
+def _released(relation: GroupBy, group: Group, noisy: Analysed, reading: _Question) -> Analysed:
+    """Keep a group whose cells get noise, and return what the rest of the query may do with them."""
     first = reading.known.setdefault(unlabelled(relation), group.label)
     if first == group.label:
         reading.groups.append(group)
@@ -321,7 +333,8 @@ def _private_project(
     }
     unique = {(relation.label, item.name) for item in items if address(item.scalar) in owned.unique}
     unit = column(relation.label, OWNER, owned.unit.facts)
-    kept = replace(owned, unit=unit, unique=frozenset(unique))
+    settled = frozenset((relation.label, item.name) for item in shown if owned.is_settled(item.scalar))
+    kept = replace(owned, unit=unit, unique=frozenset(unique), settled=settled)
     return Analysed(Show(source.flow, relation.label, shown), scope, kept, cells)
 
 

@@ -1,5 +1,6 @@
 """What queries may know of the tables: columns with their facts, owners and bounds. Made from policy and copy."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -35,6 +36,8 @@ class Field:
     """Its public values, where the policy declares them."""
     numbered: bool = False
     """Within one person its values are numbered in the copy, in the order in which cells are kept."""
+    counted: bool = False
+    """The copy says in each row in how many rows of the same person it has a value."""
     bounds_chosen: bool = False
     """Each question chooses the bounds that its sums are clipped at, within those of its facts."""
 
@@ -56,6 +59,8 @@ class Table:
     groups_per_unit: int | None = None
     rows_chosen: bool = False
     """Each question chooses how many rows of a person count, up to `rows_per_unit`."""
+    leads: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The columns that lead to the owner by a `via` of the policy, here or from another table, each with its key."""
 
     @property
     def columns(self) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from math import prod
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, cells_together, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
-from sfumato.analysis.private_query import Asked, Contribution, Group, Key
+from sfumato.analysis.private_query import Asked, Cell, Contribution, Group, Key
 from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, at
 from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.language.flow import Fold, Folded, Given, Item
@@ -47,12 +47,14 @@ def release_point(
     relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owned: Owned, limits: Tightening, public: Public
 ) -> tuple[Group, Analysed]:
     """Return the group whose cells get noise, and what the rest of the query may do with them."""
-    named = _keys(keys, source, public)
+    cells = [cells_of(key.scalar, source.cells, source.origins, public) for key in keys]
+    named = _keys(keys, cells, source, public)
     asked = tuple(_asked(measure, source.scope) for measure in relation.measures)
     together = cells_together(keys, source.origins, public) if all(key.cells is not None for key in named) else None
-    group = Group(
-        relation.label, source.flow, owned.unit, owned.identity, named, asked, _contribution(owned, limits), together
-    )
+    # plain counts and sums of public cells move as far, however a person's rows are spread: cutting would gain nothing
+    pays = any(key.cells is None for key in named) or any(one.aggregate.distinct for one in asked)
+    contribution = _contribution(owned, limits, _cells_of_a_person(keys, cells, owned) if pays else None)
+    group = Group(relation.label, source.flow, owned.unit, owned.identity, named, asked, contribution, together)
     if group.public_keys and group.cells <= group.contribution.groups:  # nobody can be in more cells than there are
         fewer = replace(group.contribution, groups=max(1, group.cells), bound_groups=False)
         group = replace(group, contribution=fewer)
@@ -63,7 +65,9 @@ def release_point(
     return group, Analysed(Given(relation.label, tuple(columns), None), scope, Visibility.RELEASED)
 
 
-def _keys(keys: tuple[Item, ...], source: Analysed, public: Public) -> tuple[Key, ...]:
+def _keys(
+    keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | None], source: Analysed, public: Public
+) -> tuple[Key, ...]:
     for key in keys:
         if key.scalar.facts.kind is Kind.UNIT:
             raise UnitRevealed(
@@ -77,7 +81,6 @@ def _keys(keys: tuple[Item, ...], source: Analysed, public: Public) -> tuple[Key
                 "Groups are compared exactly, and floating-point numbers cannot be.",
                 "Declare a step for the column, or group by FLOOR or ROUND of a column that has one.",
             )
-    cells = [cells_of(key.scalar, source.cells, source.origins, public) for key in keys]
     together = cells_together(keys, source.origins, public)
     count = prod(len(part or ()) for part in cells) if together is None else len(together)
     few = all(part is not None for part in cells) and count <= MOST_CELLS
@@ -121,9 +124,19 @@ def picks_a_value(aggregate: Aggregate[Scalar], type: Type) -> bool:
     return aggregate.function in LEVELLED and on_grid and not between
 
 
-def _contribution(owned: Owned, limits: Tightening) -> Contribution:
+def _cells_of_a_person(keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | None], owned: Owned) -> int | None:
+    """Return in how many cells the rows of one person can be: keys that are settled do not tell them apart.
+
+    None where other keys have values that are not public. Proof: proofs/lineage.md §5
+    """
+    others = [known for key, known in zip(keys, cells, strict=True) if not owned.is_settled(key.scalar)]
+    return None if any(known is None for known in others) else prod(max(1, len(known or ())) for known in others)
+
+
+def _contribution(owned: Owned, limits: Tightening, cells: int | None) -> Contribution:
     rows = _tightened(limits.rows, owned.rows, "max_rows_contributed", "rows")
     most = rows if owned.groups is None else min(rows, owned.groups)
+    most = most if cells is None else min(most, cells)
     if owned.groups is not None:
         _tightened(limits.groups, owned.groups, "max_groups_contributed", "groups")
     groups = most if limits.groups is None else min(most, limits.groups)
@@ -156,7 +169,11 @@ def owned_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owne
         if (known := cells_of(key.scalar, source.cells, source.origins, public)) is not None
     }
     kept = replace(
-        owned, unit=scope[relation.label, person.name], rows=owned.rows if others else 1, unique=frozenset(unique)
+        owned,
+        unit=scope[relation.label, person.name],
+        rows=owned.rows if others else 1,
+        unique=frozenset(unique),
+        settled=frozenset((relation.label, key.name) for key in keys if owned.is_settled(key.scalar)),
     )
     return Analysed(Fold(source.flow, relation.label, keys, measures), scope, kept, cells)
 

@@ -130,11 +130,7 @@ def _after(join: Join, scope: Scope) -> Scope:
 def _with_public(join: Join, private: Analysed, owned: Owned, other: Analysed, used: Used, public: Public) -> Analysed:
     """Join a person's rows with public rows: each meets at most as many as agree with it in the compared columns."""
     check_exact(other.flow, join.at)
-    keys = (
-        ()
-        if join.condition is None
-        else public_sides(lower(join.condition, _scope(join, private, other)), private, other)
-    )
+    keys = () if join.condition is None else public_sides(lower(join.condition, _scope(join, private, other)), other)
     other = kept(other, tuple(dict.fromkeys(keys)), used, public)
     scope = _scope(join, private, other)
     condition = None if join.condition is None else lower(join.condition, scope)
@@ -147,10 +143,29 @@ def _with_public(join: Join, private: Analysed, owned: Owned, other: Analysed, u
         private,
         flow=flow,
         scope=_after(join, scope),
-        state=replace(owned, rows=owned.rows * most, unique=owned.unique if most == 1 else frozenset()),
+        state=replace(
+            owned,
+            rows=owned.rows * most,
+            unique=owned.unique if most == 1 else frozenset(),
+            settled=_settled(private, owned) | _settled_beside(condition, private, owned, other, most),
+        ),
         cells=private.cells if inner else {**private.cells, **_outer_cells(other, public)},
         origins={**private.origins, **(other.origins if inner else {})},
     )
+
+
+def _settled(side: Analysed, owned: Owned) -> frozenset[tuple[str, str]]:
+    """Return the columns of a side that hold one value in all rows of a person."""
+    return owned.settled if owned.rows > 1 else frozenset((label, name) for label, name, _ in outputs(side.flow))
+
+
+def _settled_beside(
+    condition: Scalar | None, private: Analysed, owned: Owned, other: Analysed, most: int
+) -> frozenset[tuple[str, str]]:
+    """Return the columns of public rows, where all rows of a person meet the same one or none."""
+    public = frozenset((label, name) for label, name, _ in outputs(other.flow))
+    alike = condition is not None and columns(condition) <= public | _settled(private, owned)
+    return public if most == 1 and alike else frozenset()
 
 
 def kept(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: Public) -> Analysed:
@@ -208,8 +223,9 @@ def _outer_cells(other: Analysed, public: Public) -> Cells:
     return {column: values for column, values in known.items() if values is not None}
 
 
-def public_sides(condition: Scalar, private: Analysed, other: Analysed) -> list[Scalar]:
+def public_sides(condition: Scalar, other: Analysed) -> list[Scalar]:
     """Return the public sides of equalities that every pair meets, as they are compared."""
+    public = frozenset().union(*(columns(scalar) for scalar in other.scope.values()))
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
     found = []
     for part in parts:
@@ -218,7 +234,7 @@ def public_sides(condition: Scalar, private: Analysed, other: Analysed) -> list[
         first, second = part.arguments
         for public_side, private_side in ((first, second), (second, first)):
             reads, tests = columns(public_side), columns(private_side)
-            if reads and reads <= set(other.scope) and tests <= set(private.scope):
+            if reads and reads <= public and not tests & public:  # the rest is of the private row, whatever it met
                 found.append(public_side)
     return found
 
@@ -250,7 +266,11 @@ def _of_one_person(
         second.unique if reverse and join.kind is JoinKind.INNER else frozenset()
     )
     limits = [groups for groups in (first.groups, second.groups) if groups is not None]
-    owned = Owned(first.unit, True, rows, min(limits, default=None), unique, first.names + second.names)
+    settled = _settled(left, first) | _settled(right, second)
+    if join.kind is not JoinKind.INNER and not columns(condition) <= settled | columns(same):
+        settled = _settled(left, first)  # some rows of a person may have met one, and others none
+    names = first.names + second.names
+    owned = Owned(first.unit, True, rows, min(limits, default=None), unique, names, settled)
     flow = Pair(join.kind, left.flow, right.flow, condition)
     check_characters(flow, rows, _tests(join.kind, condition, left, right), join.at)
     analysed = Analysed(

@@ -12,7 +12,7 @@ from math import prod
 
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.private_query import Cell
-from sfumato.language.facts import Kind
+from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Flow, Given, Item, Keep, Pair
 from sfumato.language.scalar import Operator, Scalar, address, column, walk
 from sfumato.query.relation import JoinKind
@@ -68,8 +68,15 @@ def _spelled(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: 
     else:
         return None
     parts = [cells_of(part, cells, origins, public) for part in chosen]
-    union = {value for part in parts if part is not None for value in part}
+    union = {value for part in parts if part is not None for value in part if _possible(value, scalar.facts)}
     return None if None in parts or len(union) > MOST_CELLS else tuple(sorted(union, key=_order))
+
+
+def _possible(value: Cell, facts: Facts) -> bool:
+    """Whether an expression can have this value of one of its parts: LEAST(x, 5) is never 6."""
+    if facts.kind is not Kind.INTEGER or not isinstance(value, int):
+        return True
+    return facts.low <= value <= facts.high
 
 
 def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:

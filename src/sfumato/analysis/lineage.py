@@ -14,7 +14,7 @@ from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow
 from sfumato.language.lowering import Scope
-from sfumato.language.scalar import Scalar
+from sfumato.language.scalar import Scalar, columns
 
 
 class Visibility(Enum):
@@ -41,6 +41,12 @@ class Owned:
     """Columns in which two rows of one person never hold the same value."""
     names: tuple[str, ...]
     """What the tables call the owner."""
+    settled: frozenset[tuple[str, str]] = frozenset()
+    """Columns that hold one value in all rows of a person: those of a table with one row per person, after a join."""
+
+    def is_settled(self, scalar: Scalar) -> bool:
+        """Whether a scalar has one value in all rows of a person."""
+        return self.rows == 1 or columns(scalar) <= self.settled
 
 
 @dataclass(frozen=True, slots=True)

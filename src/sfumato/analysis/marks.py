@@ -16,6 +16,7 @@ from sfumato.errors import UnsafeJoin, UnsupportedSql, at
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import FOUND, FOUND_FACTS, Kept, Marked
+from sfumato.language.lower_logic import all_true
 from sfumato.language.lowering import lower
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.relation import Mark
@@ -51,18 +52,23 @@ def marked(relation: Mark, left: Analysed, right: Analysed, used: Used, public: 
 
 
 def _by_own_rows(relation: Mark, one: tuple[Analysed, Owned], other: tuple[Analysed, Owned]) -> Analysed:
-    """Mark a person's rows by others of the same person: that the owners are equal is part of the condition."""
+    """Mark a person's rows by others of the same person: that the owners are equal is implied, and cannot be left out.
+
+    The text says so by their names, or by a key that leads to the person: the parser refuses anything else.
+    """
     (left, owned), (right, theirs) = one, other
-    condition = _condition(relation, left, right)
     same = Scalar(Operator.EQUAL, (owned.unit, theirs.unit), Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
-    parts = conjuncts_of(condition)
+    written = conjuncts_of(_condition(relation, left, right))
     turned = replace(same, arguments=(theirs.unit, owned.unit))
-    if not (owned.identity and theirs.identity) or not {same, turned} & {replace(p, facts=same.facts) for p in parts}:
+    said = bool({same, turned} & {replace(part, facts=same.facts) for part in written})
+    if not (owned.identity and theirs.identity):
         raise UnsafeJoin(
             f"{at(relation.at)}this looks for a row among the rows of other people.",
             "Whether there is one depends on single people, and would be used without noise.",
             f"Compare the person too: {owned.names[-1]} = {theirs.names[0]}.",
         )
+    parts = written if said else (same, *written)
+    condition = parts[0] if len(parts) == 1 else all_true(parts)
     check_pairs(owned.rows * theirs.rows, max(owned.rows, theirs.rows), relation.at)
     flow = Marked(left.flow, right.flow, relation.label, condition)
     check_characters(flow, owned.rows * theirs.rows, parts, relation.at)
@@ -80,7 +86,7 @@ def conjuncts_of(condition: Scalar) -> tuple[Scalar, ...]:
 def _of_people(relation: Mark, left: Analysed, owned: Owned, right: Analysed, used: Used, public: Public) -> Analysed:
     """Mark a person's rows by public ones: each row stays one row, of the same person."""
     check_exact(right.flow, relation.at)
-    keys = public_sides(_condition(relation, left, right), left, right) if relation.condition is not None else []
+    keys = public_sides(_condition(relation, left, right), right) if relation.condition is not None else []
     right = kept(right, tuple(dict.fromkeys(keys)), used, public)
     condition = None if relation.condition is None else _condition(relation, left, right)
     most = right.flow.most if isinstance(right.flow, Kept) else 1
@@ -89,18 +95,16 @@ def _of_people(relation: Mark, left: Analysed, owned: Owned, right: Analysed, us
     tests = () if condition is None else (condition,)
     check_characters(flow, owned.rows * most, tests, relation.at)
     found = column(relation.label, FOUND, FOUND_FACTS)
-    known = _among(condition, left, right, public)
+    known = _among(condition, right, public)
     marks = left.marks if known is None else {**left.marks, (relation.label, FOUND): known}
     return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): found}, marks=marks)
 
 
-def _among(
-    condition: Scalar | None, left: Analysed, right: Analysed, public: Public
-) -> tuple[Computation, tuple[Cell, ...]] | None:
+def _among(condition: Scalar | None, right: Analysed, public: Public) -> tuple[Computation, tuple[Cell, ...]] | None:
     """Return what is compared with public values, and which these are, where an equality is all that is asked."""
     if condition is None or condition.operator is not Operator.EQUAL:
         return None
-    for side in public_sides(condition, left, right):
+    for side in public_sides(condition, right):
         other = next(one for one in condition.arguments if one is not side)
         values = public.distinct(right.flow, side, MOST_CELLS)
         return None if values is None else (computation(other), values)

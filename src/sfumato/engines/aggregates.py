@@ -26,6 +26,23 @@ class HeldBuckets:
         return self.buckets[start:end], self.weights[start:end]
 
 
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class HeldKeys:
+    """The keys by which people's rows meet, by the place of their cell: their powers, and how many keys have them."""
+
+    cells: Mapping[int, tuple[tuple[tuple[int, ...], int], ...]]
+
+    def __repr__(self) -> str:
+        return "HeldKeys()"
+
+    def of(self, place: int) -> tuple[tuple[tuple[int, ...], int], ...]:
+        """Return the keys of one cell."""
+        return self.cells.get(place, ())
+
+
+Held = HeldBuckets | HeldKeys
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class GroupAggregates:
     """One group: its keys, one tuple per cell, and for each measurement one integer per cell.
@@ -39,7 +56,7 @@ class GroupAggregates:
     keys: tuple[tuple[Place, ...], ...]
     columns: Mapping[str, Answers]
     units: Answers | None
-    held: Mapping[str, HeldBuckets] = field(default_factory=dict)
+    held: Mapping[str, Held] = field(default_factory=dict)
     """Of what is chosen, by its name."""
 
     def __repr__(self) -> str:

@@ -24,6 +24,7 @@ from sfumato.policy.policy import (
     Policy,
     Reference,
     UnitColumn,
+    UnitPath,
     Value,
     fold,
     position,
@@ -39,6 +40,8 @@ _FURTHEST: dict[ColumnType, tuple[Value, Value]] = {
 """What a column without bounds can hold; every other integer fills the storage."""
 MOST_NUMBERED = 8
 """So many declared keys of a table are numbered: each costs a hash for every kept row."""
+MOST_COUNTED = 8
+"""So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
 
 
 class Copies(Protocol):
@@ -65,10 +68,23 @@ def catalog_of(policy: Policy, copies: Copies, public: Public) -> Catalog:
         if table.public:
             tables[name] = _public_table(table, copies, public)
         else:
-            tables[name] = _private_table(table, copies)
+            tables[name] = replace(_private_table(table, copies), leads=_leads(table, policy))
             if copies.unit(table) is not None:
                 tables[name + REMOVED] = _removed(table, tables[name])
     return Catalog(tables, policy.neighbours)
+
+
+def _leads(table: DeclaredTable, policy: Policy) -> dict[str, str]:
+    """Return the columns that a path goes by: where it leaves this table, and where paths of other tables arrive."""
+    found = {}
+    for other in policy.tables:
+        if isinstance(path := other.unit, UnitPath):
+            key = fold(f"{path.table}.{path.there}")
+            if other is table:
+                found[fold(path.here)] = key
+            elif fold(path.table) == fold(table.name):
+                found[fold(path.there)] = key
+    return found
 
 
 def most_rows(table: DeclaredTable) -> int:
@@ -95,6 +111,15 @@ def numbered_keys(table: DeclaredTable) -> list[Column]:
     ]
     cut = [column for column in keys if isinstance(column.values, Reference) or len(column.values or ()) > most]
     return sorted(cut, key=lambda column: fold(column.name))[:MOST_NUMBERED]
+
+
+def counted_columns(table: DeclaredTable) -> list[Column]:
+    """Return the columns of which the copy says in how many rows of a person they have a value."""
+    if most_rows(table) == 1 or isinstance(table.unit, EachRow):
+        return []
+    own = table.unit.column if isinstance(table.unit, UnitColumn) else None
+    ordered = [column for column in table.columns if column.name != own and facts_of(column).bounded]
+    return sorted(ordered, key=lambda column: fold(column.name))[:MOST_COUNTED]
 
 
 def facts_of(column: Column) -> Facts:
@@ -146,7 +171,7 @@ def _cell(column: Column, value: Value) -> Cell:
 def _private_table(table: DeclaredTable, copies: Copies) -> Table:
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     fields = []
-    numbered = numbered_keys(table)
+    numbered, counted = numbered_keys(table), counted_columns(table)
     for column in table.columns:
         if column is own:
             facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
@@ -155,7 +180,14 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
             cells = _referenced(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
             free = column.bounds_chosen
             field = Field(
-                fold(column.name), column.name, facts_of(column), column.unique, cells, column in numbered, free
+                fold(column.name),
+                column.name,
+                facts_of(column),
+                column.unique,
+                cells,
+                numbered=column in numbered,
+                counted=column in counted,
+                bounds_chosen=free,
             )
             fields.append(field)
     return Table(

@@ -44,6 +44,17 @@ class Built(Protocol):
         """Throw away what lies elsewhere, unless it was committed."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Aside:
+    """Where a copy is built: its random id, a folder of its own, and the copy before it."""
+
+    identity: str
+    folder: Path
+    before: Path | None = None
+    """Of the same tables, the same source and the same salt: what it holds of a person whose rows did not change is
+    what another copy would hold. None where there is no such copy."""
+
+
 class Copying(Protocol):
     """How one engine copies the source of one policy."""
 
@@ -57,8 +68,8 @@ class Copying(Protocol):
     def stamp(self, salt: bytes) -> str:
         """Return what changes when the source does, under the salt; no row is read."""
 
-    def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> Built:
-        """Build a copy aside; `folder` does not exist yet, and is removed afterwards, whatever happens."""
+    def build(self, aside: Aside, salt: bytes, progress: Progress) -> Built:
+        """Build a copy aside; its folder does not exist yet, and is removed afterwards, whatever happens."""
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
         """Return what is public about a copy; None where something of it is gone: then it is built again."""
@@ -311,8 +322,17 @@ class _Taken:
         for left in self._places.builds:
             shutil.rmtree(left, ignore_errors=True)
         self._sweep()
-        self._built = self._copying.build(self._identity, self._folder, self._salt, progress)
+        aside = Aside(self._identity, self._folder, self._before())
+        self._built = self._copying.build(aside, self._salt, progress)
         return self._built
+
+    def _before(self) -> Path | None:
+        """Return the copy before, if it is of the same tables of the same source under the same salt."""
+        known, place = self._known, place_of(self._policy.source, self._salt)
+        if known is None or known.tables != tables_hash(self._policy) or known.place != place:
+            return None
+        path = self._places.ledger.with_name(known.copy)
+        return path if path.is_file() and self._copying.shape(path) is not None else None
 
     def _kept(self, built: Built, ledger: str) -> Registered:
         places, known, stamp = self._places, self._known, built.stamp

@@ -38,6 +38,7 @@ class Read:
     copy) whose values were taken to occur once within a person. The statement keeps to both, whatever the copy holds.
     `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one. `numbered`
     names the columns (in the copy) whose values the copy numbers within each person, in the order they are kept.
+    `counted` names those (in the copy) of which each row says in how many rows of the same person they have a value.
     `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count, the
     columns hold RANK.
     """
@@ -49,6 +50,7 @@ class Read:
     once: tuple[str, ...] = ()
     sole: bool = False
     numbered: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
 
 

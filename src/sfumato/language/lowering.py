@@ -27,6 +27,7 @@ Scope = Mapping[tuple[str, str], Scalar]
 _ON_GRIDS = {**ARITHMETIC, **LOGIC}
 _ON_UNITS: dict[Function, Callable[[Call, tuple[Scalar, ...]], Scalar]] = {**TIMES, **TEXTS}
 """Of days, characters and microseconds: an integer comes to them in ones."""
+_DIFFERENT = frozenset({Function.DIFFERENT, Function.DISTINCT_FROM, Function.LESS, Function.AT_MOST})
 
 
 def lower(expression: Expression, scope: Scope) -> Scalar:
@@ -56,7 +57,7 @@ def _limited(scope: Scope, limits: Restrictions) -> Scope:
 def _call(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     units = [argument.facts.kind is Kind.UNIT for argument in arguments]
     if any(units) and not (all(units) and call.function is Function.EQUAL):
-        raise _revealed(call)
+        raise _compared(call) if all(units) and call.function in _DIFFERENT else _revealed(call)
     if call.function in _ON_GRIDS:
         return _ON_GRIDS[call.function](call, arguments)
     return _ON_UNITS[call.function](call, tuple(_in_ones(argument) for argument in arguments))
@@ -91,6 +92,14 @@ def _case(case: Case, scope: Scope) -> Scalar:
 
 def _lower_within(value: Expression, scope: Scope, limits: Restrictions) -> Scalar:
     return within(lower(value, _limited(scope, limits)), limits)
+
+
+def _compared(call: Call) -> UnitRevealed:
+    return UnitRevealed(
+        f"{at(call.at)}this compares the names of people.",
+        "Whether they are different people may only decide which rows of a join are counted.",
+        "Write `<>` between them, by itself, in the condition of a join of two tables by equal columns, and COUNT(*).",
+    )
 
 
 def _revealed(expression: Expression) -> UnitRevealed:

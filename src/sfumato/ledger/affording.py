@@ -9,7 +9,7 @@ from sfumato.accounting.loss import round_down
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BudgetExhausted, Setting
 from sfumato.ledger.ledger import Ledger
-from sfumato.planning.planner import Wish, make_plan, make_plans
+from sfumato.planning.planner import Wish, make_plans
 from sfumato.planning.quote import make_quote
 from sfumato.planning.spending import chosen
 
@@ -27,7 +27,8 @@ def afforded(
         price = round_down(ledger.affords(account) * share, 2)
         if price == "0":
             break
-        plan = make_plan(private, replace(wish, epsilon=Fraction(price), within=()))
+        plans = make_plans(private, replace(wish, epsilon=Fraction(price), within=()))
+        plan = chosen(plans, ledger.account(account), None, epsilon=Fraction(price))
         if plan.event is not None and ledger.fits(plan.event, account):
             bought = make_quote(plan).bought()
             said = ("What is left buys this question at ", Setting("epsilon", price), f"{bought}.")

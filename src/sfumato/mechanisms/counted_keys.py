@@ -30,12 +30,12 @@ _LARGEST = 2**62
 
 @dataclass(frozen=True, slots=True)
 class CountedKeys:
-    """Add `noise` to the number of people of each present key; release key and noisy number if >= threshold.
+    """Add `noise` to the number of people, or rows, of each present key; release key and noisy number if >= threshold.
 
-    Theorem: let one unit be counted once in at most `groups_per_unit` = g keys, and let `core` describe the release of
-    all these numbers with this noise if the keys were public. Then `release` is as private as `core`, except with
-    probability delta = 1 - (1 - P[Z >= threshold - 1])^g. Given that a key is released, the interval of `bar` holds
-    its number of people at the level.  [Korolova et al. 2009]  Proof: proofs/counted_keys.md
+    Theorem: let one unit add between 1 and `most` to at most `groups_per_unit` = g keys, and let `core` describe the
+    release of all these numbers with this noise if the keys were public. Then `release` is as private as `core`, except
+    with probability delta = 1 - (1 - P[Z >= threshold - most])^g. Given that a key is released, the interval of `bar`
+    holds its number at the level.  [Korolova et al. 2009]  Proof: proofs/counted_keys.md
     """
 
     noise: Laplace | Gaussian
@@ -43,13 +43,20 @@ class CountedKeys:
     """What releasing the vector of all numbers would cost."""
     groups_per_unit: int
     threshold: int
+    most: int = 1
+    """What one unit adds to one key: 1 where people are counted."""
+    fewest: int = 1
+    """What a number is at least: 1, as keys are present; 0 where something else also chose keys that nobody has."""
 
     def __post_init__(self) -> None:
         integer(self.groups_per_unit, "groups_per_unit", 1)
-        integer(self.threshold, "threshold", 2)
+        integer(self.most, "most", 1)
+        integer(self.threshold, "threshold", 1 + self.most)
 
     @classmethod
-    def by_delta(cls, noise: Laplace | Gaussian, core: Event, groups_per_unit: int, delta: object) -> "CountedKeys":
+    def by_delta(
+        cls, noise: Laplace | Gaussian, core: Event, groups_per_unit: int, delta: object, most: int = 1
+    ) -> "CountedKeys":
         """Return the mechanism with the lowest threshold whose delta is at most this.
 
         >>> from sfumato.accounting.event import Neighbours
@@ -65,12 +72,12 @@ class CountedKeys:
                 f"A chance below 2^-{_FINEST} per key is stated as that.",
                 "Give a delta such as 1e-9.",
             )
-        return cls(noise, core, groups, 1 + _least_reach(_law(noise), groups, allowed))
+        return cls(noise, core, groups, most + _least_reach(_law(noise), groups, allowed), most)
 
     @property
     def delta(self) -> Fraction:
         """The chance that a key which only one unit has is shown, rounded up in its 64th bit."""
-        return _delta(_law(self.noise), self.threshold - 1, self.groups_per_unit)
+        return _delta(_law(self.noise), self.threshold - self.most, self.groups_per_unit)
 
     @property
     def touched(self) -> int:
@@ -94,7 +101,7 @@ class CountedKeys:
         reach = self.noise.margin(confidence)
         if noisy > self.threshold + self.overshoot(1 - confidence):
             return max(noisy - reach, self.threshold), noisy + reach
-        return 1, noisy + reach
+        return self.fewest, noisy + reach
 
     def overshoot(self, tail: Fraction) -> int:
         """Return how far a key of fewer people than the threshold gets beyond it, but for this tail of those shown."""
@@ -105,7 +112,10 @@ class CountedKeys:
         return self.noise.margin(confidence)
 
     def units_for(self, chance: object) -> int:
-        """Return the smallest number of people that is released with at least this probability, exactly."""
+        """Return the smallest number that is released with at least this probability, exactly: of people, or of rows.
+
+        So many people have so many rows, or more.
+        """
         wanted, law = probability(chance, "probability"), _law(self.noise)
         fewest = smallest_covering(lambda surplus: _at_least(law, -surplus, wanted), guess=1, least=None)
         return max(1, self.threshold + fewest)

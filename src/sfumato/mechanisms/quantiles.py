@@ -2,8 +2,10 @@
 
 The middle level is chosen first, on all values; the levels below it on the values below the choice, those above it on
 the values above: nobody's values are in two parts, so that a round of choices costs as much as one [KSS22]. A value
-that many share is split between the parts at a fraction that is chosen with it. Afterwards each answer gets ends, at a
-distance that is chosen among a few. A single level on a short range is chosen by permute-and-flip, which errs less.
+that many share is split between the parts at a fraction that is chosen with it. Of four levels and more, noisy counts
+of a few parts of the range say first where to look. Afterwards the answers get ends, at
+distances that are chosen together. A single level on a short range is chosen together with its ends, and on a shorter
+one by permute-and-flip, which errs less.
 """
 
 import itertools
@@ -17,8 +19,12 @@ import numpy.typing as npt
 from sfumato.accounting.event import BoundedRange, Composed, Event, Neighbours, Pure, Repeated
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
-from sfumato.mechanisms.choice import exponential_margin, rate_of
+from sfumato.mechanisms.choice import exponential_margin, permute_and_flip_margin, rate_of
+from sfumato.mechanisms.coarse_counts import CoarseCounts, coarse_counts
+from sfumato.mechanisms.held_values import HeldValues, held_values
+from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.parameters import read_parameters
+from sfumato.mechanisms.quantile_ends import EndsOf, choose_together, common_scales, distances_to, moved_by_one
 from sfumato.randomness.selection import (
     WORD,
     Integers,
@@ -29,19 +35,22 @@ from sfumato.randomness.selection import (
 )
 from sfumato.randomness.source import Source
 
-ENDS_HOLD = Fraction(99, 100)
-"""The confidence at which one answer lies between its ends, whatever the data."""
+ENDS_HOLD = Fraction(39, 40)
+"""The confidence at which the ends of all levels hold, whatever the data: so that two such bars hold at 95 %."""
 
-_FOR_FEW_ENDS, _FOR_MANY_ENDS = Fraction(1, 4), Fraction(2, 5)
-_FEW = 4
-"""Up to so many levels, rounds of choices save little, and the ends get a smaller share."""
-_EXTREME = Fraction(3, 4)
+_FOR_ENDS_OF_ONE, _FOR_ENDS_OF_SEVERAL = Fraction(1, 4), Fraction(1, 5)
+"""What is spent on ends that are chosen after the answers."""
+_FOR_COUNTS, _MANY = Fraction(2, 5), 4
+"""From so many levels between the extremes on, this part of what the answers get is spent on where to look for them."""
+_EXTREME = Fraction(19, 20)
 """How surely an extreme lies among the values: so many units are passed over that a choice beyond them is rarer."""
 _FRACTIONS = 1 << 10
 _FEWEST_PIECES, _PIECES_IN_ALL = 1 << 4, 1 << 16
 _MOST = 1 << 40
-_SHORT = 1 << 11
-"""On a range of at most so many buckets permute-and-flip is worth its time."""
+_FLIPPED = 1 << 12
+"""Among at most so many candidates permute-and-flip is worth its time."""
+_TOGETHER = 1 << 16
+"""So many pairs of an answer and a distance are looked at in each cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +60,9 @@ class Quantiles:
     Buckets are numbered from 0. A level p in (0, 1) asks for a bucket v with #{x < v} <= p * n <= #{x <= v}, where n
     and # are weights; level 0 for one with `passed_over` units below it, level 1 for one with so many above it.
     Theorem: if one unit adds weights of at most `weight` in all, over all cells, then `release` on any number of cells
-    is epsilon-DP, as the composition of choices that `event` names. For all data each answer's ends hold a quantile of
-    its level with probability at least 99/100; without `ends` they are those of the range.  [KSS22, MS20, CR21]
+    is epsilon-DP, as the composition of choices that `event` names. For all data the ends of all answers of a cell hold
+    the quantiles of their levels with probability at least 39/40; without `ends` they are those of the range.
+    [KSS22, MS20, CR21]
     Proof: proofs/quantiles.md
     """
 
@@ -81,11 +91,13 @@ class Quantiles:
 
     @property
     def event(self) -> Composed:
-        """What a release costs: one choice per round on a unit's weight, and one per answer for its ends."""
+        """What a release costs: one choice per round on a unit's weight, and one for ends that are chosen later."""
         one = (Pure if self._by_flips else BoundedRange)(self._round_epsilon, self.neighbours)
         events: tuple[Event, ...] = (Repeated(one, self._rounds),)
-        if self.ends:
-            events += (Repeated(BoundedRange(self._ends_epsilon, self.neighbours), len(self.levels)),)
+        if self._counts is not None:
+            events = (self._counts.event, *events)
+        if self._ends_later:
+            events += (BoundedRange(self._ends_epsilon, self.neighbours),)
         return Composed(events)
 
     @property
@@ -96,21 +108,28 @@ class Quantiles:
 
     def wanted(self, level: Fraction) -> int:
         """How many ranks, in steps of 1/q of a weight, the ends of an answer aim beyond its level's rank p/q."""
-        return _margin(self._rate(self._ends_epsilon, level, 1), len(_distances(self.buckets - 1)), ENDS_HOLD)
+        if self._together:
+            margin = _flips_margin if self._by_flips else _margin
+            return margin(self._rate(self._round_epsilon, level), self._candidates, ENDS_HOLD)
+        scales = dict(zip(self.levels, common_scales(self.levels), strict=True))
+        lists = len(distances_to(self.buckets - 1)) ** len(self.levels)
+        return -(-_margin(self._together_rate, lists, ENDS_HOLD) // scales[level])
 
     def release(self, places: object, weights: object, source: Source) -> npt.NDArray[np.int64]:
         """Return for each level the lower end, the answer and the upper end, for the values of one cell.
 
         `places` are buckets that hold something, rising; `weights` what they hold. No values at all are no refusal.
         """
-        held = integer_array(places, "places").astype(np.int64)
-        amounts = integer_array(weights, "weights").astype(np.int64)
-        cell = _Cell(held, amounts, np.concatenate(([0], np.cumsum(amounts))), self.buckets)
+        cell = held_values(integer_array(places, "places"), integer_array(weights, "weights"), self.buckets)
+        if self._together:
+            return np.array([self._answer_with_ends(cell, source)], dtype=np.int64)
         chosen = self._choose(cell, source)
-        found = [
-            self._with_ends(cell, level, chosen[level], source) if self.ends else (0, chosen[level], self.buckets - 1)
-            for level in self.levels
-        ]
+        answers = [chosen[level] for level in self.levels]
+        if not self.ends:
+            return np.array([(0, answer, self.buckets - 1) for answer in answers], dtype=np.int64)
+        ends = _ends_of(self)
+        distances = choose_together(cell, ends, answers, self._together_rate, source)
+        found = [one.at(answer, far) for one, answer, far in zip(ends, answers, distances, strict=True)]
         return np.array(found, dtype=np.int64)
 
     def release_cells(
@@ -138,21 +157,55 @@ class Quantiles:
 
     @property
     def _for_ends(self) -> Fraction:
-        if not self.ends:
+        if not self._ends_later:
             return Fraction(0)
-        return _FOR_FEW_ENDS if len(self.levels) <= _FEW else _FOR_MANY_ENDS
+        return _FOR_ENDS_OF_ONE if len(self.levels) == 1 else _FOR_ENDS_OF_SEVERAL
 
     @property
     def _round_epsilon(self) -> Fraction:
-        return self.epsilon * (1 - self._for_ends) / self._rounds
+        spent = self._for_ends if self._counts is None else self._for_ends + (1 - self._for_ends) * _FOR_COUNTS
+        return self.epsilon * (1 - spent) / self._rounds
+
+    @property
+    def _counts(self) -> Laplace | None:
+        """The noise of the counts that say where to look; None for a few levels."""
+        if len(self._inner) < _MANY:
+            return None
+        moved = self.weight * self._neighbouring
+        return Laplace(moved, moved / (self.epsilon * (1 - self._for_ends) * _FOR_COUNTS), self.neighbours)
 
     @property
     def _ends_epsilon(self) -> Fraction:
-        return self.epsilon * self._for_ends / len(self.levels)
+        return self.epsilon * self._for_ends
+
+    @property
+    def _ends_later(self) -> bool:
+        return self.ends and not self._together
+
+    @property
+    def _together(self) -> bool:
+        """Whether the answer and its ends are one choice. An extreme may have no bucket that scores 0, and is not."""
+        alone = self.ends and len(self.levels) == 1 and bool(self._inner)
+        return alone and self.buckets <= _TOGETHER and _pairs(self.levels[0], self.buckets) <= _TOGETHER
+
+    @property
+    def _candidates(self) -> int:
+        """Among how many candidates a single level is chosen: with its ends, pairs of a bucket and a distance."""
+        return _pairs(self.levels[0], self.buckets) if self._together else self.buckets
 
     @property
     def _by_flips(self) -> bool:
-        return len(self.levels) == 1 and self.buckets <= _SHORT
+        return len(self.levels) == 1 and self._candidates <= _FLIPPED
+
+    @property
+    def _together_rate(self) -> Fraction:
+        """What the worst miss of all levels is multiplied by, each scaled so that a unit moves it by equally much."""
+        moved = moved_by_one(self.levels[0]) * common_scales(self.levels)[0] * self.weight
+        return rate_of(self._ends_epsilon, moved * self._neighbouring, monotone=False)
+
+    @property
+    def _neighbouring(self) -> int:
+        return 1 if self.neighbours is Neighbours.ADD_REMOVE else 2
 
     @property
     def _pieces(self) -> int:
@@ -165,14 +218,30 @@ class Quantiles:
         """A weight is so many steps of the ranks that rounds compare: parts need fractions of a weight."""
         return 1 if len(self.levels) == 1 else _FRACTIONS
 
-    def _rate(self, epsilon: Fraction, level: Fraction, scale: int | None = None) -> Fraction:
-        p, q = level.numerator, level.denominator
-        moved = max(p, q - p) * self.weight * (self._scale if scale is None else scale)
-        return rate_of(epsilon, moved * (1 if self.neighbours is Neighbours.ADD_REMOVE else 2), monotone=False)
+    def _rate(self, epsilon: Fraction, level: Fraction) -> Fraction:
+        moved = moved_by_one(level) * self.weight * self._scale
+        return rate_of(epsilon, moved * self._neighbouring, monotone=False)
 
-    def _choose(self, cell: "_Cell", source: Source) -> dict[Fraction, int]:
+    def _answer_with_ends(self, cell: HeldValues, source: Source) -> tuple[int, int, int]:
+        """Choose a bucket and a distance by the worse of two misses: of the bucket's rank and of what ends want."""
+        (level,), (ends,) = self.levels, _ends_of(self)
+        starts, until, scores = self._scores(cell, (0, self.buckets), _Sought(level, 0, 1))
+        places, numbers = ends.pairs()
+        misses = ends.misses(cell, np.arange(self.buckets), int(numbers.max()) + 1)
+        of_ranks = np.repeat(scores, (until - starts).astype(np.int64))
+        worse = np.minimum(of_ranks[places], -misses[places, numbers])
+        rate = self._rate(self._round_epsilon, level)
+        if self._by_flips:
+            chosen = permute_and_flip(worse, rate, source)
+        else:
+            chosen = exponential_weighted(worse, np.ones(len(worse), dtype=np.int64), rate, source)
+        place = int(places[chosen])
+        return ends.at(place, ends.distances(place)[int(numbers[chosen])])
+
+    def _choose(self, cell: HeldValues, source: Source) -> dict[Fraction, int]:
         """Choose a bucket for each level, from the middle outwards, the extremes last."""
         scale, inner, last = self._scale, self._inner, self.buckets * self._scale
+        counts = None if self._counts is None else coarse_counts(cell, self._counts, source)
         found: dict[Fraction, int] = {}
         parts = [(0, len(inner), 0, last)]
         while parts:
@@ -183,99 +252,54 @@ class Quantiles:
             before = inner[start - 1] if start else Fraction(0)
             behind = inner[end] if end < len(inner) else Fraction(1)
             level = (inner[middle] - before) / (behind - before)
-            found[inner[middle]] = place = self._one(cell, (low, high), level, 0, self._pieces, source)
+            found[inner[middle]] = place = self._one(
+                cell, (low, high), _Sought(level, 0, self._pieces, counts, inner[middle]), source
+            )
             parts += [(start, middle, low, place), (middle + 1, end, place, high)]
         lowest, highest = (found[inner[0]], found[inner[-1]]) if inner else (last, 0)
         over = self.passed_over * self.weight * scale if len(inner) < len(self.levels) else 0
         if self.levels[0] == 0:
-            found[Fraction(0)] = self._one(cell, (0, lowest), Fraction(0), over, 1, source)
+            found[Fraction(0)] = self._one(cell, (0, lowest), _Sought(Fraction(0), over, 1), source)
         if self.levels[-1] == 1:
-            found[Fraction(1)] = self._one(cell, (highest, last), Fraction(1), -over, 1, source)
+            found[Fraction(1)] = self._one(cell, (highest, last), _Sought(Fraction(1), -over, 1), source)
         return {level: place // scale for level, place in found.items()}
 
-    def _one(
-        self, cell: "_Cell", within: tuple[int, int], level: Fraction, offset: int, pieces: int, source: Source
-    ) -> int:
+    def _one(self, cell: HeldValues, within: tuple[int, int], sought: "_Sought", source: Source) -> int:
         """Choose a place in steps of 1/scale of a bucket, by how far its ranks within the part miss the level's."""
-        starts, ends, before, upto = cell.stretches(within, self._scale, pieces)
-        p, q, size = level.numerator, level.denominator, int(upto[-1])
+        starts, ends, scores = self._scores(cell, within, sought)
+        rate = self._rate(self._round_epsilon, sought.level)
+        if self._by_flips:  # each bucket is a candidate of its own
+            return permute_and_flip(np.repeat(scores, (ends - starts).astype(np.int64)), rate, source)
+        weights = ends - starts
+        if sought.counts is not None:
+            starts, ends, scores, weights = sought.counts.weighed(starts, ends, scores, sought.own, self._scale)
+        stretch = exponential_weighted(scores, weights, rate, source)
+        return int(starts[stretch]) + uniform_below(int(ends[stretch] - starts[stretch]), 2 * WORD, source)
+
+    def _scores(
+        self, cell: HeldValues, within: tuple[int, int], sought: "_Sought"
+    ) -> tuple[Integers, Integers, Integers]:
+        """Return the stretches of a part that share a score, and how far their ranks miss the level's, below 0."""
+        starts, ends, before, upto = cell.stretches(within, self._scale, sought.pieces)
+        p, q, size, offset = sought.level.numerator, sought.level.denominator, int(upto[-1]), sought.offset
         if q * (size + abs(offset) + 1) >= 1 << 61:
             before, upto = before.astype(object), upto.astype(object)
         wanted = p * size + q * offset
-        scores = -np.maximum(0, np.maximum(q * before - wanted, wanted - q * upto))
-        rate = self._rate(self._round_epsilon, level)
-        if self._by_flips:  # each bucket is a candidate of its own
-            return permute_and_flip(np.repeat(scores, (ends - starts).astype(np.int64)), rate, source)
-        stretch = exponential_weighted(scores, ends - starts, rate, source)
-        return int(starts[stretch]) + uniform_below(int(ends[stretch] - starts[stretch]), 2 * WORD, source)
-
-    def _with_ends(self, cell: "_Cell", level: Fraction, place: int, source: Source) -> tuple[int, int, int]:
-        """Choose how far the ends lie from an answer: the first distance that surely holds the quantile scores best."""
-        whole = max(place if level > 0 else 0, self.buckets - 1 - place if level < 1 else 0)
-        distances = _distances(whole)
-        p, q, total = level.numerator, level.denominator, cell.total
-        rate = self._rate(self._ends_epsilon, level, 1)
-        wanted = self.wanted(level)
-        slack = 2 * q * self.weight  # interpolation looks one value further than a rank, on either side
-        surplus = []
-        for far in distances[
-            :-1
-        ]:  # an end at the end of the range holds everything on its side, and so does an extreme's
-            sides = []
-            if level > 0 and far < place:
-                sides.append(p * total - q * cell.below(place - far) - slack)
-            if level < 1 and place + far < self.buckets - 1:
-                sides.append(q * cell.below(place + far + 1) - p * total - slack)
-            surplus.append(min(sides))
-        surplus.append(wanted)
-        scores = [
-            -max(0, wanted - here, before - wanted)
-            for here, before in zip(surplus, [wanted, *surplus[:-1]], strict=True)
-        ]
-        far = distances[exponential_weighted(scores, [1] * len(distances), rate, source)]
-        low = 0 if level == 0 else max(0, place - far)
-        return low, place, self.buckets - 1 if level == 1 else min(self.buckets - 1, place + far)
+        return starts, ends, -np.maximum(0, np.maximum(q * before - wanted, wanted - q * upto))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Cell:
-    """The values of one cell: which buckets hold something, what, and how much lies before each."""
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What is looked for in a part of the values: a level of that part, an `offset` of ranks beside it.
 
-    places: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.int64]
-    before: npt.NDArray[np.int64]
-    buckets: int
+    `counts` say where the level seems to lie that was asked for, its `own` one.
+    """
 
-    @property
-    def total(self) -> int:
-        return int(self.before[-1])
-
-    def below(self, place: int) -> int:
-        return int(self.before[np.searchsorted(self.places, place)])
-
-    def stretches(
-        self, within: tuple[int, int], scale: int, pieces: int
-    ) -> tuple[Integers, Integers, Integers, Integers]:
-        """Cut a part of the range at each bucket that holds something, such a bucket again into pieces.
-
-        A bucket has `scale` steps, over which its weight is spread evenly. Return of each stretch where it starts and
-        ends, and how much of the part, in 1/scale of a weight, lies before its start and before its end.
-        """
-        low, high = within[0], max(within[1], within[0] + 1)  # a part is never without a step
-        first, last = np.searchsorted(self.places, (low // scale, (high - 1) // scale + 1))
-        places, weights = self.places[first:last], self.weights[first:last]
-        cuts = np.arange(0, scale + 1, scale // pieces)
-        edges = np.clip((places[:, None] * scale + cuts).ravel(), low, high)
-        starts = np.concatenate(([low], edges))
-        ends = np.append(edges, high)
-        # between edges of one bucket its weight, between buckets nothing
-        inside = np.column_stack((np.repeat(weights[:, None], pieces, axis=1), np.zeros(len(places), dtype=np.int64)))
-        held = np.concatenate(([0], inside.ravel())) * (ends - starts)
-        if within[1] <= within[0]:
-            held = np.zeros_like(held)
-        upto = np.cumsum(held)
-        kept = ends > starts
-        return starts[kept], ends[kept], (upto - held)[kept], upto[kept]
+    level: Fraction
+    offset: int
+    pieces: int
+    counts: CoarseCounts | None = None
+    own: Fraction = Fraction(0)
 
 
 @lru_cache(maxsize=1024)
@@ -284,16 +308,17 @@ def _margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _distances(farthest: int) -> tuple[int, ...]:
-    """Return 0, 1, 2, 3, 4, 6, 8, 12, … up to the first that reaches the farthest place.
+def _flips_margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
+    return permute_and_flip_margin(rate, candidates, confidence)
 
-    >>> _distances(0), _distances(9)
-    ((0,), (0, 1, 2, 3, 4, 6, 8, 12))
-    """
-    found, step = [0], 1
-    while found[-1] < farthest:
-        found.append(step)
-        if step > 1 and found[-1] < farthest:
-            found.append(step + step // 2)
-        step *= 2
-    return tuple(found)
+
+@lru_cache(maxsize=1024)
+def _ends_of(mechanism: Quantiles) -> tuple[EndsOf, ...]:
+    return tuple(
+        EndsOf(level, mechanism.buckets, mechanism.weight, mechanism.wanted(level)) for level in mechanism.levels
+    )
+
+
+@lru_cache(maxsize=1024)
+def _pairs(level: Fraction, buckets: int) -> int:
+    return len(EndsOf(level, buckets, 1, 0).pairs()[0])

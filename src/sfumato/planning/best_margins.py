@@ -32,7 +32,8 @@ def weighed(needs: tuple[Needs, ...], tables: Sequence[CommonTable]) -> tuple[Ne
             part = Fraction(max(1, round(share / max(shares) * _FINENESS)), _FINENESS)
             scale = Fraction(max(shares)).limit_denominator(_FINENESS**2)
             # the cube root of importance · wide is the share that a measurement gets (planning/split.py)
-            changed[margin.label, margin.name] = replace(one, importance=total * (part * scale) ** 3)
+            # their shares are found for noise of their own, so that they share none
+            changed[margin.label, margin.name] = replace(one, importance=total * (part * scale) ** 3, side=None)
     return tuple(
         replace(
             need,

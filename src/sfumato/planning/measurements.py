@@ -3,17 +3,20 @@
 COUNT, SUM and AVG of one argument are two measurements; a variance adds one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Kind
-from sfumato.planning.aggregates.families import FAMILIES, Derived
+from sfumato.planning.aggregates.families import Derived, recipe_of
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.sensitivities import of_people, of_quantity
+from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
+
+_MOST_LETTERS = 32
+"""A longer text is not spelled: nobody would need so many people to have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +31,69 @@ class Measurement:
     quantity: Quantity
     sensitivity: Sensitivity
     importance: Fraction
+    side: int | None = None
+    """How far one row moves it; None where it is not moved row by row, and its noise is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The cells of a group that a question shows: the `chosen` largest by the measurement that is called `by`."""
+
+    chosen: int
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one group needs: `keys` is how far one person moves them where they must be selected, else None."""
+    """What one group needs: `keys` is how far one person moves them where they must be selected, else None.
+
+    With `top` only the largest cells are chosen and measured, and the sensitivities are those of so many cells.
+    """
 
     group: Group
     keys: Sensitivity | None
     measurements: tuple[Measurement, ...]
     derived: tuple[Derived, ...]
+    moves: int = 1
+    """How many times one person moves measurements by their sides."""
+    top: Top | None = None
+    rows: str | None = None
+    """The number of rows by whose noisy values keys are selected, though one person may have several in a cell."""
 
     @property
     def selecting(self) -> Measurement | None:
         """The measurement by whose noisy values keys are selected: a number of people, of all of them in each cell."""
+        if self.top is not None:
+            return next(one for one in self.measurements if one.name == self.top.by)
         if self.keys is None:
             return None
-        counts = [one for one in self.measurements if one.sensitivity.linf == 1 and _counts_everybody(one.quantity)]
+        if self.rows is not None:
+            return next(one for one in self.measurements if one.name == self.rows)
+        counts = [one for one in self.measurements if one.sensitivity.linf == 1 and counts_everybody(one.quantity)]
         return min(counts, key=lambda one: one.sensitivity.l1, default=None)
 
     @property
     def apart(self) -> Sensitivity | None:
-        """How far one person moves the keys where they are selected by themselves, before anything is measured."""
+        """How far one person moves the keys where they are selected by themselves, before anything is measured.
+
+        The choices of a top list are told in the same terms: as noise of which each choice errs as much.
+        """
+        if self.top is not None:
+            return _of_choices(self.top.chosen, self.measurements[0].sensitivity.neighbours)
         return None if self.selecting is not None else self.keys
 
 
-def _counts_everybody(quantity: Quantity) -> bool:
+def _of_choices(chosen: int, neighbours: Neighbours) -> Sensitivity:
+    """Return the vector whose noise, at the price of so many choices, varies about as the Gumbel noise of each.
+
+    At ε/chosen for each, π²/6 · (chosen · m/ε)² stands against 2 · l1²/ε²; at ρ/chosen = ε²/8 for each in zCDP,
+    π²/6 · m² · chosen/8ρ stands against l2²/2ρ; m is 2 under replace.
+    """
+    twice = 2 if neighbours is Neighbours.REPLACE else 1
+    return Sensitivity(twice * chosen, max(1, -(-2 * twice**2 * chosen // 5)), 1, neighbours)
+
+
+def counts_everybody(quantity: Quantity) -> bool:
     """Whether every person of a cell counts: all rows, where each person has one in a cell, or different people."""
     if quantity.function is not Aggregation.COUNT or quantity.where is not None:
         return False
@@ -62,9 +102,12 @@ def _counts_everybody(quantity: Quantity) -> bool:
     return quantity.distinct and quantity.arguments[0].facts.kind is Kind.UNIT
 
 
-def needs_of(group: Group, neighbours: Neighbours) -> Needs:
-    """Return the distinct measurements of a group and how each asked aggregate follows from them, or refuse."""
-    recipes = [FAMILIES[asked.aggregate.function](asked, group) for asked in group.asked]
+def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> Needs:
+    """Return the distinct measurements of a group and how each asked aggregate follows from them, or refuse.
+
+    With `fixed` margins are known before the data is read, wherever that is possible.
+    """
+    recipes = [recipe_of(asked, group, fixed=fixed) for asked in group.asked]
     importance: dict[Quantity, Fraction] = {}
     for recipe in recipes:
         for quantity, amount in recipe.quantities:
@@ -76,11 +119,37 @@ def needs_of(group: Group, neighbours: Neighbours) -> Needs:
         None if group.public_keys else of_people(group.contribution, cells, neighbours),
         tuple(
             Measurement(
-                name, quantity, of_quantity(quantity, group.contribution, cells, neighbours), importance[quantity]
+                name,
+                quantity,
+                of_quantity(quantity, group.contribution, cells, neighbours),
+                importance[quantity],
+                side_of(quantity, cells, neighbours),
             )
             for quantity, name in names.items()
         ),
         tuple(recipe.make(*(names[quantity] for quantity, _ in recipe.quantities)) for recipe in recipes),
+        moves_of(group.contribution, cells, neighbours),
+    )
+
+
+def longest_spelled(group: Group) -> int:
+    """Return how many letters the texts have that can be spelled as keys of a group; 0 if its keys are no one text."""
+    if len(group.keys) != 1 or group.keys[0].scalar.facts.kind is not Kind.TEXT:
+        return 0
+    return min(group.keys[0].scalar.facts.longest or _MOST_LETTERS, _MOST_LETTERS)
+
+
+def topped(need: Needs, top: Top, neighbours: Neighbours) -> Needs:
+    """Return the needs of the largest cells alone: one person moves no more than so many of them."""
+    contribution = need.group.contribution
+    fewer = replace(contribution, groups=min(contribution.groups, top.chosen))
+    return replace(
+        need,
+        measurements=tuple(
+            replace(one, sensitivity=of_quantity(one.quantity, fewer, top.chosen, neighbours))
+            for one in need.measurements
+        ),
+        top=top,
     )
 
 

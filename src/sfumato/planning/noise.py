@@ -1,27 +1,45 @@
-"""Which noise: Laplace for all measurements, or Gaussian for all, whichever is expected to err less.
+"""Which noise: Laplace for all measurements, or Gaussian for all, or shared noise, whichever is expected to err less.
 
 Proof: proofs/planning.md, §6
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import log, log1p
+from math import isqrt, log, log1p
 
 from sfumato.accounting.event import Composed, Event, Neighbours, Repeated
+from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import shrunk
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
+from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
-from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.mechanisms.spelled_list import SpelledList
+from sfumato.mechanisms.top_list import TopList
+from sfumato.planning.aggregates.met import sides_of
+from sfumato.planning.measurements import Measurement, Needs, longest_spelled, measurements
 from sfumato.planning.plan import Chosen, GroupPlan, Measured
-from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, importance, laplace_weights, shares
+from sfumato.planning.split import (
+    GAUSSIAN_ROOT,
+    LAPLACE_ROOT,
+    Shared,
+    gaussian_weights,
+    importance,
+    keys_weights,
+    laplace_weights,
+    parts_of,
+    shared_noise,
+    shares,
+)
 from sfumato.query.functions import CHOSEN, Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -30,44 +48,94 @@ _UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
 _LEAST_DELTA = Fraction(1, 10**300)
+_GUMBEL = Fraction(5, 3)
+"""About the variance of standard Gumbel noise, π²/6."""
+_FINE = 10**12
 _MOST_GAIN = Fraction(1, 2)
 """The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
-Mechanism = Laplace | Gaussian | Quantiles | PermuteAndFlip
+Mechanism = Laplace | Gaussian | MaxNormPart | Quantiles | PermuteAndFlip | Meetings | MatchedCount
 Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
 """The groups with their mechanisms, and what they cost together."""
 
 
-def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
-    """Return the noise with the smaller expected error that is (epsilon, delta)-DP in all."""
-    epsilons = tuple(share * epsilon for share in shares(laplace_weights(needs), LAPLACE_ROOT))
+def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction, cap: PrivacyLoss) -> tuple[Noise, ...]:
+    """Return the noise with the smallest expected error that is (epsilon, delta)-DP in all, the preferred first.
+
+    Noise that measurements share errs least, and may have a larger Rényi loss than noise of their own. It is preferred
+    where it errs less for what a budget of `cap` is charged; the other one comes second.  Proof: proofs/planning.md, §9
+    """
+    epsilons = _equal_price(needs, epsilon)
     plain = laplace_noise(needs, epsilons, delta)
     error = expected_error(needs, plain[0])
     smooth = _gaussian_noise(needs, epsilons, delta, error)
-    if smooth is None or error <= expected_error(needs, smooth[0]):
+    alone = plain if smooth is None or error <= expected_error(needs, smooth[0]) else smooth
+    joint = pure_noise(needs, epsilon, delta)
+    if expected_error(needs, joint[0]) >= expected_error(needs, alone[0]):
+        return (alone,)
+    spent = [expected_error(needs, noise[0]) * used_of_fresh(noise, cap) for noise in (joint, alone)]
+    return (joint, alone) if spent[0] <= spent[1] else (alone, joint)
+
+
+def used_of_fresh(noise: Noise, cap: PrivacyLoss) -> Fraction:
+    """Return the share of a fresh budget that noise uses, or what it costs where that is no share."""
+    event = event_of(noise[0])
+    used = None if event is None or not cap.epsilon else Filter(cap.epsilon, cap.delta).used_after(event)
+    return noise[1].epsilon if used is None else used
+
+
+def pure_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
+    """Return Laplace noise, or noise that measurements share where that errs less, of this pure loss in all."""
+    plain = laplace_noise(needs, _equal_price(needs, epsilon), delta)
+    shared = shared_noise(needs)
+    if not any(shared):
         return plain
-    return smooth
+    joint = laplace_noise(needs, _equal_price(needs, epsilon, shared), delta, shared)
+    return min((plain, joint), key=lambda noise: expected_error(needs, noise[0]))
 
 
-def laplace_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction) -> Noise:
+def _equal_price(needs: tuple[Needs, ...], epsilon: Fraction, shared: Shared = ()) -> tuple[Fraction, ...]:
+    """Return what each part gets of epsilon."""
+    return tuple(share * epsilon for share in shares(laplace_weights(needs, shared), LAPLACE_ROOT))
+
+
+def laplace_noise(
+    needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction, shared: Shared = ()
+) -> Noise:
     """Return Laplace noise where each part, in the order of `laplace_weights`, costs its own epsilon.
 
-    Only the selection of keys uses delta; several of them share it.
+    What shares its noise is one part. Only the selection of keys uses delta; several of them share it.
     """
     keys, noise = _parted(needs, epsilons)
-    mechanisms = [
-        choice_of(one, epsilon)
-        if one.quantity.function in CHOSEN
-        else Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, one.sensitivity.neighbours)
-        for one, epsilon in zip(measurements(needs), noise, strict=True)
-    ]
+    mechanisms: dict[tuple[str, str], Mechanism] = {}
+    for (need, part), epsilon in zip(parts_of(needs, shared), noise, strict=True):
+        mechanisms |= {(need.group.label, one.name): each for one, each in _pure(need, part, epsilon)}
+    every = [mechanisms[need.group.label, one.name] for need in needs for one in need.measurements]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if selections(needs) else Fraction(0))
-    return assembled(needs, keys, delta, mechanisms), loss
+    return assembled(needs, keys, delta, every), loss
+
+
+def _pure(need: Needs, part: tuple[Measurement, ...], epsilon: Fraction) -> Iterator[tuple[Measurement, Mechanism]]:
+    one, neighbours = part[0], part[0].sensitivity.neighbours
+    if len(part) > 1:
+        joint = MaxNorm(tuple(each.side or 1 for each in part), need.moves, epsilon, neighbours)
+        yield from ((each, joint.part(place)) for place, each in enumerate(part))
+    elif is_chosen(one):
+        yield one, choice_of(one, epsilon)
+    else:
+        yield one, Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, neighbours)
 
 
 def expected_error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...]) -> Fraction:
-    """Return the sum of the outputs' expected squared errors, each in units of what one person can do to a cell."""
-    return sum(
+    """Return the sum of the outputs' expected squared errors, each in units of what one person can do to a cell.
+
+    The choice of a top list errs as its Gumbel noise does.
+    """
+    choosing = sum(
+        (_GUMBEL / group.selection.rate**2 for group in groups if isinstance(group.selection, TopList | SpelledList)),
+        Fraction(0),
+    )
+    return choosing + sum(
         (
             importance(need, one) * _variance(measured.mechanism) / one.sensitivity.linf**2
             for need, group in zip(needs, groups, strict=True)
@@ -83,7 +151,11 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
     for group in groups:
         if group.selection is not None:
             events.append(group.selection.event)
-        events += [noise_event(one.mechanism, one.sensitivity) for one in group.apart]
+        for one in group.apart:
+            if not isinstance(one.mechanism, MaxNormPart):
+                events.append(noise_event(one.mechanism, one.sensitivity))
+            elif one.mechanism.place == 0:  # the others are released with it
+                events.append(one.mechanism.joint.event)
         events += [one.mechanism.event for one in group.chosen]
     return Composed(tuple(events)) if events else None
 
@@ -113,7 +185,10 @@ def _gaussian_noise(
     """Return Gaussian noise at the price of the measurements' Laplace noise; half of delta is for keys, if any.
 
     None where there is nothing to measure, or no delta, or where the exact curve could not bring it below `error`.
+    Where top lists are chosen, their choices and all noise share one zCDP loss.
     """
+    if any(need.top is not None for need in needs):
+        return _concentrated_noise(needs, epsilons, delta)
     keys, parts = _parted(needs, epsilons)
     every = measurements(needs)
     choices = {one: part for one, part in zip(every, parts, strict=True) if one.quantity.function in CHOSEN}
@@ -141,6 +216,47 @@ def _gaussian_noise(
     return assembled(needs, keys, delta - for_noise, mechanisms), loss
 
 
+def _concentrated_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction) -> Noise | None:
+    """Return the choices of top lists and Gaussian noise by zCDP: a choice of bounded range ε is ε²/8 of it [CR21].
+
+    Keys that are selected by themselves, quantiles and modes keep their pure losses. None where there is no delta.
+    """
+    keys, parts = _parted(needs, epsilons)
+    every = measurements(needs)
+    parting = [need for need in needs if need.apart is not None]
+    lists = [need.top is not None for need in parting]
+    pure = [part for one, part in zip(every, parts, strict=True) if is_chosen(one)]
+    pure += [part for part, listed in zip(keys, lists, strict=True) if not listed]
+    budget = sum(epsilons, Fraction(0)) - sum(pure, Fraction(0))
+    for_noise = delta / 2 if selections(needs) else delta
+    if for_noise < _LEAST_DELTA or not _LEAST_EPSILON <= budget <= _MOST_EPSILON:
+        return None
+    rho = concentrated_loss(budget, for_noise)
+    if rho is None:
+        return None
+    weights = keys_weights(tuple(need for need in parting if need.top is not None)) + gaussian_weights(needs)
+    each = iter([share * rho for share in shares(weights, GAUSSIAN_ROOT)])
+    chosen = tuple(
+        choices_epsilon(need.top.chosen, next(each)) if need.top is not None else part
+        for need, part in zip(parting, keys, strict=True)
+    )
+    mechanisms: list[Mechanism] = []
+    for one, part in zip(every, parts, strict=True):
+        if is_chosen(one):
+            mechanisms.append(choice_of(one, part))
+            continue
+        squared = one.sensitivity.l2_squared
+        mechanisms.append(Gaussian(squared, short(squared / (2 * next(each))), one.sensitivity.neighbours))
+    loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
+    return assembled(needs, chosen, delta - for_noise, mechanisms), loss
+
+
+def choices_epsilon(chosen: int, rho: Fraction) -> Fraction:
+    """Return chosen · ε with chosen · ε²/8 <= rho, rounded down: what so many choices of a top list cost."""
+    squared = 8 * rho * chosen * _FINE**2  # (chosen · ε)²
+    return Fraction(isqrt(squared.numerator // squared.denominator), _FINE)
+
+
 def _parted(
     needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...]
 ) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
@@ -160,18 +276,28 @@ def assembled(
         chosen: list[Chosen] = []
         for one in need.measurements:
             mechanism = next(noise)
-            if isinstance(mechanism, Laplace | Gaussian):
+            if isinstance(mechanism, Laplace | Gaussian | MaxNormPart):
                 measured.append(Measured(one.name, one.quantity, one.sensitivity, mechanism))
             else:
                 chosen.append(Chosen(one.name, one.quantity, one.sensitivity.l1, mechanism))
-        selection: OptimalSelection | CountedKeys | None = None
+        selection: OptimalSelection | CountedKeys | TopList | SpelledList | None = None
         touched = min(need.group.contribution.rows, need.group.contribution.groups)
         counted = None if need.selecting is None else need.selecting.name
         for noisy in measured:
-            if noisy.name == counted:
+            if noisy.name == counted and not isinstance(noisy.mechanism, MaxNormPart):
                 core = noise_event(noisy.mechanism, noisy.sensitivity)
-                selection = CountedKeys.by_delta(noisy.mechanism, core, touched, delta / selections(needs))
-        if need.apart is not None:
+                if need.top is None:
+                    each, most = delta / selections(needs), noisy.sensitivity.linf
+                    selection = CountedKeys.by_delta(noisy.mechanism, core, touched, each, most)
+                else:
+                    each = next(epsilons) / need.top.chosen
+                    selection = TopList(need.top.chosen, each, noisy.mechanism, core, touched, None)
+                    if need.keys is not None and delta:
+                        selection = selection.with_delta(delta / selections(needs))
+                    elif need.keys is not None:
+                        letters = longest_spelled(need.group)
+                        selection = SpelledList(need.top.chosen, each, noisy.mechanism, core, touched, letters)
+        if need.apart is not None and need.top is None:
             each = delta / selections(needs)
             selection = OptimalSelection(next(epsilons), each, touched, need.apart.neighbours)
         groups.append(GroupPlan(need.group, selection, tuple(measured), need.derived, tuple(chosen), counted))
@@ -188,9 +314,18 @@ def short(value: Fraction) -> Fraction:
     return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
-def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip:
-    """Return the choice that costs so much, over all cells together. Proof: proofs/quantiles.md."""
-    (bucket,), neighbours = one.quantity.arguments, one.sensitivity.neighbours
+def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip | Meetings | MatchedCount:
+    """Return the choice that costs so much, over all cells together.
+
+    Proof: proofs/quantiles.md, proofs/elastic_joins.md, proofs/matching.md.
+    """
+    neighbours = one.sensitivity.neighbours
+    if one.quantity.function is Aggregation.MEETINGS:
+        return Meetings(epsilon, *sides_of(one.quantity), neighbours)
+    (bucket,) = one.quantity.arguments
+    if one.quantity.function is Aggregation.MATCHED:
+        limits = tuple(int(limit) for limit in one.quantity.parameters)
+        return MatchedCount(limits, one.sensitivity.l1 // sum(limits), epsilon, neighbours)
     if one.quantity.function is Aggregation.MODE:
         return PermuteAndFlip(one.sensitivity.l1, epsilon, neighbours, monotone=neighbours is Neighbours.ADD_REMOVE)
     ends = one.quantity.function is Aggregation.QUANTILES
@@ -222,8 +357,10 @@ def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity) -> Event:
     return mechanism.event
 
 
-def _variance(mechanism: Laplace | Gaussian) -> Fraction:
+def _variance(mechanism: Laplace | Gaussian | MaxNormPart) -> Fraction:
     """Return the variance of the real law, which the integer law's is near to."""
+    if isinstance(mechanism, MaxNormPart):
+        return mechanism.variance
     return 2 * mechanism.scale**2 if isinstance(mechanism, Laplace) else mechanism.sigma_squared
 
 

@@ -37,6 +37,12 @@ def shown_unchanged(origin: Origin, derived: dict[GroupColumn, Derived]) -> Grou
     return source if one is not None and one.plain is not None else None
 
 
+def plain_origin(scalar: Scalar, flow: Flow) -> GroupColumn | None:
+    """Return the column of a noisy group that a scalar over a flow is, unchanged; None where it is none."""
+    origin = _origin(scalar, _known(flow))
+    return next(iter(origin.sources)) if origin.plain else None
+
+
 def _known(flow: Flow) -> dict[GroupColumn, Origin]:
     match flow:
         case Read() | Kept():

@@ -8,9 +8,14 @@ from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
+from sfumato.mechanisms.max_norm import MaxNormPart
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.spelled_list import SpelledList
+from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.one_table import CommonTable
@@ -26,7 +31,7 @@ class Measured:
     """Unique within its group."""
     quantity: Quantity
     sensitivity: Sensitivity
-    mechanism: Laplace | Gaussian
+    mechanism: Laplace | Gaussian | MaxNormPart
 
     @property
     def buckets(self) -> range | None:
@@ -39,24 +44,27 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is chosen in every cell among public buckets; `weight` is what one person's rows weigh together, at most."""
+    """What is chosen in every cell among public buckets or limits; one person moves them by `weight` together.
+
+    Or what finds its own noise: meetings of different people.
+    """
 
     name: str
     """Unique within its group, also among `measured`."""
     quantity: Quantity
     weight: int
-    mechanism: Quantiles | PermuteAndFlip
+    mechanism: Quantiles | PermuteAndFlip | Meetings | MatchedCount
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What is measured in one group. `selection` releases the keys where they are not public, else it is None.
+    """What is measured in one group. `selection` releases the keys where they are not public, or a few of many.
 
-    `CountedKeys` releases with them the numbers of the measurement that is called `counted`.
+    All but `OptimalSelection` release with them the numbers of the measurement that is called `counted`.
     """
 
     group: Group
-    selection: OptimalSelection | CountedKeys | None
+    selection: OptimalSelection | CountedKeys | TopList | SpelledList | None
     measured: tuple[Measured, ...]
     derived: tuple[Derived, ...]
     chosen: tuple[Chosen, ...] = ()
@@ -68,9 +76,21 @@ class GroupPlan:
         return (*self.measured, *self.chosen)
 
     @property
+    def passing(self) -> CountedKeys | None:
+        """What released cells by the noisy numbers of `counted`, if anything did."""
+        if isinstance(self.selection, TopList | SpelledList):
+            return self.selection.counted
+        return self.selection if isinstance(self.selection, CountedKeys) else None
+
+    @property
     def apart(self) -> tuple[Measured, ...]:
         """What is measured after the keys were selected, or without a selection."""
         return tuple(one for one in self.measured if one.name != self.counted)
+
+    @property
+    def together(self) -> tuple[Measured, ...]:
+        """The measurements that share their noise, in the order of its sides; there are none, or several."""
+        return tuple(one for one in self.measured if isinstance(one.mechanism, MaxNormPart))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,19 @@ from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_down, round_up
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
-from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, shown
+from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, UnreachableMargin, shown
 from sfumato.exact import positive, typed_rational, typed_share
+from sfumato.language.flow import Show
 from sfumato.language.scalar import address
 from sfumato.planning.best_margins import weighed
-from sfumato.planning.measurements import Needs, needs_of
+from sfumato.planning.measurements import Needs, longest_spelled, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of
 from sfumato.planning.one_table import common_tables, with_rests
 from sfumato.planning.origins import origins, shown_unchanged
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.spending import Share, noise_for
-from sfumato.planning.within import noise_within
+from sfumato.planning.top_lists import fewer_people, is_better, with_top_lists
+from sfumato.planning.within import noise_within, used_by
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
 
@@ -79,19 +81,42 @@ def make_plan(private: PrivateQuery, wish: Wish) -> Plan:
     return make_plans(private, wish)[0]
 
 
-def make_plans(private: PrivateQuery, wish: Wish) -> tuple[Plan, ...]:
+def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = ()) -> tuple[Plan, ...]:
     """Return the plans that fulfil a wish, the preferred first, or refuse: a function of text, policy and wish alone.
 
+    `outcomes` is everything that is computed from the groups, where that is more than the query's own outcome.
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
-    needs = tuple(needs_of(group, private.neighbours) for group in with_rests(private.groups))
-    for need in needs:
-        if need.keys is not None and not wish.delta:
-            raise _keys_need_delta(need.group, private)
+    needs = tuple(needs_of(group, private.neighbours, fixed=bool(wish.within)) for group in with_rests(private.groups))
     tables = common_tables(needs)
-    noise = _noise(private, weighed(needs, tables), wish)
+    needs = weighed(needs, tables)
+    lists = with_top_lists(needs, outcomes or (private.outcome,), tables, private.neighbours)
+    if not wish.delta and any(need.keys is not None for need in needs):
+        for need in lists:
+            if need.keys is not None and (need.top is None or not longest_spelled(need.group)):
+                raise _keys_need_delta(need.group, private)
+        needs = lists  # without a delta, keys can only be spelled
+    noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
     return tuple(Plan(private, groups, loss, event_of(groups), tables) for groups, loss in noise)
+
+
+def _better_noise(
+    private: PrivateQuery, needs: tuple[Needs, ...], lists: tuple[Needs, ...], wish: Wish
+) -> tuple[Noise, ...]:
+    """Return the noise of all cells, or that of top lists where it is better; what is refused is not."""
+    try:
+        every = _noise(private, needs, wish)
+    except UnreachableMargin:
+        return _noise(private, lists, wish)
+    try:
+        listed = _noise(private, lists, wish)
+    except UnreachableMargin:
+        return every
+    if wish.within:  # both reach the margins: the smaller charge is better
+        cheaper = used_by(listed[0], wish.cap) < used_by(every[0], wish.cap)
+        return listed if cheaper and fewer_people(every[0], listed[0]) else every
+    return listed if is_better(needs, every[0], lists, listed[0]) else every
 
 
 def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple[Noise, ...]:
@@ -107,7 +132,7 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple
             "It reads people's rows, so its price must be stated.",
             ("Say what it may cost, for example ", Setting("epsilon", "0.1"), *_or_margin(private, needs), "."),
         )
-    return (best_noise(needs, wish.epsilon, wish.delta),)
+    return best_noise(needs, wish.epsilon, wish.delta, wish.cap)
 
 
 def _or_margin(private: PrivateQuery, needs: tuple[Needs, ...]) -> tuple[str | Setting, ...]:
@@ -123,12 +148,16 @@ def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:
     unknown = {(group.label, key.name) for key in group.keys if key.cells is None}
     shown_as = zip(private.names, private.outcome.items, strict=True)
     names = [f"`{name}`" for name, item in shown_as if address(item.scalar) in unknown]
+    spelled = ""
+    if longest_spelled(group):
+        spelled = "or ask for the commonest alone, by people: ORDER BY COUNT(DISTINCT …) DESC LIMIT 1; "
     return KeysNeedDelta(
         f"The groups of {', '.join(names) or 'this query'} are not declared.",
         "Choosing them privately needs delta > 0, and this query has none.",
         (
             "Group by what has known values: a CASE, a bucket, or a column that WHERE … IN (…) narrows to a list. Or "
             f"ask the owner to declare `values`, or bounds that allow at most {MOST_CELLS:,} cells in all, or a delta; "
+            f"{spelled}"
             "if the policy has one, leave ",
             Setting("delta"),
             " out.",

@@ -4,7 +4,6 @@ import json
 
 from sfumato.accounting.event import to_json
 from sfumato.analysis.catalog import REMOVED
-from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.planning.noise import event_of
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.canonical import canonical
@@ -29,6 +28,7 @@ def tables_of(relation: Relation) -> set[str]:
 def _group(group: GroupPlan) -> list[object]:
     measured = [[one.name, str(one.quantity.function), one.quantity.distinct] for one in group.measured]
     event = event_of((group,))  # it holds the selection, then every mechanism in order, with all parameters
-    selected = group.selection.threshold if isinstance(group.selection, CountedKeys) else group.selection is not None
+    selected = group.selection is not None if group.passing is None else group.passing.threshold
     rest = ["rest"] if any(key.rest for key in group.group.keys) else []  # one more cell: other noise is kept of it
-    return [group.group.label, selected, measured, None if event is None else to_json(event), *rest]
+    together = [["together", *(one.name for one in group.together)]] if group.together else []
+    return [group.group.label, selected, measured, None if event is None else to_json(event), *rest, *together]

@@ -9,8 +9,8 @@ from dataclasses import replace
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Contribution
 from sfumato.language.facts import Kind
-from sfumato.language.scalar import Scalar
 from sfumato.mechanisms.keys import touched_keys
+from sfumato.planning.aggregates.matched import different
 from sfumato.planning.aggregates.raced import rank_span
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.query.functions import CHOSEN, Aggregation
@@ -32,6 +32,8 @@ def of_quantity(
         contribution = replace(contribution, rows=rows, groups=min(rows, contribution.groups))
     if argument is None:
         return of_rows(contribution, cells, neighbours)
+    if quantity.function is Aggregation.MATCHED:
+        return of_matched_values(quantity, contribution, cells, neighbours)
     if quantity.function in CHOSEN:
         return norms.total(0, weight_of(contribution), 1, 1, neighbours)
     if quantity.function is Aggregation.HISTOGRAM:
@@ -41,8 +43,31 @@ def of_quantity(
     if argument.facts.kind is Kind.UNIT and quantity.distinct:
         return of_people(contribution, cells, neighbours)
     if quantity.distinct:
-        return of_distinct_values(contribution, cells, _different(argument), neighbours)
+        return of_distinct_values(contribution, cells, different(argument), neighbours)
     return of_rows(contribution, cells, neighbours)
+
+
+def side_of(quantity: Quantity, cells: int | None, neighbours: Neighbours) -> int | None:
+    """How far one row moves a count or sum, or under replace of one cell a row and the one in its place (§9).
+
+    None where that is not how it moves: different values, histograms, choices, and levels that race.
+    """
+    if quantity.distinct or rank_span(quantity.where) is not None:
+        return None
+    if quantity.function is Aggregation.COUNT:
+        return 1
+    if quantity.function is not Aggregation.SUM:
+        return None
+    facts = quantity.arguments[0].facts
+    farthest = max(abs(facts.low), abs(facts.high), 1)
+    if cells == 1 and neighbours is Neighbours.REPLACE:
+        return max(facts.high, 0) - min(facts.low, 0) or farthest
+    return farthest
+
+
+def moves_of(contribution: Contribution, cells: int | None, neighbours: Neighbours) -> int:
+    """How many rows one person moves: under replace each of them leaves one cell and enters another (§9)."""
+    return contribution.rows * (1 if cells == 1 or neighbours is Neighbours.ADD_REMOVE else 2)
 
 
 def of_histogram(quantity: Quantity, contribution: Contribution, neighbours: Neighbours) -> Sensitivity:
@@ -89,6 +114,17 @@ def of_distinct_values(
     return norms.histogram(contribution.rows, contribution.groups, neighbours, rows_per_group=most)
 
 
+def of_matched_values(
+    quantity: Quantity, contribution: Contribution, cells: int | None, neighbours: Neighbours
+) -> Sensitivity:
+    """How many values are served within each limit: in each cell one person moves it by the limit.
+
+    Proof: proofs/matching.md
+    """
+    limits = sum(int(limit) for limit in quantity.parameters)
+    return norms.counts(of_people(contribution, cells, neighbours).l1, limits, neighbours)
+
+
 def of_sum(contribution: Contribution, cells: int | None, low: int, high: int, neighbours: Neighbours) -> Sensitivity:
     """SUM of integers in [low, high], all of them or the different ones (§4).
 
@@ -102,14 +138,3 @@ def of_sum(contribution: Contribution, cells: int | None, low: int, high: int, n
         return norms.total(low, high, 1, contribution.rows, neighbours)
     # All rows of a person in one cell are the worst case: then the person adds something in rows · [low, high] to it.
     return norms.cells(contribution.rows * low, contribution.rows * high, 1, 1, neighbours)
-
-
-def _different(argument: Scalar) -> int | None:
-    """Return how many different values there are at most, where facts tell."""
-    match argument.facts.kind:
-        case Kind.BOOLEAN:
-            return 2
-        case Kind.INTEGER:
-            return argument.facts.span
-        case _:
-            return None

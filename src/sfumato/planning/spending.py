@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import partial
 from math import inf
 
-from sfumato.accounting.event import Event, Pure
+from sfumato.accounting.event import BoundedRange, Event, Pure
 from sfumato.accounting.filter import UNIT, Filter, rounded_loss
 from sfumato.accounting.gaussian_curve import epsilon_of
 from sfumato.accounting.loss import PrivacyLoss, round_up
@@ -29,12 +29,22 @@ from sfumato.planning.noise import (
     is_chosen,
     laplace_noise,
     noise_event,
+    pure_noise,
     selections,
     short,
 )
 from sfumato.planning.plan import Plan
-from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, gaussian_weights, keys_weights, laplace_weights, shares
-from sfumato.sensitivity.norms import Sensitivity
+from sfumato.planning.split import (
+    GAUSSIAN_ROOT,
+    LAPLACE_ROOT,
+    Shared,
+    gaussian_weights,
+    keys_weights,
+    laplace_weights,
+    parts_of,
+    shared_noise,
+    shares,
+)
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _HALVINGS = 44
@@ -60,7 +70,7 @@ def noise_for(needs: tuple[Needs, ...], share: Share, delta: Fraction) -> tuple[
     found: list[Noise] = []
     refusal: Refusal | None = None
     ways: tuple[Callable[[], Noise | None], ...] = (
-        lambda: _by_pure_loss(needs, share.part * account.epsilon, for_keys),
+        lambda: pure_noise(needs, share.part * account.epsilon, for_keys),
         lambda: _by_renyi_loss(needs, units, account.order, delta, for_keys),
     )
     for way in ways:
@@ -74,13 +84,18 @@ def noise_for(needs: tuple[Needs, ...], share: Share, delta: Fraction) -> tuple[
     return tuple(sorted(found, key=lambda noise: _error(needs, noise)))
 
 
-def chosen(plans: tuple[Plan, ...], account: Filter, part: Fraction | None) -> Plan:
+def chosen(plans: tuple[Plan, ...], account: Filter, part: Fraction | None, *, epsilon: Fraction | None = None) -> Plan:
     """Return the plan to charge to an account as it is now, of several in the order of preference.
 
-    With a share, it is the first that uses no more than that; else, and where there is none, the one that uses least.
+    With an epsilon, it is the first that is accepted; with a share, the first that uses no more than that; else, and
+    where there is none, the one that uses least.
     """
     if len(plans) == 1:
         return plans[0]
+    if epsilon is not None:
+        for plan in plans:
+            if plan.event is None or account.accepts(plan.event):
+                return plan
     used = [inf if one.event is None else _or_infinity(account.used_after(one.event)) for one in plans]
     if part is not None:
         for plan, after in zip(plans, used, strict=True):
@@ -105,41 +120,46 @@ def _error(needs: tuple[Needs, ...], noise: Noise) -> tuple[Fraction, Fraction]:
     return expected_error(needs, noise[0]), sum((1 / one.epsilon for one in apart), Fraction(0))
 
 
-def _by_pure_loss(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
-    parts = shares(laplace_weights(needs), LAPLACE_ROOT)
-    return laplace_noise(needs, tuple(part * epsilon for part in parts), delta)
-
-
 def _by_renyi_loss(
     needs: tuple[Needs, ...], units: int, order: int | None, delta: Fraction, for_keys: Fraction
 ) -> Noise | None:
     """Return Laplace or Gaussian noise of this Rényi loss, whichever errs less; None where neither is possible."""
     if order is None or not units:
         return None
-    found = (_charged_laplace(needs, units, order, for_keys), _charged_gaussian(needs, units, order, delta, for_keys))
+    shared = shared_noise(needs)
+    found = (
+        _charged_laplace(needs, units, order, for_keys),
+        _charged_laplace(needs, units, order, for_keys, shared) if any(shared) else None,
+        _charged_gaussian(needs, units, order, delta, for_keys),
+    )
     return min((noise for noise in found if noise is not None), key=lambda noise: _error(needs, noise), default=None)
 
 
-def _charged_laplace(needs: tuple[Needs, ...], units: int, order: int, delta: Fraction) -> Noise | None:
-    keys = [need.apart for need in needs if need.apart is not None]
-    parts = shares(laplace_weights(needs), LAPLACE_ROOT)
+def _charged_laplace(
+    needs: tuple[Needs, ...], units: int, order: int, delta: Fraction, shared: Shared = ()
+) -> Noise | None:
+    """Return Laplace noise, or noise that measurements share, of so many units at an order."""
+    keys = [need for need in needs if need.apart is not None]
+    parts = shares(laplace_weights(needs, shared), LAPLACE_ROOT)
 
     def _fits(epsilon: Fraction) -> bool:
         total: int | float = 0
-        for moved, part in zip(keys, parts, strict=False):
-            total += _selection_loss(moved, part * epsilon, order)
-        for one, part in zip(measurements(needs), parts[len(keys) :], strict=True):
-            total += rounded_loss(_laplace_event(one, part * epsilon), order)
+        for need, part in zip(keys, parts, strict=False):
+            total += _selection_loss(need, part * epsilon, order)
+        for (_, together), part in zip(parts_of(needs, shared), parts[len(keys) :], strict=True):
+            total += rounded_loss(_laplace_event(together, part * epsilon), order)
         return total <= units
 
     epsilon = _most(_fits)
-    return None if epsilon is None else _by_pure_loss(needs, epsilon, delta)
+    return None if epsilon is None else laplace_noise(needs, tuple(part * epsilon for part in parts), delta, shared)
 
 
-def _laplace_event(one: Measurement, epsilon: Fraction) -> Event:
+def _laplace_event(part: tuple[Measurement, ...], epsilon: Fraction) -> Event:
+    one, moved = part[0], part[0].sensitivity
+    if len(part) > 1:
+        return Pure(epsilon, moved.neighbours)
     if is_chosen(one):
         return choice_of(one, epsilon).event
-    moved = one.sensitivity
     return noise_event(Laplace(moved.l1, moved.l1 / epsilon, moved.neighbours), moved)
 
 
@@ -155,8 +175,8 @@ def _charged_gaussian(
     parts = shares(keys_weights(needs) + gaussian_weights(needs), GAUSSIAN_ROOT)
     selecting = len(keys_weights(needs))
     keys = []
-    for moved, part in zip((need.apart for need in needs if need.apart is not None), parts, strict=False):
-        epsilon = _most(partial(_selection_fits, moved, order, int(part * units)))
+    for need, part in zip((need for need in needs if need.apart is not None), parts, strict=False):
+        epsilon = _most(partial(_selection_fits, need, order, int(part * units)))
         if epsilon is None:
             return None
         keys.append(epsilon)
@@ -174,13 +194,21 @@ def _charged_gaussian(
     return assembled(needs, tuple(keys), used, mechanisms), loss
 
 
-def _selection_loss(keys: Sensitivity, epsilon: Fraction, order: int) -> int | float:
-    """Return what a selection of keys costs beside its delta: as many decisions as one person has keys."""
+def _selection_loss(need: Needs, epsilon: Fraction, order: int) -> int | float:
+    """Return what a selection of keys costs beside its delta: as many decisions as one person has keys.
+
+    The choices of a top list are as many as cells are chosen, each of bounded range.
+    """
+    keys = need.apart
+    if keys is None:
+        return 0
+    if need.top is not None:
+        return need.top.chosen * rounded_loss(BoundedRange(epsilon / need.top.chosen, keys.neighbours), order)
     return keys.l1 * rounded_loss(Pure(epsilon / keys.l1, keys.neighbours), order)
 
 
-def _selection_fits(keys: Sensitivity, order: int, units: int, epsilon: Fraction) -> bool:
-    return _selection_loss(keys, epsilon, order) <= units
+def _selection_fits(need: Needs, order: int, units: int, epsilon: Fraction) -> bool:
+    return _selection_loss(need, epsilon, order) <= units
 
 
 def _most(fits: Callable[[Fraction], bool]) -> Fraction | None:

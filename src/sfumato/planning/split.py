@@ -9,11 +9,17 @@ from fractions import Fraction
 
 from sfumato.planning.measurements import Measurement, Needs
 from sfumato.query.functions import CHOSEN
+from sfumato.randomness.max_norm import MOST_PARTS
 from sfumato.sensitivity.norms import Sensitivity
 
 LAPLACE_ROOT = 3
 GAUSSIAN_ROOT = 2
 _FINENESS = 64
+_WORTH = 1e-6
+"""Less than such a part of the error is not worth other noise."""
+
+Shared = Sequence[tuple[Measurement, ...]]
+"""For each group the measurements that share their noise, in its order; () where none do."""
 
 
 def shares(weights: Sequence[Fraction], root: int) -> tuple[Fraction, ...]:
@@ -29,12 +35,53 @@ def shares(weights: Sequence[Fraction], root: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(part, sum(parts)) for part in parts)
 
 
-def laplace_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
-    """Return the weight of every part: first the selections of keys, each as an output of its own, then all noise."""
+def laplace_weights(needs: tuple[Needs, ...], shared: Shared = ()) -> tuple[Fraction, ...]:
+    """Return the weight of every part: first the selections of keys, each as an output of its own, then all noise.
+
+    What shares its noise is one part (`parts_of`).
+    """
     keys = tuple(_laplace_weight(need.apart, Fraction(1)) for need in needs if need.apart is not None)
     return keys + tuple(
-        _laplace_weight(one.sensitivity, importance(need, one)) for need in needs for one in need.measurements
+        _together_weight(need, part)
+        if len(part) > 1
+        else _laplace_weight(part[0].sensitivity, importance(need, part[0]))
+        for need, part in parts_of(needs, shared)
     )
+
+
+def parts_of(needs: tuple[Needs, ...], shared: Shared = ()) -> list[tuple[Needs, tuple[Measurement, ...]]]:
+    """Return what gets an epsilon of its own: each measurement, or all of a group that share their noise, as one."""
+    found: list[tuple[Needs, tuple[Measurement, ...]]] = []
+    for place, need in enumerate(needs):
+        together = shared[place] if shared else ()
+        for one in need.measurements:
+            if one not in together:
+                found.append((need, (one,)))
+            elif one is together[0]:
+                found.append((need, together))
+    return found
+
+
+def shared_noise(needs: tuple[Needs, ...]) -> Shared:
+    """Return for each group the measurements whose errors are least together if they share their noise; () if none.
+
+    Which do is a question of usefulness alone: floats may decide it. Proof: proofs/planning.md, §9
+    """
+    return tuple(_shared(need) for need in needs)
+
+
+def _shared(need: Needs) -> tuple[Measurement, ...]:
+    moved = [one for one in need.measurements if one.side is not None and one is not need.selecting]
+    roots = {one: _root(_laplace_weight(one.sensitivity, importance(need, one))) for one in moved}
+    moved.sort(key=lambda one: -roots[one])  # stable: equal ones stay in their order
+    best = _WORTH * sum(roots.values())
+    found: tuple[Measurement, ...] = ()
+    for size in range(2, min(len(moved), MOST_PARTS) + 1):
+        some = tuple(one for one in need.measurements if one in moved[:size])
+        gain = sum(roots[one] for one in some) - _root(_together_weight(need, some))
+        if gain > best:
+            best, found = gain, some
+    return found
 
 
 def gaussian_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
@@ -47,6 +94,17 @@ def gaussian_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
     )
 
 
+def _together_weight(need: Needs, part: tuple[Measurement, ...]) -> Fraction:
+    """Return w such that shared noise errs by 2w/ε²: its variance is (d + 1)(d + 2)/3 of squared scales."""
+    units = [Fraction((one.side or 1) * need.moves, one.sensitivity.linf) ** 2 for one in part]
+    error = sum((importance(need, one) * unit for one, unit in zip(part, units, strict=True)), Fraction(0))
+    return error * Fraction((len(part) + 1) * (len(part) + 2), 6)
+
+
+def _root(weight: Fraction) -> float:
+    return float(float(weight) ** (1 / 3))
+
+
 def keys_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
     """Return the weight of every selection of keys beside Gaussian noise: each is an output of its own."""
     return tuple(Fraction(need.apart.l2_squared, need.apart.linf**2) for need in needs if need.apart is not None)
@@ -54,7 +112,7 @@ def keys_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
 
 def importance(need: Needs, one: Measurement) -> Fraction:
     """Return how much outputs depend on a measurement; the one that keys are selected by counts once more."""
-    return one.importance + (1 if one is need.selecting else 0)
+    return one.importance + (1 if need.top is None and one is need.selecting else 0)
 
 
 def _laplace_weight(sensitivity: Sensitivity, importance: Fraction) -> Fraction:

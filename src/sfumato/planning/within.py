@@ -16,12 +16,23 @@ from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, shown
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.planning.measurements import Needs, measurements
-from sfumato.planning.noise import Noise, assembled, event_of, is_chosen, laplace_noise, selections, short
+from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.planning.noise import (
+    Noise,
+    assembled,
+    choices_epsilon,
+    event_of,
+    is_chosen,
+    laplace_noise,
+    selections,
+    short,
+)
 from sfumato.planning.origins import GroupColumn, origins, shown_unchanged
+from sfumato.planning.split import Shared
 from sfumato.policy.policy import fold
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.max_norm import MOST_PARTS, MaxNormLaw
 
 CONFIDENCE = Fraction(95, 100)
 
@@ -32,6 +43,8 @@ _SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FAR = 10**300
 _ROUGH = Context(prec=6, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _HALVINGS = 60
+_WIDER = Fraction(13, 10)
+"""Noise that two numbers share reaches more than so many times as far as that of one which pays the same alone."""
 
 
 def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
@@ -65,22 +78,27 @@ def noise_within(
     for source, reach in (pair for pairs in reaches for pair in pairs):
         least[source] = min(reach, least.get(source, reach))
     epsilons = _epsilons(needs, least)
-    total = sum(epsilons, Fraction(0))
-    found = [laplace_noise(needs, epsilons, delta)] if total <= cap.epsilon else []
+    ways: list[tuple[tuple[Fraction, ...], Shared]] = [(epsilons, ()), *_shared_within(needs, least, epsilons)]
+    totals = [sum(parts, Fraction(0)) for parts, _ in ways]
+    found = [
+        laplace_noise(needs, parts, delta, shared)
+        for (parts, shared), total in zip(ways, totals, strict=True)
+        if total <= cap.epsilon
+    ]
     if cap.epsilon and cap.delta and (smooth := _gaussian_within(needs, least, delta)) is not None:
-        found += [smooth] if _used(smooth, cap) <= 1 else []
+        found += [smooth] if used_by(smooth, cap) <= 1 else []
     if found:
-        return tuple(sorted(found, key=lambda noise: _used(noise, cap)))
-    share = cap.epsilon / total
+        return tuple(sorted(found, key=lambda noise: used_by(noise, cap)))
+    share = cap.epsilon / totals[0]
     scales = {source: share * least_inverse_scale(reach) for source, reach in least.items()}
     raise UnreachableMargin(
-        f"{_listed(targets)} costs ε = {round_up(total)}.",
+        f"{_listed(targets)} costs ε = {round_up(min(totals))}.",
         f"At most ε = {round_down(cap.epsilon)} can be spent on it.",
         _nearest(needs, targets, reaches, scales),
     )
 
 
-def _used(noise: Noise, cap: PrivacyLoss) -> Fraction | float:
+def used_by(noise: Noise, cap: PrivacyLoss) -> Fraction | float:
     """Return the share of a fresh budget that noise uses."""
     event = event_of(noise[0])
     used = None if event is None else Filter(cap.epsilon, cap.delta).used_after(event)
@@ -99,6 +117,56 @@ def _epsilons(needs: tuple[Needs, ...], least: dict[GroupColumn, int]) -> tuple[
     return keys + tuple(wanted.get(source, mean) for source in moved)
 
 
+def _shared_within(
+    needs: tuple[Needs, ...], least: dict[GroupColumn, int], epsilons: tuple[Fraction, ...]
+) -> list[tuple[tuple[Fraction, ...], Shared]]:
+    """Return what parts cost where counts and sums of the same rows share their noise, if that costs less anywhere.
+
+    A part that shares its noise costs what the most exact of its targets needs.
+    """
+    keys = epsilons[: len(epsilons) - len(measurements(needs))]
+    sources = [(need.group.label, one.name) for need in needs for one in need.measurements]
+    alone = dict(zip(sources, epsilons[len(keys) :], strict=True))
+    shared: list[tuple[Measurement, ...]] = []
+    found = list(keys)
+    for need in needs:
+        label = need.group.label
+        moved = tuple(one for one in need.measurements if one.side is not None and one is not need.selecting)
+        wanted = {place: least[label, one.name] for place, one in enumerate(moved) if (label, one.name) in least}
+        apart = [alone[label, one.name] for one in moved]
+        together = None
+        if wanted and 1 < len(moved) <= MOST_PARTS and max(apart) * _WIDER < sum(apart):
+            sides = tuple(one.side or 1 for one in moved)
+            together = need.moves * max(least_rate(sides, place, reach) for place, reach in wanted.items())
+        shared.append(moved if together is not None and together < sum(apart) else ())
+        for one in need.measurements:
+            if not shared[-1] or one not in moved:
+                found.append(alone[label, one.name])
+            elif one is moved[0] and together is not None:
+                found.append(together)
+    return [(tuple(found), shared)] if any(shared) else []
+
+
+@lru_cache(maxsize=1024)
+def least_rate(sides: tuple[int, ...], part: int, reach: int) -> Fraction:
+    """Return nearly the least rate, of six digits, at which a part of shared noise stays within ±reach 95 times of 100.
+
+    >>> MaxNormLaw((1, 100), least_rate((1, 100), 0, 41)).margin(0, CONFIDENCE)
+    41
+    """
+    high = Decimal(sides[part]) / (reach + 1)  # a scale of so many steps
+    while not MaxNormLaw(sides, Fraction(high)).covers(part, reach, CONFIDENCE):
+        high = _ROUGH.multiply(high, Decimal(2))
+    low = high / 2
+    for _ in range(_HALVINGS):
+        middle = _ROUGH.sqrt(_ROUGH.multiply(low, high))
+        if middle in (low, high):
+            break
+        fits = MaxNormLaw(sides, Fraction(middle)).covers(part, reach, CONFIDENCE)
+        low, high = (low, middle) if fits else (middle, high)
+    return Fraction(high)
+
+
 def _gaussian_within(needs: tuple[Needs, ...], least: dict[GroupColumn, int], delta: Fraction) -> Noise | None:
     """Return Gaussian noise: what no target names gets the mean of the losses that others have; None without delta."""
     used = delta / 2 if selections(needs) else Fraction(0)
@@ -113,7 +181,13 @@ def _gaussian_within(needs: tuple[Needs, ...], least: dict[GroupColumn, int], de
         for source, moved in squared.items()
     ]
     # a selection of t keys at epsilon is about epsilon²/(2t) in the same unit
-    keys = tuple(Fraction(f"{sqrt(2 * need.apart.l1 * float(rho)):.6g}") for need in needs if need.apart is not None)
+    keys = tuple(
+        Fraction(f"{sqrt(2 * need.apart.l1 * float(rho)):.6g}")
+        if need.top is None
+        else choices_epsilon(need.top.chosen, rho)
+        for need in needs
+        if need.apart is not None
+    )
     quoted = epsilon_of([(one.sensitivity_squared, one.sigma_squared) for one in noise], delta - used)
     return assembled(needs, keys, used, noise), PrivacyLoss(sum(keys, quoted), delta)
 

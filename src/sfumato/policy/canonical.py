@@ -81,13 +81,14 @@ def words_about(policy: Policy, names: Iterable[str]) -> str:
         table = policy.table(name)
         if table is not None and name not in found:
             found[name] = table
-            waiting += [fold(other) for other in _leads_to(table)]
+            waiting += [fold(other) for other in leads_to(table)]
     text = _lines([f"neighbours = {_quoted(policy.neighbours)}", *_sealing(policy), *_csv_form(policy.csv)])
     text += _words(found.values())
     return sha256(text.encode()).hexdigest()
 
 
-def _leads_to(table: Table) -> list[str]:
+def leads_to(table: Table) -> list[str]:
+    """Return the tables that say whose the rows of a table are, and those that its columns take their keys from."""
     others = [column.values.table for column in table.columns if isinstance(column.values, Reference)]
     return [*others, table.unit.table] if isinstance(table.unit, UnitPath) else others
 

@@ -21,6 +21,10 @@ class Table(Protocol):
     def unit(self) -> str | None:
         """The column that names the privacy unit; None in a public table, or where each row is its own person."""
 
+    @property
+    def leads(self) -> Mapping[str, str]:
+        """The columns that lead to the person by a path of the policy, each with the key that it leads by."""
+
     def declared(self, column: str) -> Admitted | None:
         """What the policy says a column of people can hold; None where it says nothing, or nobody is protected."""
 

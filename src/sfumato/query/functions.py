@@ -248,6 +248,8 @@ class Aggregation(StrEnum):
     HISTOGRAM = "histogram"  # is measured, and has no name in SQL
     QUANTILES = "quantiles"  # so are these two: with ends, and without
     QUANTILES_ALONE = "quantiles_alone"
+    MEETINGS = "meetings"  # how many rows of different people meet: is measured, too
+    MATCHED = "matched"  # and COUNT(DISTINCT …) by matching, whose parameters are the limits
 
 
 SPREADS = frozenset({Aggregation.VAR_SAMP, Aggregation.VAR_POP, Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
@@ -255,8 +257,16 @@ DEVIATIONS = frozenset({Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
 SAMPLES = frozenset({Aggregation.VAR_SAMP, Aggregation.STDDEV_SAMP})
 LEVELLED = frozenset({Aggregation.QUANTILE_CONT, Aggregation.QUANTILE_DISC, Aggregation.APPROX_QUANTILE})
 """Their parameter is the share of values below."""
-CHOSEN = frozenset({Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE, Aggregation.MODE})
-"""What is chosen among public buckets, by exact choices instead of added noise."""
+CHOSEN = frozenset(
+    {
+        Aggregation.QUANTILES,
+        Aggregation.QUANTILES_ALONE,
+        Aggregation.MODE,
+        Aggregation.MEETINGS,
+        Aggregation.MATCHED,
+    }
+)
+"""What no fixed noise is added to: what is chosen among public buckets or limits, or finds its noise by itself."""
 PAIRS = frozenset(
     {Aggregation.COVAR_POP, Aggregation.COVAR_SAMP, Aggregation.CORR, Aggregation.REGR_SLOPE}
     | {Aggregation.REGR_INTERCEPT, Aggregation.REGR_R2, Aggregation.REGR_SXX, Aggregation.REGR_SXY}

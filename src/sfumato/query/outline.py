@@ -30,6 +30,7 @@ class _SketchTable:
     columns: Mapping[str, str]
     public: bool
     unit: str | None
+    leads: Mapping[str, str]
 
     def declared(self, _column: str) -> Admitted | None:
         return None
@@ -42,7 +43,9 @@ class _Sketch:
 
 def _sketch(catalog: Catalog) -> Catalog:
     """Return the catalog without the values that its columns can hold: those of the samples mean nothing."""
-    return _Sketch({name: _SketchTable(one.columns, one.public, one.unit) for name, one in catalog.tables.items()})
+    return _Sketch(
+        {name: _SketchTable(one.columns, one.public, one.unit, one.leads) for name, one in catalog.tables.items()}
+    )
 
 
 def outline(sql: str, catalog: Catalog, types: Mapping[str, Type]) -> Outline:

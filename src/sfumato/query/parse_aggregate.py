@@ -20,11 +20,14 @@ from sfumato.query.types import Type
 
 _CONDITIONAL = frozenset({"count_if", "countif"})
 _COUNT_THEM = "Count each value, and keep the largest: GROUP BY x ORDER BY COUNT(*) DESC LIMIT k."
+_COUNT_ALL = "Count each value, or each range of values: GROUP BY width_bucket(x, LOW, HIGH, BUCKETS)."
 _ORDER_THEM = "Group by the one, order by the aggregate of the other: GROUP BY x ORDER BY SUM(y) DESC LIMIT 1."
+_ALONE = "It is rows, not one value: it can be the only column of a SELECT without GROUP BY, ORDER BY or LIMIT."
+_SINGLE_ROW = "It shows the value of a single row."
 _LISTED = {
-    **dict.fromkeys(("top_k", "approx_top_k"), _COUNT_THEM),
-    "histogram": "Count each value, or each range of values: GROUP BY width_bucket(x, LOW, HIGH, BUCKETS).",
-    **dict.fromkeys(("arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"), _ORDER_THEM),
+    **dict.fromkeys(("top_k", "approx_top_k"), (_ALONE, _COUNT_THEM)),
+    "histogram": (_ALONE, _COUNT_ALL),
+    **dict.fromkeys(("arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"), (_SINGLE_ROW, _ORDER_THEM)),
 }
 """What gives a list, or another column of a single row, with the question that says the same of many people."""
 _TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": False, "logical_or": False}
@@ -147,9 +150,7 @@ def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
             reading.shown("Group by it, and count the rows of each value.", keyed(node)),
         )
     if name in _LISTED:
-        raise place.unsupported(
-            f"{name} is not answered.", "A column holds one value about many people.", _LISTED[name]
-        )
+        raise place.unsupported(f"{name} is not answered here.", *_LISTED[name])
     if name in _CLOCKS:
         raise place.unsupported(
             f"{name} reads the clock.", "The same question has to mean the same tomorrow.", "Write the date itself."

@@ -38,6 +38,7 @@ class Reading:
         self.accepts = accepts  # whether a question that a remedy would show can be read
         self.bindings = bindings
         self.used = set() if used is None else used  # the WITH definitions that have been read
+        self.looks_ahead = 0  # how many readings this one is inside of, each to know the types of a list
         self.around: tuple[Scope, ...] = ()  # the names that a subquery may use of the rows around it, nearest last
         self._labels: set[str] = set()
         self._declared: dict[tuple[str, str], Admitted] = {}

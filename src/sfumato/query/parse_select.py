@@ -13,6 +13,7 @@ from sfumato.query.parse_block import Block
 from sfumato.query.parse_expression import fit_null, read_condition, read_expression, sort_key
 from sfumato.query.parse_frame import ExpressionFrame
 from sfumato.query.parse_grouping import spread
+from sfumato.query.parse_lists import Peek, as_rows
 from sfumato.query.parse_naming import output_name
 from sfumato.query.parse_reading import MOST_COLUMNS, Reading, name_of
 from sfumato.query.parse_sets import combined
@@ -28,6 +29,7 @@ from sfumato.query.types import Type
 
 _ROWS = ("from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset")
 _PARTS = ("expressions", "distinct", "with_", "windows", *_ROWS)
+_MOST_LISTS = 3
 _Known = Mapping[str, Definition]
 
 
@@ -48,11 +50,26 @@ def read_query(node: exp.Expr, reading: Reading, known: _Known) -> Block:
             reading.only(node, "this")
             return read_query(node.this, reading, known)
     elif isinstance(node, exp.Select):
-        several = spread(node, reading)
+        several = spread(node, reading) or as_rows(node, reading, _peek(reading, known))
         return _select(node, reading, known) if several is None else read_query(several, reading, known)
     elif isinstance(node, exp.SetOperation):
         return _combined(node, reading, known)
     return reading.refuse(node)
+
+
+def _peek(reading: Reading, known: _Known) -> Peek:
+    """Return what reads a SELECT by itself, without a trace."""
+
+    def peek(node: exp.Select) -> tuple[Block, Reading]:
+        own = reading.apart()
+        own.looks_ahead = reading.looks_ahead + 1
+        if own.looks_ahead > _MOST_LISTS:  # each reads twice what is below it
+            raise reading.place(node).too_large(
+                f"more than {_MOST_LISTS} lists stand inside each other.", "Each is a question.", "Ask for one of them."
+            )
+        return _select(node, own, known), own
+
+    return peek
 
 
 def _combined(node: exp.SetOperation, reading: Reading, known: _Known) -> Block:

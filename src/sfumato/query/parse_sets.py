@@ -10,7 +10,7 @@ from sfumato.query.expression import Call, Column, Expression, conjunction
 from sfumato.query.functions import Function
 from sfumato.query.parse_block import Block, projected
 from sfumato.query.parse_reading import Reading
-from sfumato.query.people import holds_people
+from sfumato.query.people import holds_people, is_one, people_of
 from sfumato.query.position import Place
 from sfumato.query.relation import GroupBy, Mark, Named, Over, Relation, Stack, Window
 from sfumato.query.resolve import alike, compare
@@ -22,7 +22,8 @@ def combined(node: exp.SetOperation, left: Block, right: Block, reading: Reading
     """Return the rows that a set operation makes of two queries; the columns have the names of the first."""
     where = reading.place(node)
     people = [holds_people(side.rows, reading.catalog) for side in (left, right)]
-    if any(people) and not (all(people) and isinstance(node, exp.Union)):
+    named = _naming_people(left, right, reading)
+    if any(people) and not (all(people) and (isinstance(node, exp.Union) or named)):
         reading.refuse(node)
     if len(left.outputs) != len(right.outputs):
         raise where.bad(
@@ -56,7 +57,12 @@ def combined(node: exp.SetOperation, left: Block, right: Block, reading: Reading
         )
         sides = (numbered, again)
         compared = [*zip(columns, others, strict=True), (number, same)]
-    equal = conjunction(tuple(_same(one, two, where) for one, two in compared))
+    equal = conjunction(
+        tuple(
+            compare(Function.EQUAL, one, two, where) if place in named else _same(one, two, where)
+            for place, (one, two) in enumerate(compared)  # nobody's name is NULL
+        )
+    )
     mark = Mark(*sides, reading.label("mark"), equal, where.at)
     found: Expression = mark.found
     condition = found if isinstance(node, exp.Intersect) else Call(Function.NOT, (found,), Type.BOOLEAN, where.at)
@@ -65,6 +71,17 @@ def combined(node: exp.SetOperation, left: Block, right: Block, reading: Reading
 
 def _named(names: tuple[str, ...], columns: tuple[Column, ...]) -> tuple[Named, ...]:
     return tuple(Named(name, column) for name, column in zip(names, columns, strict=True))
+
+
+def _naming_people(left: Block, right: Block, reading: Reading) -> frozenset[int]:
+    """Return where both sides select the column that names people: rows that are equal there are of one person."""
+    names = [people_of(side.rows, reading.catalog) for side in (left, right)]
+    pairs = enumerate(zip(left.outputs, right.outputs, strict=False))
+    return frozenset(
+        place
+        for place, (one, other) in pairs
+        if is_one(one.expression, names[0]) and is_one(other.expression, names[1])
+    )
 
 
 def _distinct(

@@ -24,7 +24,7 @@ from sfumato.query.expression import (
 from sfumato.query.functions import FUNCTION_NAMES, Aggregation, Function
 from sfumato.query.parse_block import Block, projected
 from sfumato.query.parse_reading import Reading
-from sfumato.query.people import Names, holds_people, is_one, people_of
+from sfumato.query.people import Names, holds_people, is_one, is_same, people_of
 from sfumato.query.placement import filtered, labels
 from sfumato.query.position import Place
 from sfumato.query.relation import (
@@ -130,7 +130,11 @@ def _same_person(part: Expression, outer: Names | None, inner: Names | None) -> 
     if not isinstance(part, Call) or part.function is not Function.EQUAL:
         return False
     one, other = part.arguments
-    return (is_one(one, outer) and is_one(other, inner)) or (is_one(one, inner) and is_one(other, outer))
+    return is_same(one, other, outer, inner) or is_same(other, one, outer, inner)
+
+
+def _names_the_person(part: Expression, outer: Names | None, inner: Names | None) -> bool:
+    return _same_person(part, outer, inner) and all(is_one(one, outer) or is_one(one, inner) for one in children(part))
 
 
 def exists(node: exp.Expr, block: Block, lookups: Lookups, reading: Reading) -> Expression:
@@ -154,7 +158,7 @@ def among(node: exp.Expr, tested: list[Expression], block: Block, lookups: Looku
     equal = conjunction(tuple(compare(Function.EQUAL, one, other, where) for one, other in pairs))
     no = Literal(False, Type.BOOLEAN, where.at)
     possible: Expression = Call(Function.DISTINCT_FROM, (equal, no), Type.BOOLEAN, where.at)
-    if _same_person(equal, lookups.people, people_of(block.relation, reading.catalog)):
+    if _names_the_person(equal, lookups.people, people_of(block.relation, reading.catalog)):
         possible = equal  # nobody's name is NULL
     wanted = node.meta.get(CONJUNCT)
     if wanted is True:

@@ -29,7 +29,9 @@ _NESTED_JOINS = 6
 
 _STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
-_STARTS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.L_PAREN})
+_STARTS = frozenset(
+    {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.PIVOT, TokenType.L_PAREN}
+)
 
 _FOREIGN = {
     TokenType.PARAMETER: "a parameter",
@@ -332,6 +334,10 @@ def _depth_after(token: Token, depth: int) -> int:
 
 def _parse(tokens: list[Token], text: str) -> exp.Query:
     tree = _trees(tokens, text)
+    if isinstance(tree, exp.Pivot) and isinstance(tree.this, exp.Table | exp.Subquery):
+        table = tree.this.pop()  # PIVOT t ON … USING … is SELECT * FROM t PIVOT (…)
+        table.set("pivots", [tree])
+        tree = exp.Select(expressions=[exp.Star()], from_=exp.From(this=table))
     if not isinstance(tree, exp.Query):
         raise place(text, tokens[0].start, tokens[-1].end + 1).unsupported(
             "this is not a question.", "Only SELECT is answered.", "Write SELECT … FROM …."

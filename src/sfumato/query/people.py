@@ -3,21 +3,33 @@
 The judgement is analysis's; this is what the parser needs to refuse with a question that can be asked instead.
 """
 
+from collections.abc import Mapping
+
 from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Column, Expression
-from sfumato.query.relation import GroupBy, Project, Relation, Scan, Values, inputs
+from sfumato.query.relation import GroupBy, Named, Project, Relation, Scan, Values, inputs
 
-Names = frozenset[tuple[str, str]]
+Names = Mapping[tuple[str, str], str]
+"""The columns that tell whose row it is, each with what it tells it by: empty for the person's own name, else the key
+that leads to the person by the policy's `via`."""
+
+_OWN = ""
 
 
 def people_of(relation: Relation, catalog: Catalog) -> Names | None:
-    """Return the columns that name the people whose rows come out of a relation; None where they are nobody's."""
+    """Return the columns that tell whose rows come out of a relation; None where they are nobody's."""
     return _people(relation, catalog)
 
 
 def is_one(expression: Expression, names: Names | None) -> bool:
     """Whether an expression is the column that names the person of a row."""
-    return names is not None and _is_one(expression, names)
+    return names is not None and _told_by(expression, names) == _OWN
+
+
+def is_same(one: Expression, other: Expression, names: Names | None, others: Names | None) -> bool:
+    """Whether two rows are of one person where these are equal: both name the person, or lead there by one key."""
+    known = None if names is None else _told_by(one, names)
+    return known is not None and others is not None and _told_by(other, others) == known
 
 
 def holds_people(relation: Relation, catalog: Catalog) -> bool:
@@ -26,7 +38,7 @@ def holds_people(relation: Relation, catalog: Catalog) -> bool:
 
 
 def _people(relation: Relation, catalog: Catalog) -> Names | None:
-    """Return the columns that name people; None where no row belongs to a person."""
+    """Return the columns that tell whose row it is; None where no row belongs to a person."""
     match relation:
         case Values():
             return None
@@ -34,21 +46,27 @@ def _people(relation: Relation, catalog: Catalog) -> Names | None:
             known = catalog.tables[table]
             if known.public:
                 return None
-            return frozenset() if known.unit is None else frozenset({(label, known.unit)})
+            own = {} if known.unit is None else {(label, known.unit): _OWN}
+            return {(label, name): key for name, key in known.leads.items()} | own
         case GroupBy(source, label, keys):
             below = _people(source, catalog)
-            named = {(label, key.name) for key in keys if _is_one(key.expression, below or frozenset())}
-            return frozenset(named) if named else None
+            named = _kept(below or {}, label, keys)
+            return named if _OWN in named.values() else None
         case Project(source, label, items):
             below = _people(source, catalog)
             if below is None:
                 return None
-            return frozenset((label, item.name) for item in items if _is_one(item.expression, below))
+            return _kept(below, label, items)
         case _:
             found = [_people(below, catalog) for below in inputs(relation)]
             known_ones = [one for one in found if one is not None]
-            return frozenset().union(*known_ones) if known_ones else None
+            return {name: key for one in known_ones for name, key in one.items()} if known_ones else None
 
 
-def _is_one(expression: Expression, names: Names) -> bool:
-    return isinstance(expression, Column) and (expression.of, expression.name) in names
+def _kept(names: Names, label: str, items: tuple[Named, ...]) -> Names:
+    told = {(label, item.name): _told_by(item.expression, names) for item in items}
+    return {name: key for name, key in told.items() if key is not None}
+
+
+def _told_by(expression: Expression, names: Names) -> str | None:
+    return names.get((expression.of, expression.name)) if isinstance(expression, Column) else None

@@ -3,16 +3,17 @@
 A statement about effort, not about privacy: floats are fine here.
 """
 
-from math import e, exp, expm1, log1p, log2, pi
+from math import e, exp, expm1, factorial, log1p, log2, pi
 
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.max_norm import MaxNormLaw
 
 _SMOOTH = 100
 """From this variance on the lattice changes no digit: the entropy is that of the normal law."""
 
 
-def entropy_bits(law: DiscreteLaplace | DiscreteGaussian) -> float:
+def entropy_bits(law: DiscreteLaplace | DiscreteGaussian | MaxNormLaw) -> float:
     """Return the entropy of one draw, in bits.
 
     >>> from fractions import Fraction
@@ -27,6 +28,9 @@ def entropy_bits(law: DiscreteLaplace | DiscreteGaussian) -> float:
             return (log1p(x) - _log(spread)) * log2(e) + 2 * x * epsilon * log2(e) / (spread * (1 + x))
         case DiscreteGaussian(sigma_squared):
             return _gaussian_bits(float(sigma_squared))
+        case MaxNormLaw(sides, rate):  # that of the real law, ln(d! ∏ 2s/rate) + d, where it has any
+            widths = sum(log2(2 * side / float(rate)) for side in sides)
+            return max(0.0, widths + log2(factorial(len(sides))) + len(sides) * log2(e))
 
 
 def _gaussian_bits(variance: float) -> float:

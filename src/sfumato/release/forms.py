@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noise_law import Floats, quantile_of_sum
-from sfumato.release.ratio import Flags, Possible, of_few, of_many, of_two, ratio_interval
+from sfumato.release.ratio import Flags, Possible, of_few, of_many, of_pair, of_two, ratio_interval
 
 Ends = tuple[Floats, Floats]
 Events = Mapping[object, Places]
@@ -131,7 +131,7 @@ class Affine:
         squares = self.weights**2
         with np.errstate(over="ignore"):
             variance = self.total(squares * self.cells.variances[self.places])
-            fourth = self.total(squares**2 * self.cells.fourths[self.places])
+            fourth = self.cells.fourth(self.rows, self.places, self.weights, len(self.constant))
         found = quantile_of_sum(variance, fourth, self.largest(), float(tail))
         alone = counts[self.rows] == 1
         found[counts == 0] = 0
@@ -243,24 +243,36 @@ class Ratio:
         kinds = np.full((rows, max(most, 1)), -1)
         weights[:, both[0], column] = both[2].T
         kinds[both[0], column] = cells.kinds[both[1]]
+        draws = np.full((rows, max(most, 1)), -1)
+        draws[both[0], column] = cells.draws[both[1]]
         if most == 2 and bool((kinds == kinds[:1]).all()):
-            laws = (cells.laws[int(kinds[0, 0])], cells.laws[int(kinds[0, 1])])
-            return of_two(over, under, laws, (weights[0], weights[1]), tail)
-        moments = np.zeros((2, rows, max(most, 1)))
-        moments[0][both[0], column] = cells.variances[both[1]]
-        moments[1][both[0], column] = cells.fourths[both[1]]
-        return of_few(over, under, (moments[0], moments[1]), (weights[0], weights[1]), tail)
+            one, other = cells.laws[int(kinds[0, 0])], cells.laws[int(kinds[0, 1])]
+            if one is not None and other is not None:
+                return of_two(over, under, (one, other), (weights[0], weights[1]), tail)
+            scales = cells.pair(kinds[0])
+            if scales is not None and bool((draws[:, 0] == draws[:, 1]).all()):
+                return of_pair(over, under, scales, (weights[0], weights[1]), tail)
+        moments = np.zeros((3, rows, max(most, 1)))
+        for place, each in enumerate((cells.variances, cells.fourths, cells.shared)):
+            moments[place][both[0], column] = each[both[1]]
+        return of_few(over, under, (moments[0], moments[1], moments[2]), draws, (weights[0], weights[1]), tail)
 
     def _possible_of_many(
         self, both: tuple[Places, Places, Floats], over: Floats, under: Floats, tail: float
     ) -> Possible:
         rows, places, weights = both
         cells = self.over.cells
+        a, b = weights.T
+        # (p²A - 2pqB + q²C)², of every draw that the sums share noise of, brings so much to each product
+        row, (aa, ab, bb) = cells.joined(rows, places, (a**2, a * b, b**2))
+        shared = (aa**2, aa * ab, (2 * ab**2 + aa * bb) / 3, ab * bb, bb**2)
 
         def products(first: int, second: int) -> Floats:
             cumulants = (cells.variances if first + second == 2 else cells.fourths)[places]
-            parts = cumulants * weights[:, 0] ** first * weights[:, 1] ** second
-            return np.bincount(rows, weights=parts, minlength=len(over)).astype(np.float64)
+            found = np.bincount(rows, weights=cumulants * a**first * b**second, minlength=len(over))
+            if first + second == 4:
+                found = found + np.bincount(row, weights=shared[second], minlength=len(over))
+            return found.astype(np.float64)
 
         return of_many(over, under, products, (self.over.largest(), self.under.largest()), tail)
 

@@ -16,7 +16,6 @@ from sfumato.engines.after_noise import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import noisy_tables
 from sfumato.language.scalar import Operator, Scalar, columns
-from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.computed_rows import as_places, compute, numbered
@@ -123,9 +122,8 @@ def _numbers(values: Sequence[EngineValue], facts: Facts) -> Sequence[EngineValu
 
 
 def _plain_bars(group: GroupPlan, name: str, values: Sequence[EngineValue], level: Fraction) -> list[Bar | None]:
-    if isinstance(group.selection, CountedKeys) and name == group.counted:
-        selection = group.selection
-        return [None if value is None else selection.bar(int(value), level) for value in values]
+    if (passing := group.passing) is not None and name == group.counted:
+        return [None if value is None else passing.bar(int(value), level) for value in values]
     margin = next(one.mechanism for one in group.measured if one.name == name).margin(level)
     return [None if value is None else (int(value) - margin, int(value) + margin) for value in values]
 

@@ -1,6 +1,6 @@
 """All noisy integers of an answer in one row, each with its law: what every error bar is made of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.mechanisms.counted_keys import CountedKeys
+from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
-from sfumato.release.noise_law import Floats, Law, law_of
+from sfumato.release.noise_law import Floats, Law, law_of, moments_of
 from sfumato.release.noisy import Noisy
 from sfumato.release.one_table import AgreedMargin, consistent, shown_cells
 
@@ -38,8 +39,12 @@ class MeasuredCells:
     values: Floats
     variances: Floats
     fourths: Floats
-    laws: tuple[Law, ...]
-    """Of each of `measured`."""
+    shared: Floats
+    """How much the square of each number's noise moves with that of others of its draw (`moments_of`)."""
+    draws: Places
+    """Numbers of the same draw share their noise; -1 is noise that nothing shares."""
+    laws: tuple[Law | None, ...]
+    """Of each of `measured`, where its noise is its own."""
     selections: tuple[CountedKeys | None, ...]
     """Of each of `measured`: what released its cells by their noisy values, if anything did."""
     shown: Mapping[str, Places] = field(default_factory=dict)
@@ -80,7 +85,7 @@ class MeasuredCells:
                 continue
             here, least = kinds == kind, float(selection.threshold)
             sure = values > least + selection.overshoot(tail)
-            low = np.where(here, np.where(sure, np.maximum(low, least), 1.0), low)
+            low = np.where(here, np.where(sure, np.maximum(low, least), float(selection.fewest)), low)
         return low, high
 
     def near(self, places: Places, tail: Fraction) -> Flags:
@@ -92,6 +97,31 @@ class MeasuredCells:
                 apart = 2 * float(selection.margin(1 - tail / _SURE))
                 found |= (kinds == kind) & (values <= selection.threshold + apart)
         return found
+
+    def fourth(self, rows: Places, places: Places, weights: Floats, size: int) -> Floats:
+        """Return the fourth cumulant of the noise of weighted sums: one entry per row and number."""
+        squares = weights**2
+        found = np.bincount(rows, weights=squares**2 * self.fourths[places], minlength=size).astype(np.float64)
+        row, parts = self.joined(rows, places, (squares,))
+        return np.asarray(found + np.bincount(row, weights=parts[0] ** 2, minlength=size))
+
+    def joined(self, rows: Places, places: Places, weights: Sequence[Floats]) -> tuple[Places, list[Floats]]:
+        """Return the row of every draw that sums share noise of, and there the sums of weights times what is shared."""
+        here = self.draws[places] >= 0
+        keys, inverse = np.unique(rows[here] * (len(self.draws) + 1) + self.draws[places[here]], return_inverse=True)
+        shared = self.shared[places[here]]
+        sums = (np.bincount(inverse, weights=one[here] * shared, minlength=len(keys)) for one in weights)
+        return np.asarray(keys // (len(self.draws) + 1)), [one.astype(np.float64) for one in sums]
+
+    def pair(self, kinds: Places) -> tuple[float, float] | None:
+        """Return the scales of two numbers that share their noise with each other and nothing else, else None."""
+        one, other = (self.measured[kind].mechanism for kind in kinds.tolist())
+        if not isinstance(one, MaxNormPart) or not isinstance(other, MaxNormPart) or one.joint != other.joint:
+            return None
+        if len(one.joint.sides) != 2 or self.labels[int(kinds[0])] != self.labels[int(kinds[1])]:
+            return None
+        deviations = [(one.joint.law.moments(part.place)[0]) ** 0.5 for part in (one, other)]
+        return deviations[0] / 2, deviations[1] / 2  # the variance is four squared scales
 
     def reach(self, kind: int) -> tuple[float, float]:
         """Return what the true integer can be, whatever the data: a count is not below 0, nor a sum of such values."""
@@ -117,19 +147,21 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
     labels: list[str] = []
     starts: dict[tuple[str, str], int] = {}
     values: list[Floats] = []
+    draws: list[Places] = []
     sizes: list[int] = []
     for group, table in zip(plan.groups, noisy.groups, strict=True):
+        before = sum(sizes)
         for one in group.measured:
             starts[group.group.label, one.name] = sum(sizes)
             measured.append(one)
-            selection = group.selection if one.name == group.counted else None
-            selections.append(selection if isinstance(selection, CountedKeys) else None)
+            selections.append(group.passing if one.name == group.counted else None)
             labels.append(group.group.label)
             flat = [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.numbers(one.name)]
             values.append(np.array(flat, dtype=np.float64))
             sizes.append(len(flat))
-    laws = tuple(law_of(one.mechanism) for one in measured)
-    each = np.array([law.moments for law in laws], dtype=np.float64).reshape(len(laws), 2)
+            alone = not isinstance(one.mechanism, MaxNormPart)
+            draws.append(np.full(len(flat), -1) if alone else before + np.arange(len(flat)))
+    each = np.array([moments_of(one.mechanism) for one in measured], dtype=np.float64).reshape(len(measured), 3)
     kinds = np.repeat(np.arange(len(measured), dtype=np.int64), np.array(sizes, dtype=np.int64))
     every = np.concatenate(values) if values else np.zeros(0)
     shown = {
@@ -137,7 +169,7 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
         for group, table in zip(plan.groups, noisy.groups, strict=True)
         if any(key.rest for key in group.group.keys)
     }
-    moments = (each[kinds, 0], each[kinds, 1])
+    moments = (each[kinds, 0], each[kinds, 1], each[kinds, 2])
     return MeasuredCells(
         tuple(measured),
         tuple(labels),
@@ -145,7 +177,8 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
         kinds,
         every,
         *moments,
-        laws,
+        np.concatenate(draws).astype(np.int64) if draws else np.zeros(0, dtype=np.int64),
+        tuple(None if isinstance(one.mechanism, MaxNormPart) else law_of(one.mechanism) for one in measured),
         tuple(selections),
         shown,
         consistent(plan, noisy),

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.max_norm import MaxNormPart
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[Any]
@@ -73,6 +74,19 @@ def law_of(mechanism: Laplace | Gaussian) -> Law:
             return Law(True, min(float(scale), _WIDEST))
         case Gaussian(_, sigma_squared, _):
             return Law(False, min(float(sigma_squared), _WIDEST**2) ** 0.5)
+
+
+def moments_of(mechanism: Laplace | Gaussian | MaxNormPart) -> tuple[float, float, float]:
+    """Return variance and fourth cumulant of one noisy number, and how much its square moves with others'.
+
+    The fourth cumulant of a sum of w · Z is the sum of w⁴ · fourth, and of (Σ w² · shared)² over every draw that parts
+    of the sum share: `fourth` of noise that is shared is what is left beside that.  Proof: proofs/intervals.md, 3
+    """
+    if not isinstance(mechanism, MaxNormPart):
+        return (*law_of(mechanism).moments, 0.0)
+    variance, fourth = mechanism.joint.law.moments(mechanism.place)
+    shared = variance * (3 * mechanism.joint.law.together) ** 0.5
+    return variance, fourth - 3 * variance**2 - shared**2, shared
 
 
 def tail_of_two(reach: Floats, one: Law, other: Law, weights: tuple[Floats, Floats]) -> Floats:

@@ -1,10 +1,19 @@
 """What an answer says about itself: which cells noise chose, where no bar can be told, and why there is no group."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from sfumato.accounting.loss import round_up
+from sfumato.language.flow import noisy_tables
+from sfumato.mechanisms.meetings import Meetings
+from sfumato.planning.aggregates.matched import Matched
+from sfumato.planning.aggregates.met import Met
 from sfumato.planning.aggregates.raced import Raced, RacedMean
+from sfumato.planning.matching_notes import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.top_lists import is_a_list
 from sfumato.planning.within import CONFIDENCE
+from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
 from sfumato.release.aggregates.raced import winners
 from sfumato.release.estimates import integers
 from sfumato.release.intervals import Answered, open_columns
@@ -14,6 +23,24 @@ SELECTED = (
     "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT): each interval holds for its cell, but "
     "among chosen cells high or low noise is over-represented."
 )
+
+
+def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:
+    """Return what of a plan its outcome reads: of questions that were asked together, each tells about its own."""
+    read: dict[str, set[str]] = {}
+    for given in noisy_tables(plan.private.outcome):
+        read.setdefault(given.table, set()).update(name for name, _ in given.columns)
+    groups, released = [], []
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        if group.group.label not in read:
+            continue
+        derived = tuple(one for one in group.derived if one.name in read[group.group.label])
+        used = {name for one in derived for name in one.measured} | {group.counted}
+        measured = tuple(one for one in group.measured if one.name in used)
+        chosen = tuple(one for one in group.chosen if one.name in used)
+        groups.append(replace(group, derived=derived, measured=measured, chosen=chosen))
+        released.append(found)
+    return replace(plan, groups=tuple(groups)), replace(noisy, groups=tuple(released))
 
 
 def notes_of(plan: Plan, noisy: Noisy, answered: Answered) -> tuple[str, ...]:
@@ -26,7 +53,9 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
         if group.selection is not None and not found.keys:
             yield _nobody(group)
     yield from dict.fromkeys(_raced(plan, noisy))
-    if answered.chosen:
+    yield from dict.fromkeys(_met(plan, noisy))
+    yield from dict.fromkeys(_matched(plan, noisy))
+    if answered.chosen and not is_a_list(plan):
         yield SELECTED
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(open_columns(answered)))
     if names:
@@ -55,11 +84,36 @@ def _raced(plan: Plan, noisy: Noisy) -> Iterator[str]:
                 )
 
 
+def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
+    """Say which crowd was found, and what the noise is."""
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        mechanisms = {one.name: one.mechanism for one in group.chosen}
+        for one in group.derived:
+            mechanism = mechanisms[one.meetings] if isinstance(one, Met) and found.keys else None
+            if isinstance(one, Met) and isinstance(mechanism, Meetings):
+                crowd = found.numbers(one.meetings)[0]
+                yield (
+                    f"At most {crowd:,} people were found to share what they meet by, with all the rows that one can "
+                    f"have there: so the noise has a scale of {round_up(mechanism.noise(crowd).scale / one.times)}."
+                )
+
+
+def _matched(plan: Plan, noisy: Noisy) -> Iterator[str]:
+    """Say how many values of one person count, and what a higher limit might add."""
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        measured = {name: integers(values) for name, values in found.columns}
+        for one in group.derived:
+            if isinstance(one, Matched) and found.keys:
+                chosen = sorted(set(chosen_limits(one, measured)))
+                yield limits_note(one, chosen, mechanism_of(group, one))
+
+
 def _nobody(group: GroupPlan) -> str:
     """Say from which size on there would be a group: a public number, whatever the data."""
     if group.selection is None:
         return ""
     needed = group.selection.units_for(CONFIDENCE)
+    counted = "people" if group.passing is None or group.passing.most == 1 else "rows"
     touched = group.group.contribution.groups
     ways = ["group by coarser keys (months instead of days, ranges instead of values)", "spend more epsilon"]
     if touched > 1:
@@ -67,5 +121,5 @@ def _nobody(group: GroupPlan) -> str:
         ways.insert(0, f"{fewer}(max_groups_contributed = 1) …")
     return (
         "No group passed the private selection, so there is nothing to show. A group appears with probability 95 % "
-        f"from {needed:,} people on. To see groups, {', or '.join(ways)}."
+        f"from {needed:,} {counted} on. To see groups, {', or '.join(ways)}."
     )

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sfumato.planning.one_table import CommonTable, Margin, subsets
 from sfumato.planning.plan import Plan
-from sfumato.release.noise_law import Floats, Integers, law_of
+from sfumato.release.noise_law import Floats, Integers, moments_of
 from sfumato.release.noisy import Noisy, NoisyGroup
 
 Places = npt.NDArray[np.int64]
@@ -52,7 +52,7 @@ def consistent(plan: Plan, noisy: Noisy) -> dict[Name, AgreedMargin]:
     }
     made: dict[Name, AgreedMargin] = {}
     for table in plan.tables:
-        variances = [law_of(measured[margin.label, margin.name][0].mechanism).moments[0] for margin in table.margins]
+        variances = [moments_of(measured[margin.label, margin.name][0].mechanism)[0] for margin in table.margins]
         groups = [measured[margin.label, margin.name][1] for margin in table.margins]
         made |= _Solved(table, tuple(variances)).margins(groups)
     return made

@@ -1,15 +1,21 @@
 """Exact aggregates get their noise here, and nothing exact goes further."""
 
+from dataclasses import replace
 from math import ceil, log2
 
 import numpy as np
 
-from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldBuckets
-from sfumato.mechanisms.answers import Answers
+from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBuckets, HeldKeys
+from sfumato.mechanisms.answers import Answers, integer_answers
+from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
+from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.quantiles import Quantiles
-from sfumato.planning.plan import Chosen, GroupPlan, Plan
+from sfumato.mechanisms.spelled_list import SpelledList
+from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
@@ -30,27 +36,73 @@ def publish(plan: Plan, aggregates: Aggregates, source: Source) -> Noisy:
 
 
 def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> NoisyGroup:
-    places, counts = _released(plan, exact, source)
+    if isinstance(plan.selection, SpelledList):
+        exact, places, counts = _spelled(plan.selection, plan.counted or "", exact, source)
+    else:
+        places, counts = _released(plan, exact, source)
     columns: list[tuple[str, NoisyValues]] = []
+    shared: dict[str, Answers] = {}
     for measured in plan.measured:
+        mechanism = measured.mechanism
         if measured.name == plan.counted:
             columns.append((measured.name, counts))
             continue
+        if isinstance(mechanism, MaxNormPart):
+            if not shared:
+                shared = _together(plan.together, exact, places, mechanism.joint, source)
+            columns.append((measured.name, _values(shared[measured.name])))
+            continue
         values: Answers = np.asarray(exact.columns[measured.name])[places]
-        noisy = measured.mechanism.release(values, source)
+        noisy = mechanism.release(values, source)
         columns.append((measured.name, _values(noisy)))
     columns += [(one.name, _chosen(one, exact.held[one.name], places, source)) for one in plan.chosen]
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
 
 
-def _chosen(one: Chosen, held: HeldBuckets, places: list[int], source: Source) -> NoisyValues:
-    """Return what was chosen in every cell: three buckets per level, or the commonest one."""
+def _spelled(
+    selection: SpelledList, counted: str, exact: GroupAggregates, source: Source
+) -> tuple[GroupAggregates, list[int], tuple[int, ...]]:
+    """Return the cells with those that nobody has and that were spelled, where the shown are, and their numbers."""
+    texts = [str(key) for (key,) in exact.keys]
+    shown = selection.release(texts, exact.columns[counted], source)
+    known = {text: place for place, text in enumerate(texts)}
+    unheard = [text for text, _ in shown if text not in known]
+    known |= {text: len(texts) + more for more, text in enumerate(unheard)}
+    columns = {
+        name: np.concatenate([np.asarray(column), np.zeros((len(unheard), *np.shape(column)[1:]), dtype=np.int64)])
+        for name, column in exact.columns.items()
+    }
+    whole = replace(exact, keys=(*exact.keys, *((text,) for text in unheard)), columns=columns)
+    return whole, [known[text] for text, _ in shown], tuple(number for _, number in shown)
+
+
+def _together(
+    together: tuple[Measured, ...], exact: GroupAggregates, places: list[int], joint: MaxNorm, source: Source
+) -> dict[str, Answers]:
+    """Return the noisy values of what shares its noise, by name."""
+    columns: list[Answers] = [np.asarray(exact.columns[one.name])[places] for one in together]
+    noisy = joint.release(np.stack([integer_answers(column) for column in columns], axis=1), source)
+    return {one.name: noisy[:, place] for place, one in enumerate(together)}
+
+
+def _chosen(one: Chosen, held: Held, places: list[int], source: Source) -> NoisyValues:
+    """Return what was chosen in every cell: three buckets per level, the commonest one, a limit and its
+    number; or crowd and meetings.
+    """
+    if isinstance(one.mechanism, Meetings) and isinstance(held, HeldKeys):
+        return one.mechanism.release([held.of(place) for place in places], source)
+    if not isinstance(held, HeldBuckets):
+        raise AssertionError("what is chosen among buckets holds buckets")
     return tuple(_choose(one, *held.of(place), source) for place in places)
 
 
 def _choose(one: Chosen, buckets: Answers, weights: Answers, source: Source) -> tuple[int, ...]:
     if isinstance(one.mechanism, Quantiles):
         return tuple(int(place) for place in one.mechanism.release(buckets, weights, source).ravel())
+    if isinstance(one.mechanism, Meetings):
+        raise AssertionError("meetings are released over all cells at once")
+    if isinstance(one.mechanism, MatchedCount):
+        return one.mechanism.release(weights if len(weights) else np.zeros_like(one.mechanism.limits), source)
     scores = np.zeros(one.quantity.arguments[0].facts.span, dtype=np.int64)
     scores[buckets] = weights
     return (one.mechanism.release(scores, source),)
@@ -74,6 +126,8 @@ def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> tuple[
     if isinstance(plan.selection, OptimalSelection):
         kept = plan.selection.release(exact.units, source)
         return sorted((int(place) for place in kept), key=lambda place: exact.keys[place]), ()
+    if isinstance(plan.selection, SpelledList):
+        raise AssertionError("texts are spelled, not selected by their places")
     selected = plan.selection.release(exact.columns[plan.counted or ""], source)
     found = dict(zip(map(int, selected.places), map(int, selected.counts), strict=True))
     places = sorted(found, key=lambda place: exact.keys[place])
@@ -89,9 +143,16 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
     metered = Metered(source)
     for group, noisy in zip(plan.groups, groups, strict=True):
         for measured in group.measured:
-            measured.mechanism.release(np.zeros(len(noisy.numbers(measured.name)), dtype=np.int64), metered)
+            mechanism, numbers = measured.mechanism, len(noisy.numbers(measured.name))
+            if not isinstance(mechanism, MaxNormPart):
+                mechanism.release(np.zeros(numbers, dtype=np.int64), metered)
+            elif mechanism.place == 0:
+                mechanism.joint.release(np.zeros((numbers, len(group.together)), dtype=np.int64), metered)
         nothing = np.zeros(0, dtype=np.int64)
         for one in group.chosen:
+            if isinstance(one.mechanism, Meetings):
+                one.mechanism.release([()] * len(noisy.keys), metered)
+                continue
             for _ in noisy.keys:
                 _choose(one, nothing, nothing, metered)
     return metered.bits
@@ -102,10 +163,30 @@ def needed_bits(plan: Plan, noisy: Noisy) -> int:
     needed = 0.0
     for group, released in zip(plan.groups, noisy.groups, strict=True):
         for measured in group.measured:
-            noise = measured.mechanism
-            law = DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
-            needed += len(released.numbers(measured.name)) * entropy_bits(law)
-        needed += sum(
-            log2(one.quantity.arguments[0].facts.span) * len(released.numbers(one.name)) for one in group.chosen
-        )  # a choice has no more than that
+            needed += len(released.numbers(measured.name)) * entropy_of(measured.mechanism)
+        needed += sum(_choice_bits(one, released) for one in group.chosen)
     return ceil(needed)
+
+
+def _choice_bits(one: Chosen, released: NoisyGroup) -> float:
+    """Return no less than the entropy of the choices, and what the noise has that meetings found for themselves."""
+    if isinstance(one.mechanism, Meetings):
+        scales = [one.mechanism.noise(crowd).scale for crowd in released.numbers(one.name)[::2]]
+        return sum(entropy_bits(DiscreteLaplace(scale)) for scale in scales)
+    if isinstance(one.mechanism, MatchedCount):
+        limits = one.mechanism.limits
+        last = entropy_bits(DiscreteLaplace(one.mechanism.noise(len(limits) - 1).scale))
+        return (log2(len(limits)) + last) * len(released.keys)
+    choices = 3 * len(one.mechanism.levels) if isinstance(one.mechanism, Quantiles) else 1
+    return choices * log2(one.quantity.arguments[0].facts.span) * len(released.keys)
+
+
+def entropy_of(noise: Laplace | Gaussian | MaxNormPart) -> float:
+    """Return how many bits of entropy one noisy number has; of noise that is shared, its part of it."""
+    match noise:
+        case MaxNormPart(joint, _):
+            return entropy_bits(joint.law) / len(joint.sides)
+        case Laplace():
+            return entropy_bits(DiscreteLaplace(noise.scale))
+        case Gaussian():
+            return entropy_bits(DiscreteGaussian(noise.sigma_squared))

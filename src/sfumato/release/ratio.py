@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 from sfumato.release.noise_law import Floats, Law, quantile_of_sum, tail_of_two
 
+Pair = tuple[Floats, Floats]
+Places = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Possible = Callable[[Floats, Floats], Flags]
 """Whether |p·A - q·B| is within the noise of p·A - q·B: whether the ratio q/p is possible; p = 0 is a ratio of ∞."""
@@ -61,20 +63,45 @@ def of_two(over: Floats, under: Floats, laws: tuple[Law, Law], weights: tuple[Fl
     return possible
 
 
+def of_pair(over: Floats, under: Floats, scales: tuple[float, float], weights: Pair, tail: float) -> Possible:
+    """Return what is possible where A and B are sums of the same two noisy integers, which share their noise.
+
+    Its real law is that of two independent Laplace laws, turned: proofs/max_norm.md.
+    """
+
+    def possible(p: Floats, q: Floats) -> Flags:
+        sizes = np.abs(p[:, None] * weights[0] - q[:, None] * weights[1])
+        distance = np.maximum(np.abs(p * over - q * under) - sizes.sum(axis=1) / 2, 0)
+        one, other = sizes[:, 0] * scales[0], sizes[:, 1] * scales[1]
+        turned = tail_of_two(distance, Law(True, 1.0), Law(True, 1.0), (one + other, np.abs(one - other)))
+        return np.asarray(turned >= tail)
+
+    return possible
+
+
 def of_few(
-    over: Floats, under: Floats, moments: tuple[Floats, Floats], weights: tuple[Floats, Floats], tail: float
+    over: Floats, under: Floats, moments: tuple[Floats, Floats, Floats], draws: Places, weights: Pair, tail: float
 ) -> Possible:
     """Return what is possible where A and B are sums of a few noisy integers, a column for each.
 
-    `moments` are their variances and fourth cumulants.
+    `moments` are their variances, fourth cumulants and what they share with others of the same of `draws`.
     """
     # a row for each integer: adding up rows is several times as fast as adding up along them
-    first, second, variances, fourths = (np.ascontiguousarray(part.T) for part in (*weights, *moments))
+    first, second, variances, fourths, shared = (np.ascontiguousarray(part.T) for part in (*weights, *moments))
+    same = [
+        (one, other, alike)
+        for other in range(draws.shape[1])
+        for one in range(other)
+        if (alike := (draws[:, one] == draws[:, other]) & (draws[:, one] >= 0)).any()
+    ]
 
     def possible(p: Floats, q: Floats) -> Flags:
         sizes = np.abs(p * first - q * second)
         squares = sizes**2
-        variance, fourth = (squares * variances).sum(axis=0), (squares**2 * fourths).sum(axis=0)
+        parts = squares * shared
+        variance, fourth = (squares * variances).sum(axis=0), (squares**2 * fourths + parts**2).sum(axis=0)
+        for one, other, alike in same:
+            fourth = fourth + 2 * parts[one] * parts[other] * alike
         return np.asarray(np.abs(p * over - q * under) <= quantile_of_sum(variance, fourth, sizes.max(axis=0), tail))
 
     return possible

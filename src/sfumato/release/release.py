@@ -33,7 +33,7 @@ from sfumato.release.export import arrow_column, arrow_ends, optional
 from sfumato.release.harmless import for_html, visible
 from sfumato.release.intervals import Answered, Bar, answer, bars
 from sfumato.release.noisy import Noisy
-from sfumato.release.notes import notes_of
+from sfumato.release.notes import notes_of, own_part
 from sfumato.release.receipt import Receipt, receipt_to_json
 from sfumato.release.row_forms import Evaluate
 from sfumato.release.table import Ends, shown_value, text_table
@@ -214,7 +214,8 @@ def make_release(
     answered = answer(plan, noisy, evaluate)
     facts, columns = as_shown(plan.private, answered.columns)
     values = _decoded_columns(columns, facts)
-    notes = (*plan.private.notes, *bounding_notes(plan), *ranking_notes(plan), *notes_of(plan, noisy, answered))
+    own, released = own_part(plan, noisy)
+    notes = (*plan.private.notes, *bounding_notes(own), *ranking_notes(own), *notes_of(own, released, answered))
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.bar_facts, range(len(facts))))
     ranges = _decoded(partial(bars, answered), bar_facts)

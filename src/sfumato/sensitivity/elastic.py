@@ -1,7 +1,8 @@
 """Elastic sensitivity: how far one person moves the count of a join, from how often its keys occur [JNS18].
 
 It bounds the local sensitivity at every distance by the largest frequencies of the joined keys, which a join of many to
-many has no declaration for. With the decay of `smooth` it becomes safe. Proof: proofs/smooth_sensitivity.md, (7)
+many has no declaration for. With the decay of `smooth` it becomes safe. Questions in SQL cut at a crowd that was
+released instead, which errs less and has bars: `meetings`. Proof: proofs/smooth_sensitivity.md, (7)
 """
 
 from dataclasses import dataclass

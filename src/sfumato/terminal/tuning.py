@@ -20,14 +20,16 @@ from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
 from sfumato.drafting.accuracy import SHARE
 from sfumato.engines.after_noise import evaluate
-from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldKeys
 from sfumato.engines.catalog_of import most_rows
 from sfumato.engines.engine import Engine
 from sfumato.engines.opening import backend_of, open_engine
 from sfumato.engines.snapshots import places_of
 from sfumato.engines.sql.names import quoted
-from sfumato.errors import BadParameter, Refusal
+from sfumato.errors import BadParameter, Refusal, UnsupportedSql
 from sfumato.exact import typed_rational
+from sfumato.mechanisms.meetings import Meetings
+from sfumato.planning.plan import Chosen, Plan
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.policy.columns import written
 from sfumato.policy.policy import Column, ColumnType, EachRow, Location, Policy, Table, UnitColumn, fold, position
@@ -36,7 +38,7 @@ from sfumato.query.parse import parse
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 from sfumato.release.harmless import visible
-from sfumato.release.noisy import Noisy, NoisyGroup
+from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
 from sfumato.release.table import text_table
@@ -156,15 +158,30 @@ class _Trial:
         plan = make_plan(private, read_wish(self.epsilon, None, None, query.options, self.policy.budget, self.cap))
         exact = self.engine.run(self.engine.prepare(plan))
         receipt = Receipt("trial", "", self.engine.version, plan.loss, None, None, 0)
-        return make_release(plan, _noiseless(exact), receipt, evaluate)
+        return make_release(plan, _noiseless(plan, exact), receipt, evaluate)
 
 
-def _noiseless(exact: Aggregates) -> Noisy:
-    groups = [
-        NoisyGroup(one.keys, tuple((name, tuple(int(value) for value in found)) for name, found in one.columns.items()))
-        for one in exact.groups
-    ]
+def _noiseless(plan: Plan, exact: Aggregates) -> Noisy:
+    groups = []
+    for group, one in zip(plan.groups, exact.groups, strict=True):
+        columns: list[tuple[str, NoisyValues]] = [
+            (name, tuple(int(value) for value in found)) for name, found in one.columns.items()
+        ]
+        columns += [(chosen.name, _expected(chosen, one)) for chosen in group.chosen]
+        groups.append(NoisyGroup(one.keys, tuple(columns)))
     return Noisy(tuple(groups), 0)
+
+
+def _expected(chosen: Chosen, exact: GroupAggregates) -> NoisyValues:
+    """Return what meetings release on average; what is chosen among buckets has no such number."""
+    held = exact.held[chosen.name]
+    if not isinstance(chosen.mechanism, Meetings) or not isinstance(held, HeldKeys):
+        raise UnsupportedSql(
+            "Caps are not tuned for quantiles, extremes and modes.",
+            "Their error is known with the answer, and not before.",
+            "Tune by counts, sums and averages, and leave this question out.",
+        )
+    return chosen.mechanism.expected([held.of(place) for place in range(len(exact.keys))])
 
 
 @contextmanager

@@ -1,13 +1,13 @@
 """One build of a bounded copy in DuckDB: the source, the database `stage` of what is thrown away, and `copy`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
 
 from sfumato.engines.duckdb.column import AS_TYPES, READING
-from sfumato.engines.duckdb.connection import COPY, STAGE, execute
+from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.engine import Progress
@@ -28,6 +28,8 @@ class Build:
     salt: bytes
     read: Mapping[str, int]
     """How many rows each table of the source has, by those who count them without reading them: see `loading`."""
+    added: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+    """The rows that arrived since the copy before, by the folded name of each table that is not written anew."""
     dialect: Dialect = DUCKDB
     reading: ValueForms = READING
     salt_sql: str = "$salt"
@@ -41,6 +43,14 @@ class Build:
     def parts(self, table: str) -> Sequence[Part]:
         """Return the rows of a table of the source, those together that are stored alike."""
         return self.source(table).parts
+
+    def arrived(self, table: str) -> Sequence[Part] | None:
+        """Return the rows of a private table that were added since the copy before; None: it is written anew."""
+        return self.added.get(fold(table))
+
+    def before(self, table: str) -> str:
+        """Return how a table of the copy before is named."""
+        return f"{BEFORE}.main.{quoted(table)}"
 
     def stage(self, name: str) -> str:
         """Return how an intermediate table is named."""

@@ -13,6 +13,8 @@ from sfumato.errors import EngineFailed
 
 COPY = "copy"
 """The name under which the bounded copy is attached."""
+BEFORE = "before"
+"""The name under which the copy before is attached, for reading, while another one is built."""
 STAGE = "stage"
 """The name under which the database of intermediate results is attached; it is thrown away."""
 

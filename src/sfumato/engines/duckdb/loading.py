@@ -29,16 +29,15 @@ def load_tables(
     progress: Progress = lambda _phase, _table: None,
 ) -> dict[str, int]:
     """Make every table readable, and return how many rows each has. The database `stage` is attached."""
-    found = {}
-    for table in policy.tables:
-        source = sources[table.name]
-        if source.stream is not None or (source.files is not None and source.files.csv):
-            progress("load", table.name)
-        found[table.name] = _loaded(connection, policy, table, source)
-    return found
+    return {table.name: load_table(connection, policy, table, sources[table.name], progress) for table in policy.tables}
 
 
-def _loaded(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, source: SourceTable) -> int:
+def load_table(
+    connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, source: SourceTable, progress: Progress
+) -> int:
+    """Make a table readable, and return how many rows it has."""
+    if source.stream is not None or (source.files is not None and source.files.csv):
+        progress("load", table.name)
     if source.stream is not None:
         return load_batches(connection, source.relation, source.stream, list(_wanted(policy, table, source)))
     if source.files is None:

@@ -2,19 +2,20 @@
 
 import shutil
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sfumato.engines.duckdb.arrivals import load_arrivals
 from sfumato.engines.duckdb.build import Build, build_table
-from sfumato.engines.duckdb.connection import COPY, STAGE, closed_connection, execute
+from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, closed_connection, execute
 from sfumato.engines.duckdb.frames import Frames
-from sfumato.engines.duckdb.loading import load_tables
+from sfumato.engines.duckdb.marks import marked, write_marks
 from sfumato.engines.duckdb.parquet_mending import mended
 from sfumato.engines.duckdb.shape import read_shape, write_shape
-from sfumato.engines.duckdb.source import Files, attached, check_place, read_schema, source_files, source_root
+from sfumato.engines.duckdb.source import ENDINGS, Files, attached, check_place, read_schema, source_files, source_root
 from sfumato.engines.engine import Limits, Progress
-from sfumato.engines.snapshots import Registered, Snapshot
+from sfumato.engines.snapshots import Aside, Registered, Snapshot
 from sfumato.engines.snapshots import snapshot as snapshot_of
 from sfumato.engines.sql.copy import CopiedTable
 from sfumato.engines.sql.names import literal
@@ -70,20 +71,20 @@ class FileCopying:
         source = self.policy.source
         return stamp_of(source_root(source), source_files(source), salt)
 
-    def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _BuiltFile:
+    def build(self, aside: Aside, salt: bytes, progress: Progress) -> _BuiltFile:
         """Build the copy of a source that stays as it is meanwhile."""
         source = self.policy.source
         if source.scheme == "sqlite":  # one transaction: what is written meanwhile is not seen, and counts as a change
-            return _BuiltFile(self.stamp(salt), _build(self.policy, folder, salt, progress, self.limits))
+            return _BuiltFile(self.stamp(salt), _build(self.policy, aside, salt, progress, self.limits))
 
         def built() -> Path:
-            shutil.rmtree(folder, ignore_errors=True)
-            return _build(self.policy, folder, salt, progress, self.limits)
+            shutil.rmtree(aside.folder, ignore_errors=True)
+            return _build(self.policy, aside, salt, progress, self.limits)
 
         try:
             return _BuiltFile(*steady(source_root(source), lambda: source_files(source), salt, built))
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(aside.folder, ignore_errors=True)
             raise
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
@@ -109,9 +110,9 @@ class FrameCopying:
         """Return names and lengths, under the salt: values are never compared."""
         return keyed(salt, "stamp", Frames(self.policy.source).shapes())
 
-    def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _BuiltFile:
+    def build(self, aside: Aside, salt: bytes, progress: Progress) -> _BuiltFile:
         """Build the copy; every frame is written down once before it is read."""
-        return _BuiltFile(self.stamp(salt), _build(self.policy, folder, salt, progress, self.limits))
+        return _BuiltFile(self.stamp(salt), _build(self.policy, aside, salt, progress, self.limits))
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
         """Return what is public about a copy."""
@@ -126,35 +127,56 @@ def copying_of(policy: Policy, limits: Limits) -> FileCopying | FrameCopying:
     return FrameCopying(policy, limits) if policy.source.scheme == "frames" else FileCopying(policy, limits)
 
 
-def _build(policy: Policy, folder: Path, salt: bytes, progress: Progress, limits: Limits) -> Path:
+def _build(policy: Policy, aside: Aside, salt: bytes, progress: Progress, limits: Limits) -> Path:
     """Build a copy in a folder of its own, which only its owner may enter: what spills to disk is private too."""
+    folder, building = aside.folder, _Building(policy, aside.folder, salt, progress, limits)
     folder.mkdir(mode=0o700)
     try:
+        if aside.before is not None and policy.source.scheme in ENDINGS:
+            with suppress(EngineFailed):  # then everything is read again
+                return building.built({}, aside.before)
+            building.forget()
         try:
-            return _built(policy, folder, salt, progress, limits, {})
+            return building.built({})
         except EngineFailed:
             if policy.source.scheme not in ("parquet", "files"):
                 raise
-        for name in (COPY, STAGE):
-            (folder / name).unlink(missing_ok=True)
-        return _built(policy, folder, salt, progress, limits, mended(policy, folder / "mended"))
+        building.forget()
+        return building.built(mended(policy, folder / "mended"))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _built(
-    policy: Policy, folder: Path, salt: bytes, progress: Progress, limits: Limits, instead: Mapping[str, Files]
-) -> Path:
-    copy = folder / COPY
-    sources = [policy.source.path] if policy.source.path is not None else []
-    with closing(closed_connection([folder, *sources], limits, folder / "spill")) as connection:
+@dataclass(frozen=True, slots=True, repr=False)
+class _Building:
+    policy: Policy
+    folder: Path
+    salt: bytes
+    progress: Progress
+    limits: Limits
+
+    def forget(self) -> None:
+        """Remove what an attempt left."""
         for name in (COPY, STAGE):
-            execute(connection, f"ATTACH {literal(str(folder / name))} AS {name}")
-        with attached(connection, policy.source) as streams:
-            found = read_schema(connection, policy, streams, instead)
-            read = load_tables(connection, policy, found, progress)
-        build = Build(connection, policy, found, salt, read)
-        write_shape(connection, [one for table in policy.tables for one in build_table(build, table, progress)])
-        execute(connection, f"DETACH {COPY}")  # writes everything into the file
-    return copy
+            (self.folder / name).unlink(missing_ok=True)
+
+    def built(self, instead: Mapping[str, Files], before: Path | None = None) -> Path:
+        """Build the copy; where one before it is given, only the people are bounded again to whom rows arrived."""
+        policy, sources = self.policy, [path for path in (self.policy.source.path, before) if path is not None]
+        with closing(closed_connection([self.folder, *sources], self.limits, self.folder / "spill")) as connection:
+            for name in (COPY, STAGE):
+                execute(connection, f"ATTACH {literal(str(self.folder / name))} AS {name}")
+            if before is not None:
+                execute(connection, f"ATTACH {literal(str(before))} AS {BEFORE} (READ_ONLY)")
+            with attached(connection, policy.source) as streams:
+                found = read_schema(connection, policy, streams, instead)
+                now = marked(policy, policy.source, self.salt) if policy.source.scheme in ENDINGS else {}
+                loaded = load_arrivals(connection, policy, found, now, self.progress)
+            build = Build(connection, policy, loaded.sources, self.salt, loaded.read, loaded.added)
+            write_shape(
+                connection, [one for table in policy.tables for one in build_table(build, table, self.progress)]
+            )
+            write_marks(connection, now, loaded.rows)
+            execute(connection, f"DETACH {COPY}")  # writes everything into the file
+        return self.folder / COPY

@@ -8,14 +8,14 @@ from sfumato.engines.duckdb.connection import COPY, Connection, execute, open_co
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.copy import CopiedColumn, CopiedTable
 
-_SHAPE = "sfumato_shape"
+SHAPE = "sfumato_shape"
 """The schema of the copy in which its public shape is written down."""
 
 
 def write_shape(connection: Connection, tables: Sequence[CopiedTable]) -> None:
     """Write the shape into the file that is attached as the copy."""
-    shape = f"{COPY}.{_SHAPE}.columns"
-    execute(connection, f"CREATE SCHEMA {COPY}.{_SHAPE}")
+    shape = f"{COPY}.{SHAPE}.columns"
+    execute(connection, f"CREATE SCHEMA {COPY}.{SHAPE}")
     execute(connection, f"CREATE TABLE {shape} (tab VARCHAR, col VARCHAR, kind VARCHAR, unit BOOLEAN)")
     for table in tables:
         for column in table.columns:
@@ -26,7 +26,7 @@ def write_shape(connection: Connection, tables: Sequence[CopiedTable]) -> None:
 def read_shape(path: Path, limits: Limits) -> tuple[CopiedTable, ...]:
     """Return the shape of a copy."""
     with closing(open_copy(path, limits)) as connection:
-        rows = execute(connection, f"SELECT tab, col, kind, unit FROM {_SHAPE}.columns ORDER BY rowid")  # noqa: S608
+        rows = execute(connection, f"SELECT tab, col, kind, unit FROM {SHAPE}.columns ORDER BY rowid")  # noqa: S608
     return tuple(
         CopiedTable(
             name,

@@ -28,6 +28,8 @@ _CSV = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv") for packed in ("
 ENDINGS = {"parquet": (".parquet",), "csv": _CSV, "files": (".parquet", *_CSV)}
 LOGS = {"duckdb": ".wal", "sqlite": "-wal"}
 """Sources that are one file, and what is written beside it; an empty log says nothing."""
+LOADED = "loaded"
+"""How the tables of the stage begin that files and batches are loaded into."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -132,7 +134,7 @@ def read_schema(
             source = _attached(connection, table)
         else:
             files = (instead or {}).get(table.name) or files_of(policy.source, table)
-            source = _filed(connection, policy, table, files)
+            source = _filed(connection, policy, table, files, LOADED)
         source = _as_written(policy, table, source)
         for column in table.columns:
             _check(table, column, source)
@@ -141,6 +143,13 @@ def read_schema(
                 raise no_column(table, key)
         found[table.name] = source
     return found
+
+
+def read_files(
+    connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files, loaded: str = LOADED
+) -> SourceTable:
+    """Return what some files of a table hold; `loaded` is how tables begin that CSV files will be loaded into."""
+    return _as_written(policy, table, _filed(connection, policy, table, files, loaded))
 
 
 def _as_written(policy: Policy, table: Table, source: SourceTable) -> SourceTable:
@@ -211,7 +220,9 @@ def _data_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
                 yield path
 
 
-def _filed(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files) -> SourceTable:
+def _filed(
+    connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files, loaded: str
+) -> SourceTable:
     partitions = files.partitions
     if len(partitions) > 1:
         raise BadSource(
@@ -227,7 +238,7 @@ def _filed(connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, 
             "Move one kind into a folder of its own.",
         )
     if files.csv:
-        return _csv(policy, table, files, keys)
+        return _csv(policy, table, files, keys, loaded)
     everything = _checked_parquet(connection, table, files, keys)
     alike = _stored_alike(connection, files)
     parts = tuple(_parquet(connection, group, keys) for group in alike) if len(alike) > 1 else (everything,)
@@ -323,7 +334,7 @@ def _listed(files: Files) -> str:
     return f"[{', '.join(literal(starless(path)) for path in files.paths)}]"
 
 
-def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...]) -> SourceTable:
+def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...], loaded: str) -> SourceTable:
     """Name the table that the files will be loaded into: as text, in one dialect. A guess would depend on people."""
     headers = {_header(policy, table, files, path) for path in files.paths}
     if len(headers) > 1:
@@ -339,7 +350,7 @@ def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...]) -> S
             "The first line names the columns; names match whatever their case.",
             "Name every column once.",
         )
-    relation = f"{STAGE}.loaded{policy.tables.index(table)}"
+    relation = f"{STAGE}.{loaded}{policy.tables.index(table)}"
     columns = tuple((name, as_stored(quoted(name), "VARCHAR", raw=True)) for name in (*names, *keys))
     return SourceTable(relation, columns, (Part(relation, columns),), files)
 
@@ -375,7 +386,7 @@ def _streamed(
             types = dict(described(connection, name, set()))
     declared = [column for column in stream.columns if column.kind is not Kind.OTHER or table.column(column.name)]
     columns = tuple((column.name, _stored_as(column, types)) for column in declared)
-    relation = f"{STAGE}.loaded{policy.tables.index(table)}"
+    relation = f"{STAGE}.{LOADED}{policy.tables.index(table)}"
     return SourceTable(relation, columns, (Part(relation, columns),), stream=stream)
 
 

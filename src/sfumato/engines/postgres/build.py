@@ -32,7 +32,7 @@ _PUBLIC = {
 """What the columns of public tables become beside the ledger; those of another kind do not exist for a query."""
 
 
-_READ_WHOLE = ("rows", "chosen", "lost")
+_READ_WHOLE = ("rows", "lost")
 """Intermediate tables of which the planner need not know more than their size."""
 _PRECISE = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _DIGITS = 38
@@ -73,6 +73,13 @@ class ServerBuild:
     def parts(self, table: str) -> Sequence[Part]:
         """Return the rows of a table of the source: they are all stored alike."""
         return [self.source(table).part]
+
+    def arrived(self, table: str) -> None:
+        """Return nothing: a server does not tell which rows are new, so that every table is written anew."""
+
+    def before(self, table: str) -> str:
+        """Refuse: no table is carried over."""
+        raise AssertionError(f"{table} is written anew")
 
     def stage(self, name: str) -> str:
         """Return how an intermediate table is named; none of them outlives the transaction."""

@@ -11,7 +11,7 @@ from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.postgres.build import ServerBuild, public_rows, relation
 from sfumato.engines.postgres.connection import SCHEMA, close, connect, execute
 from sfumato.engines.postgres.source import ServerTable, check_own_schema, read_schema
-from sfumato.engines.snapshots import identity_of, places_of
+from sfumato.engines.snapshots import Aside, identity_of, places_of
 from sfumato.engines.sql.copy import CopiedTable, bounded_table
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.engines.versions import keyed
@@ -63,8 +63,8 @@ class ServerCopying:
         finally:
             close(connection)
 
-    def build(self, identity: str, folder: Path, salt: bytes, progress: Progress) -> _Built:
-        """ServerBuild the copy in one transaction, over one snapshot of all tables."""
+    def build(self, aside: Aside, salt: bytes, progress: Progress) -> _Built:
+        """Build the copy in one transaction, over one snapshot of all tables; a server does not tell what is new."""
         connection, schema = connect(self.policy.source.target)
         try:
             check_own_schema(connection)
@@ -74,13 +74,13 @@ class ServerCopying:
             execute(connection, "SET LOCAL work_mem = '64MB'")
             execute(connection, "SET LOCAL jit = off")  # compiling our long expressions takes longer than running them
             stamp = _stamp(connection, sources, salt)
-            folder.mkdir(mode=0o700)
-            copied = self._tables(connection, identity, sources, salt, progress)
-            write_beside(folder / "copy", copied, public_rows(connection, self.policy, sources), self.limits)
+            aside.folder.mkdir(mode=0o700)
+            copied = self._tables(connection, aside.identity, sources, salt, progress)
+            write_beside(aside.folder / "copy", copied, public_rows(connection, self.policy, sources), self.limits)
         except BaseException:
             close(connection)
             raise
-        return _Built(stamp, folder / "copy", connection)
+        return _Built(stamp, aside.folder / "copy", connection)
 
     def _tables(
         self, connection: Any, identity: str, sources: dict[str, ServerTable], salt: bytes, progress: Progress

@@ -35,10 +35,19 @@ class Building(Protocol):
 
     @property
     def read(self) -> Mapping[str, int]:
-        """How many rows each table of the source has, by those who count them without reading them."""
+        """How many rows each table of the source has, by those who count them without reading them.
+
+        Of a table to which rows only arrived, how many did.
+        """
 
     def parts(self, table: str) -> Sequence[Part]:
         """Return the rows of a table of the source, those together that are stored alike."""
+
+    def arrived(self, table: str) -> Sequence[Part] | None:
+        """Return the rows of a private table that were added since the copy before; None: it is written anew."""
+
+    def before(self, table: str) -> str:
+        """Return how a table of the copy before is named."""
 
     def stage(self, name: str) -> str:
         """Return how an intermediate table is named."""

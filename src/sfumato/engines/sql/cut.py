@@ -6,8 +6,8 @@ Proof: proofs/truncation.md
 
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.planning.cut_off import ABOVE, BELOW, BEYOND, CUT, MOST_LOST, REMOVED_FROM, is_clipped, is_lossy
-from sfumato.policy.policy import Column, Table
+from sfumato.planning.cut_off import ABOVE, BELOW, BEYOND, MOST_LOST, REMOVED_FROM, is_clipped, is_lossy
+from sfumato.policy.policy import Column
 
 
 def uncut(columns: list[Column]) -> list[tuple[int, Column]]:
@@ -15,39 +15,49 @@ def uncut(columns: list[Column]) -> list[tuple[int, Column]]:
     return [(at, column) for at, column in enumerate(columns) if is_clipped(column)]
 
 
-def write_cut(build: Building, table: Table, columns: list[Column], unit: str | None) -> list[tuple[str, str]]:
-    """Write the losses of everybody who lost something, one row each; return the columns and their types.
+def cut_columns(build: Building, columns: list[Column], unit: str | None) -> list[tuple[str, str]]:
+    """Return the columns of the table of losses, and their types."""
+    types = [(name, "BIGINT") for name in _losses(build.dialect, columns)]
+    return types if unit is None else [(unit, build.dialect.id_type), *types]
+
+
+def cut_rows(build: Building, columns: list[Column], unit: str | None, here: str) -> str:
+    """Return the query for the losses of everybody in one part who lost something, one row each.
 
     The rows of the stage hold c0, c1, … as they are kept and o0, o1, … as they were before their bounds.
     """
-    dialect = build.dialect
-    clipped = uncut(columns)
+    dialect, clipped = build.dialect, uncut(columns)
     kept = "TRUE" if unit is None else f"(NOT {_is_crowded(build)} OR c.place IS NOT NULL)"
     listed = [f"{kept} AS kept", *(f"r.c{at} AS c{at}, r.o{at} AS o{at}" for at, _ in clipped)]
     joined = ""
     if unit is not None:
         listed.insert(0, "r.id AS id")
         joined = f" LEFT JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place"
-    rows = f"SELECT {', '.join(listed)} FROM {build.stage('rows')} AS r{joined}"  # noqa: S608
-    moved = " OR ".join(f"o{at} IS DISTINCT FROM c{at}" for at, _ in clipped) or "FALSE"
+    rows = f"SELECT {', '.join(listed)} FROM {build.stage('rows')} AS r{joined} WHERE {here}"  # noqa: S608
+    lost = f"SELECT * FROM ({rows}) AS a WHERE NOT kept OR {_moved(clipped)}"  # noqa: S608
+    losses = _losses(dialect, columns)
+    named = [f"{_total(dialect, sql, alone=unit is None)} AS {dialect.quoted(name)}" for name, sql in losses.items()]
+    if unit is not None:
+        named.insert(0, f"id AS {dialect.quoted(unit)}")
+    return f"SELECT {', '.join(named)} FROM ({lost}) AS l{'' if unit is None else ' GROUP BY id'}"  # noqa: S608
+
+
+def _losses(dialect: Dialect, columns: list[Column]) -> dict[str, str]:
+    """Return what one row loses, by the name of the column that it is written to."""
+    clipped = uncut(columns)
     amounts = {
         REMOVED_FROM: "CASE WHEN kept THEN 0 ELSE 1 END",
-        BEYOND: f"CASE WHEN kept AND ({moved}) THEN 1 ELSE 0 END",
+        BEYOND: f"CASE WHEN kept AND ({_moved(clipped)}) THEN 1 ELSE 0 END",
     }
     for at, column in clipped:
         if is_lossy(column):
             amounts |= _amounts(dialect, column, at)
-    lost = f"SELECT * FROM ({rows}) AS a WHERE NOT kept OR {moved}"  # noqa: S608
-    named = [f"{_total(dialect, sql, alone=unit is None)} AS {dialect.quoted(name)}" for name, sql in amounts.items()]
-    target, by = build.kept(table.name + CUT), ""
-    if unit is not None:
-        named.insert(0, f"id AS {dialect.quoted(unit)}")
-        by = f" GROUP BY id {dialect.in_order} id"
-    else:
-        by = f" {dialect.in_order} {', '.join(str(place + 1) for place in range(len(named)))}"
-    build.make(target, f"SELECT {', '.join(named)} FROM ({lost}) AS l{by}")  # noqa: S608
-    types = [(name, "BIGINT") for name in amounts]
-    return types if unit is None else [(unit, dialect.id_type), *types]
+    return amounts
+
+
+def _moved(clipped: list[tuple[int, Column]]) -> str:
+    """Return whether bounds moved a value of a row."""
+    return " OR ".join(f"o{at} IS DISTINCT FROM c{at}" for at, _ in clipped) or "FALSE"
 
 
 def _is_crowded(build: Building) -> str:

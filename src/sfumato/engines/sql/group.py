@@ -4,8 +4,9 @@ What a person adds depends on that person's rows alone: which of them, or which 
 the person's opaque id and the values themselves, so that nobody's rows push out another's.  Proof: proofs/lineage.md
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from sfumato.analysis.private_query import Group
 from sfumato.engines.sql.cell_numbers import numbered_cells
@@ -13,6 +14,7 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import drawn
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
+from sfumato.engines.sql.row_counts import counted_rows
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
@@ -21,6 +23,8 @@ from sfumato.query.functions import Aggregation
 
 _OWNER = "u"
 _CELL = "cell"
+_OWN = "own"
+_NOTHING: Mapping[str, Scalar] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +71,90 @@ def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Diale
 def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
     """Return the statement of what is chosen: keys, bucket, how many rows their owner has, how many such rows.
 
-    Only rows count that have a bucket, a key and, where there is a condition, meet it. Where everybody has one row, how
-    many rows an owner has is left out.
+    Only rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no
+    cell. Where everybody has one row, how many rows an owner has is left out; where the copy knows, it is not counted.
     """
-    bounded = _bounded(plan, tables, dialect)
+    several = plan.group.contribution.rows > 1
+    counted = counted_rows(plan.group, one) if several else None
+    if counted is not None:
+        plan = replace(plan, group=replace(plan.group, rows=counted.rows))
+    bounded = _bounded(plan, tables, dialect, {} if counted is None else {_OWN: counted.count})
     used = bounded.used
     (by,) = one.quantity.arguments
     bucket = used.names[by]
-    present = [f"{name} IS NOT NULL" for name in (*used.keys, bucket)]
+    present = [f"{bucket} IS NOT NULL"]
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
-    own = [] if plan.group.contribution.rows == 1 else ["own"]
-    columns = ", ".join([*used.keys, bucket, *(f"count(*) OVER (PARTITION BY {_OWNER}) AS {name}" for name in own)])
+    own = _OWN if counted is not None else f"count(*) OVER (PARTITION BY {_OWNER}) AS {_OWN}"
+    columns = ", ".join([*used.keys, bucket, *([own] if several else [])])
     rows = f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
-    return _grouped(replace(bounded, rows=rows), [*used.keys, bucket, *own], ["count(*)"])
+    return _grouped(replace(bounded, rows=rows), [*used.keys, bucket, *([_OWN] if several else [])], ["count(*)"])
+
+
+FEW_OWNERS = 4
+"""So many owners of each value are asked for first: nearly always they can serve all values."""
+
+
+def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect, owners: int | None = None) -> str:
+    """Return the statement of values that are matched to people: keys, person, value, own, how many.
+
+    A row without a person stands for so many values that are always served (own = 0), or for so many people of whom
+    each has `own` values that nobody else has; a row with one says that this person has this value, which others have
+    too, and `own` besides, both by a number. What is always served has as many owners as there are values with as few
+    owners as it or fewer. With `owners`, of each value no more pairs than that. Proof: proofs/matching.md, 3
+    """
+    bounded = _bounded(plan, tables, dialect)
+    used = bounded.used
+    (argument,) = one.quantity.arguments
+    value = used.names[argument]
+    present = [f"{name} IS NOT NULL" for name in (*used.keys, value)]
+    present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
+    if argument.facts.kind is Kind.INTEGER:
+        value = clipped(value, argument.facts, dialect)  # what it was priced for, whatever is stored
+    keys, by = _listed(used.keys), f" GROUP BY {', '.join(used.keys)}" if used.keys else ""
+    by_counts = f" GROUP BY {', '.join(f'counts.{key}' for key in used.keys)}" if used.keys else ""
+    cell = f"PARTITION BY {', '.join(used.keys)} " if used.keys else ""
+    number = dialect.row_number([], [])  # merely distinct, and shorter than what it stands for
+    pairs = f"SELECT DISTINCT {keys}{_OWNER}, {value} AS val FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
+
+    def joined(left: str, right: str, *names: str) -> str:
+        same = " AND ".join(f"{left}.{name} = {right}.{name}" for name in (*used.keys, *names))
+        return f"{left} JOIN {right} ON {same or 'TRUE'}"
+
+    def of(table: str) -> str:
+        return _listed(f"{table}.{key}" for key in used.keys)
+
+    few = "max(CASE WHEN owners < upto THEN owners ELSE 0 END)"
+    own = "sum(CASE WHEN owners = 1 THEN 1 ELSE 0 END) AS own, max(owners) AS farthest, count(*) AS theirs"
+    # whoever has few values is asked first
+    nth = dialect.row_number([f"scarce.{key}" for key in used.keys] + ["scarce.number"], ["theirs", "several.person"])
+    first = "" if owners is None else f" WHERE nth <= {owners}"
+    return f"""WITH pairs AS ({pairs}),
+        owned AS (SELECT {keys}val, count(*) AS owners FROM pairs GROUP BY {keys}val),
+        counts AS (SELECT {keys}owners, count(*) AS times FROM owned GROUP BY {keys}owners),
+        placed AS (SELECT {keys}owners, sum(times) OVER ({cell}ORDER BY owners) AS upto FROM counts),
+        least AS (SELECT {keys}{few} AS few FROM placed{by}),
+        rare AS (
+            SELECT {of("owned")}owned.val, owned.owners, {number} AS number
+            FROM {joined("owned", "least")} WHERE owned.owners <= least.few
+        ),
+        scarce AS (
+            SELECT {of("pairs")}pairs.{_OWNER}, rare.number, rare.owners FROM {joined("pairs", "rare", "val")}
+        ),
+        people AS (SELECT {keys}{_OWNER}, {own} FROM scarce GROUP BY {keys}{_OWNER}),
+        several AS (SELECT {keys}{_OWNER}, own, theirs, {number} AS person FROM people WHERE farthest > 1),
+        shared AS (
+            SELECT {of("scarce")}several.person, scarce.number AS val, several.own, {nth if first else "1"} AS nth
+            FROM {joined("scarce", "several", _OWNER)} WHERE scarce.owners > 1
+        )
+        SELECT {keys}person, val, own, 1 AS times FROM shared{first}
+        UNION ALL SELECT {keys}NULL, NULL, own, count(*) FROM people WHERE own > 0 GROUP BY {keys}own
+        UNION ALL SELECT {of("counts")}NULL, NULL, 0, sum(counts.times)
+        FROM {joined("counts", "least")} WHERE counts.owners > least.few{by_counts}"""  # noqa: S608
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return names as the beginning of a list."""
+    return "".join(f"{name}, " for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +165,19 @@ class _Bounded:
     used: _Used
 
 
-def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect) -> _Bounded:
+def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[str, Scalar] = _NOTHING) -> _Bounded:
+    """Return the rows with everything that is measured of them and, `beside` it, scalars under these names."""
     group, limit = plan.group, plan.group.contribution
     used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)
     cells = numbered_cells(group) if bound_groups else None
     ranked = limit.bound_rows or (bound_groups and (cells is None or not cells.whole))
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
-    if ranked or (plan.chosen and limit.rows > 1) or _counts_people(plan):
+    if ranked or (plan.chosen and limit.rows > 1 and not beside) or _counts_people(plan):
         columns[_OWNER] = group.unit
     if cells is not None:
         columns[_CELL] = cells.number
+    columns |= beside
     rows, names = projected(group.rows if cells is None else cells.rows, tables, columns, dialect), list(columns)
     if ranked:
         rows = _present(rows, used.keys)  # else they would take the place of rows that count

@@ -27,6 +27,11 @@ def cell_name(column: str) -> str:
     return f'"cell" {column}'
 
 
+def rows_name(column: str) -> str:
+    """Return the hidden column that says in how many rows of the same person a column has a value."""
+    return f'"rows" {column}'
+
+
 def quoted(name: str) -> str:
     """Return a name as an SQL identifier.
 

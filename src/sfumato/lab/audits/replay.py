@@ -20,7 +20,7 @@ from sfumato.accounting.event import Composed, Event, Neighbours
 from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import Place
-from sfumato.engines.aggregates import GroupAggregates, HeldBuckets
+from sfumato.engines.aggregates import GroupAggregates, Held, HeldKeys
 from sfumato.errors import Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.subject import Subject, schema_of, subject
@@ -32,22 +32,27 @@ from sfumato.lab.people.seeded import Seeded
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
+from sfumato.mechanisms.meetings import Meetings, SharedKeys
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.threshold import Selected
-from sfumato.planning.plan import Measured, Plan
+from sfumato.mechanisms.top_list import TopList
+from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Metered, Source
 from sfumato.release.noisy import Noisy
 from sfumato.release.publish import publish
+from sfumato.sensitivity.meetings import LEAST_CROWD
 
 NAME = "replay"
 ASKED = 1
 """The epsilon of every question."""
 _FEW = 2
-_RECORDED = (Laplace, Gaussian, OptimalSelection, CountedKeys)
-_SELECTIONS = (OptimalSelection, CountedKeys)
+_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, CountedKeys, TopList)
+_SELECTIONS = (OptimalSelection, CountedKeys, TopList)
 
-Mechanism = Laplace | Gaussian | OptimalSelection | CountedKeys
+Mechanism = Laplace | Gaussian | MaxNorm | OptimalSelection | CountedKeys | TopList
 Vector = dict[tuple[Place, ...], int]
 """An integer for each cell, by its keys."""
 
@@ -77,8 +82,8 @@ class Recording:
         """The mechanisms that the plan names, in the order in which they are used."""
         found: list[Mechanism] = []
         for group in self.plan.groups:
-            found += [] if group.selection is None else [group.selection]
-            found += [measured.mechanism for measured in group.apart]
+            found += [] if group.selection is None or isinstance(group.selection, SpelledList) else [group.selection]
+            found += [mechanism for mechanism, _ in _used(group)]
         return found
 
 
@@ -94,7 +99,10 @@ def record(house: Subject, plan: Plan, seed: object) -> Recording:
     return Recording(plan, tuple(group.keys for group in noisy.groups), tuple(calls), noisy, held)
 
 
-def _held(group: GroupAggregates, held: HeldBuckets) -> Vector:
+def _held(group: GroupAggregates, held: Held) -> Vector:
+    if isinstance(held, HeldKeys):
+        powers = ((cell, key, times) for cell in held.cells for key, times in held.of(cell))
+        return {(*group.keys[cell], *key): times for cell, key, times in powers}
     entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
     return {(*group.keys[cell], bucket): weight for cell, bucket, weight in entries}
 
@@ -105,7 +113,7 @@ def recording() -> Iterator[list[MechanismCall]]:
     calls: list[MechanismCall] = []
     originals = {kind: kind.release for kind in _RECORDED}
 
-    def _selected(self: OptimalSelection | CountedKeys, values: object, source: Source) -> Any:
+    def _selected(self: OptimalSelection | CountedKeys | TopList, values: object, source: Source) -> Any:
         given = np.asarray(values)
         calls.append(MechanismCall(self, tuple(given.tolist()), ()))
         places = np.arange(len(given))
@@ -157,7 +165,7 @@ def price_alarms(made: Recording) -> Iterator[str]:
 
 
 def _is_gaussian(mechanism: Mechanism) -> bool:
-    return isinstance(mechanism.noise if isinstance(mechanism, CountedKeys) else mechanism, Gaussian)
+    return isinstance(mechanism.noise if isinstance(mechanism, CountedKeys | TopList) else mechanism, Gaussian)
 
 
 def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
@@ -173,16 +181,27 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
         if group.group.public_keys and here != there:
             yield "the keys that are shown as public depend on the data"
             continue
-        if group.selection is not None:
+        if group.selection is not None and not isinstance(group.selection, SpelledList):
             yield from _selection(group.selection, next(mine), next(theirs), distance)
-        for measured in group.apart:
+        for mechanism, several in _used(group):
             first, second = next(mine), next(theirs)
-            moves = _moves(_vector(here, first), _vector(there, second))
-            yield from _measurement(measured, moves, distance)
+            vectors = _vector(here, first), _vector(there, second)
+            for place, measured in enumerate(several):
+                one_of_them, other_one = (_part(vector, place, len(several)) for vector in vectors)
+                moves = _moves(one_of_them, other_one)
+                if isinstance(group.selection, TopList):  # here all cells pass, and only so many are released
+                    moves = sorted(moves, reverse=True)[: group.selection.chosen * _width(here, first)]
+                yield from _measurement(measured, moves, distance)
+            if isinstance(mechanism, MaxNorm):
+                yield from _shared(mechanism, *vectors, distance)
             if group.group.public_keys and first.noise != second.noise:
-                yield f"{measured.name}: the noise of equal coins depends on the data"
+                yield f"{several[0].name}: the noise of equal coins depends on the data"
     for group, here_held, there_held in zip(one.plan.groups, one.held, other.held, strict=True):
         for chosen in group.chosen:
+            if isinstance(chosen.mechanism, Meetings):
+                one_side, other_side = (_keys_met(group, held[chosen.name]) for held in (here_held, there_held))
+                yield from meetings_alarms(chosen.mechanism, one_side, other_side, distance)
+                continue
             moved = sum(_moves(here_held[chosen.name], there_held[chosen.name]))
             # under replace what leaves and what enters may each be a whole weight
             most = chosen.weight * distance * (1 if chosen.mechanism.neighbours is Neighbours.ADD_REMOVE else 2)
@@ -190,9 +209,63 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
                 yield f"{chosen.name} moved by {moved} in all, and {most} is declared"
 
 
+def _keys_met(group: GroupPlan, held: Vector) -> Sequence[SharedKeys]:
+    """Return the keys by which people meet, cell by cell."""
+    width = len(group.group.keys)
+    return [
+        [(tuple(int(power or 0) for power in key[width:]), times) for key, times in held.items() if key[:width] == cell]
+        for cell in group.group.all_cells()
+    ]
+
+
+def meetings_alarms(
+    mechanism: Meetings, here: Sequence[SharedKeys], there: Sequence[SharedKeys], distance: int
+) -> Iterator[str]:
+    """Say where the crowd, or meetings that are cut at any crowd, moved further than was declared."""
+    most = max(mechanism.largest_crowd(here), mechanism.largest_crowd(there))
+    if abs(mechanism.largest_crowd(here) - mechanism.largest_crowd(there)) > distance:
+        yield "the largest crowd moved by more than one person can move it"
+    for crowd in range(LEAST_CROWD, max(LEAST_CROWD, most) + 2):
+        pairs = zip(mechanism.meetings(here, crowd), mechanism.meetings(there, crowd), strict=True)
+        moved, declared = sum(abs(one - other) for one, other in pairs), mechanism.noise(crowd).sensitivity
+        if moved > declared * distance:
+            yield f"meetings moved by {moved} at a crowd of {crowd}, and {declared} is declared"
+
+
+def _used(group: GroupPlan) -> list[tuple[Mechanism, tuple[Measured, ...]]]:
+    """Return the mechanisms of a group in the order in which they are used, each with what it is used for."""
+    found: list[tuple[Mechanism, tuple[Measured, ...]]] = []
+    for one in group.apart:
+        if not isinstance(one.mechanism, MaxNormPart):
+            found.append((one.mechanism, (one,)))
+        elif one.mechanism.place == 0:
+            found.append((one.mechanism.joint, group.together))
+    return found
+
+
+def _part(vector: Vector, place: int, parts: int) -> Vector:
+    """Return what one of several measurements holds of a vector that holds all of them, cell after cell."""
+    return vector if parts == 1 else {key: value for key, value in vector.items() if key[-1] == place}
+
+
+def _shared(mechanism: MaxNorm, one: Vector, other: Vector, distance: int) -> Iterator[str]:
+    """Say where cells moved further, in sides and added up, than their shared noise is for."""
+    farthest: dict[tuple[Place, ...], Fraction] = {}
+    for key in {*one, *other}:
+        *cell, place = key
+        moved = Fraction(abs(one.get(key, 0) - other.get(key, 0)), mechanism.sides[int(place or 0)])
+        farthest[tuple(cell)] = max(moved, farthest.get(tuple(cell), Fraction(0)))
+    if sum(farthest.values()) > mechanism.sensitivity * distance:
+        yield f"cells moved by {sum(farthest.values())} sides, and {mechanism.sensitivity * distance} are declared"
+
+
 def _vector(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> Vector:
-    width = len(call.values) // max(len(keys), 1)  # of a histogram, all buckets of a cell
+    width = _width(keys, call)
     return dict(zip(((*key, bucket) for key in keys for bucket in range(width)), call.values, strict=True))
+
+
+def _width(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> int:
+    return len(call.values) // max(len(keys), 1)  # of a histogram, all buckets of a cell
 
 
 def _moves(one: Mapping[tuple[Place, ...], int], other: Mapping[tuple[Place, ...], int]) -> list[int]:
@@ -213,14 +286,15 @@ def _measurement(measured: Measured, moves: list[int], distance: int) -> Iterato
 
 
 def _selection(
-    selection: OptimalSelection | CountedKeys, one: MechanismCall, other: MechanismCall, distance: int
+    selection: OptimalSelection | CountedKeys | TopList, one: MechanismCall, other: MechanismCall, distance: int
 ) -> Iterator[str]:
     """The cells come in the engine's order: compare how many have each number of people."""
     most = max((*one.values, *other.values), default=0)
     counts = [np.bincount(np.array(call.values, dtype=np.int64), minlength=most + 1)[1:] for call in (one, other)]
     changed = int(np.abs(np.cumsum((counts[0] - counts[1])[::-1])).sum())  # so many keys gained or lost one person
-    if changed > selection.touched * distance:
-        yield f"{changed} keys gained or lost a person, and {selection.touched * distance} are declared"
+    declared = selection.touched * distance * (selection.most if isinstance(selection, CountedKeys) else 1)
+    if changed > declared:
+        yield f"{changed} keys gained or lost a person, and {declared} are declared"
 
 
 def neighbours_of(population: Population, policy: Policy, seed: object) -> dict[str, tuple[Population, int]]:
@@ -260,10 +334,12 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
 
 
 def _recorded(house: Subject, sql: str, seed: object) -> Recording | None:
-    """Record a question that is answered; one that is refused has nothing to replay."""
+    """Record a question that is answered; one that is refused has nothing to replay, nor have spelled texts."""
     try:
         plan = house.plan(sql)
     except Refusal:
+        return None
+    if any(isinstance(group.selection, SpelledList) for group in plan.groups):
         return None
     return record(house, plan, seed)
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.planning.aggregates.averaged import Averaged, averaged
 from sfumato.planning.aggregates.counted import Counted, counted
+from sfumato.planning.aggregates.matched import Matched, matched
+from sfumato.planning.aggregates.met import Met, met
 from sfumato.planning.aggregates.paired import (
     Correlated,
     Covaried,
@@ -22,7 +24,19 @@ from sfumato.planning.aggregates.summed import Summed, summed
 from sfumato.query.functions import Aggregation
 
 Derived = (
-    Counted | Summed | Raced | Averaged | RacedMean | Spread | Ranked | Commonest | Covaried | Regressed | Correlated
+    Counted
+    | Matched
+    | Summed
+    | Raced
+    | Averaged
+    | RacedMean
+    | Spread
+    | Ranked
+    | Commonest
+    | Covaried
+    | Regressed
+    | Correlated
+    | Met
 )
 """What a column of a group is made of, by the names of measurements."""
 
@@ -50,4 +64,11 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.REGR_INTERCEPT: regressed,
     Aggregation.CORR: correlated,
     Aggregation.REGR_R2: correlated,
+    Aggregation.MEETINGS: met,
 }
+
+
+def recipe_of(asked: Asked, group: Group, *, fixed: bool) -> Recipe[Derived]:
+    """Return how one column is made, or refuse; `fixed` where its margin has to be known before the data is read."""
+    by_matching = None if fixed else matched(asked, group)
+    return by_matching or FAMILIES[asked.aggregate.function](asked, group)

@@ -15,7 +15,10 @@ One integer: COUNT without an argument counts rows, with one the rows where it i
 values; of a UNIT it counts people. SUM adds an INTEGER scalar, in its steps. Or a vector of integers: HISTOGRAM counts
 the rows at every value of its first argument, an INTEGER scalar, from its low to its high; with a second argument it
 adds up that instead. QUANTILES, QUANTILES_ALONE and MODE are chosen among the values of their argument, an INTEGER
-scalar from 0 on; a person's rows share one weight.
+scalar from 0 on; a person's rows share one weight. MEETINGS counts rows of different people that meet: its arguments
+are, side by side, the owner and what rows meet by, its parameters whether there are several cells, in how many orders
+the same rows meet, and how many rows a person has on each side, and with one key. MATCHED counts, for each limit among
+its parameters, the different values that people can serve where nobody serves more than that.
 """
 
 Made = TypeVar("Made", covariant=True)

@@ -14,6 +14,8 @@ import numpy as np
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.matched import Matched
+from sfumato.planning.aggregates.met import Met
 from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
 from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.aggregates.ranked import Commonest, Ranked
@@ -21,6 +23,8 @@ from sfumato.planning.aggregates.spread import Spread
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.averaged import average_form, average_point
+from sfumato.release.aggregates.matched import matched_form, matched_point
+from sfumato.release.aggregates.met import met_form, met_point
 from sfumato.release.aggregates.paired import paired_form, paired_point
 from sfumato.release.aggregates.raced import raced_form, raced_mean_form, raced_mean_point, raced_point
 from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
@@ -41,6 +45,8 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
     match made:
         case Counted() | Summed():
             return measured[made.plain]
+        case Matched():
+            return matched_point(made, measured)
         case Raced():
             return raced_point(made, group, measured)
         case RacedMean():
@@ -55,19 +61,24 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
             return commonest_point(made, measured)
         case Covaried() | Regressed() | Correlated():
             return paired_point(made, measured)
+        case Met():
+            return met_point(made, measured)
 
 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:
     """Return every aggregate of a group by its name, a row per cell."""
     shown = shown_cells(noisy)
-    chosen = {one.name: np.array(noisy.column(one.name), dtype=np.int64)[shown] for one in group.chosen}
-    return {made.name: _form(group.group.label, made, cells, chosen, len(shown)) for made in group.derived}
+    chosen = {one.name: np.array(noisy.column(one.name), dtype=object)[shown] for one in group.chosen}
+    return {made.name: _form(group, made, cells, chosen, len(shown)) for made in group.derived}
 
 
-def _form(label: str, made: Derived, cells: MeasuredCells, chosen: Mapping[str, Integers], rows: int) -> Form:
+def _form(group: GroupPlan, made: Derived, cells: MeasuredCells, chosen: Mapping[str, Integers], rows: int) -> Form:
+    label = group.group.label
     match made:
         case Counted() | Summed():
             return sum_of(cells, label, {made.plain: 1.0}, rows)
+        case Matched():
+            return matched_form(group, made, chosen)
         case Raced():
             return raced_form(label, made, cells, rows)
         case RacedMean():
@@ -82,3 +93,5 @@ def _form(label: str, made: Derived, cells: MeasuredCells, chosen: Mapping[str, 
             return commonest_form(label, made, chosen)
         case Covaried() | Regressed() | Correlated():
             return paired_form(label, made, cells, rows)
+        case Met():
+            return met_form(made, group, chosen)

@@ -48,8 +48,9 @@ class GroupSums:
         )
         values = self.cells.values[entries]
         total, divisor = (values * over).sum(axis=1), np.maximum((values * under).sum(axis=1) - less, 0)
-        moments = self.cells.variances[entries], self.cells.fourths[entries]
-        possible = of_few(total, divisor, moments, (over, under), tail)
+        cells = self.cells
+        moments = cells.variances[entries], cells.fourths[entries], cells.shared[entries]
+        possible = of_few(total, divisor, moments, cells.draws[entries], (over, under), tail)
         least, most = (np.full(len(total), end) for end in reach)
         low, high = ratio_interval(total, divisor, possible, (least, most))
         shape = (len(points), self.rows)

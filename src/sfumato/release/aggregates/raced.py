@@ -10,7 +10,7 @@ from sfumato.planning.plan import GroupPlan
 from sfumato.release.form_algebra import quotient_ends, sum_of
 from sfumato.release.forms import NEVER, Affine, Boxed, Ends, Nulls
 from sfumato.release.measured_cells import MeasuredCells
-from sfumato.release.noise_law import Floats, Integers, law_of, quantile_of_sum
+from sfumato.release.noise_law import Floats, Integers, moments_of, quantile_of_sum
 
 _MISSED = 0.002
 """The race goes to a level that only noise has lifted with about this probability."""
@@ -19,7 +19,7 @@ _MISSED = 0.002
 def winners(made: Raced, group: GroupPlan, measured: Mapping[str, Integers]) -> Integers:
     """Return which level wins in every cell: the largest lower end of its sum.  Proof: proofs/race.md, 3"""
     totals = np.cumsum(np.stack([measured[name].astype(np.float64) for name in made.parts]), axis=0)
-    laws = [law_of(one.mechanism).moments for name in made.parts for one in group.measured if one.name == name]
+    laws = [moments_of(one.mechanism)[:2] for name in made.parts for one in group.measured if one.name == name]
     variance, fourth = np.cumsum(np.array(laws), axis=0).T
     reach = quantile_of_sum(variance, fourth, np.ones_like(variance), 2 * _MISSED / len(made.parts))
     return np.asarray(np.argmax(totals - reach[:, None], axis=0))

@@ -49,7 +49,8 @@ def _boxed(label: str, made: Ranked | Commonest, ends: Ends, step: float, least_
     def find(tail: Fraction) -> Ends:
         return ends if tail >= least_tail else (least, most)
 
-    once: Events = {(label, made.name): np.ones(rows, dtype=np.int64)}
+    (measured,) = made.measured  # the ends of all levels that were measured together hold together
+    once: Events = {(label, measured): np.ones(rows, dtype=np.int64)}
     return Boxed(once, {}, find, _never(rows))
 
 

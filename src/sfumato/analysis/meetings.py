@@ -1,0 +1,392 @@
+"""Joins in which rows of different people meet, because the text says so: the owners are compared by `<>`, or `<`.
+
+Such a row belongs to several people, so it may only be counted, and only where rows meet by equal columns: then the
+number follows from how many rows of each side have each key. Proof: proofs/elastic_joins.md
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations
+from math import factorial, prod
+from typing import NoReturn
+
+from sfumato.analysis.catalog import Catalog, Public
+from sfumato.analysis.groups import Tightening, release_point
+from sfumato.analysis.lineage import Analysed, Owned, is_owner
+from sfumato.analysis.private_query import Group
+from sfumato.errors import UnsafeJoin, at
+from sfumato.language.characters import check_characters
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Item, Keep, Pair, outputs
+from sfumato.language.lower_logic import all_true
+from sfumato.language.lowering import Scope, lower
+from sfumato.language.scalar import Operator, Scalar, address, column
+from sfumato.language.scalar import columns as columns_read
+from sfumato.query.aggregate import Aggregate
+from sfumato.query.expression import Call, Column, Expression, Position, conjunction, conjuncts, sources
+from sfumato.query.functions import Aggregation, Function
+from sfumato.query.relation import (
+    Filter,
+    GroupBy,
+    Join,
+    JoinKind,
+    Mark,
+    Options,
+    Project,
+    Relation,
+    Scan,
+    Stack,
+    Values,
+    Window,
+    inputs,
+)
+from sfumato.query.types import Type
+from sfumato.query.unlabelled import unlabelled
+
+MOST_SIDES = 3
+MOST_OWN = 10**9
+"""The product of what one person has of one key on every side: sums of such products stay in 64 bits."""
+_COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
+_TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False)
+_WAY = (
+    "Count them with COUNT(*), compare the people of every two tables by `<>` alone, and join all tables by the same "
+    "columns: … FROM t a JOIN t b ON a.x = b.x AND a.person <> b.person."
+)
+
+
+STRANGERS = (
+    "Rows of different people meet here, as the text says. How far one person moves the answer is found privately with "
+    "a part of the price, so its margin is known with the answer."
+)
+
+
+@dataclass(slots=True)
+class _Side:
+    """One private relation, with the public ones that meet it alone, and what the text says of it alone."""
+
+    relation: Relation
+    labels: set[str]
+    conditions: list[Expression] = field(default_factory=list)
+
+    def reads(self, expression: Expression) -> bool:
+        return sources(expression) <= self.labels
+
+    @property
+    def whole(self) -> Relation:
+        return Filter(self.relation, conjunction(tuple(self.conditions))) if self.conditions else self.relation
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """A side that was analysed: its owner, and by which of its values it meets the others."""
+
+    analysed: Analysed
+    owned: Owned
+    keys: tuple[Scalar, ...]
+
+    @property
+    def repeats(self) -> int:
+        """How many rows of one person can have one key: one, where a part of it is unique within the person."""
+        return 1 if any(address(key) in self.owned.unique for key in self.keys) else self.owned.rows
+
+
+def meeting(
+    relation: GroupBy, catalog: Catalog, options: Options, public: Public, analyse: Callable[[Relation], Analysed]
+) -> tuple[Group, Analysed] | None:
+    """Return the group of rows of different people, and what may be done with its noisy cells; None if it is none."""
+    leaves, conditions = _flattened(relation.source)
+    differing = [part for part in conditions if _is_differing(part, relation.source, catalog)]
+    if not differing:
+        return None
+    rest = [part for part in conditions if part not in differing]
+    sides = _sides(leaves, rest, relation, catalog)
+    if len(sides) > MOST_SIDES:
+        _refuse(relation.at, f"rows of {len(sides)} different people meet; {MOST_SIDES} may.")
+    _check_differing(differing, sides, relation)
+    analysed = [analyse(side.whole) for side in sides]
+    met = _keyed(analysed, _owners(analysed, differing, relation), sides, rest)
+    if met is None:
+        _refuse(relation.at, "not all rows of different people meet by the same columns.")
+    if prod(one.repeats for one in met) > MOST_OWN:
+        _refuse(relation.at, "one person's rows with one key are too many.")
+    for one in met:
+        check_characters(one.analysed.flow, one.owned.rows, one.keys, relation.at)
+    source = _source(met)
+    keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
+    _check_keys(keys, met, relation)
+    if options.max_rows_contributed is not None or options.max_groups_contributed is not None:
+        _refuse(relation.at, "OPTIONS do not tighten a join in which rows of different people meet.")
+    owned = replace(met[0].owned, rows=max(one.owned.rows for one in met), groups=None)
+    group, noisy = release_point(relation, keys, source, owned, Tightening(None, None), public)
+    if not group.public_keys:
+        _refuse(relation.at, "the groups of rows of different people are not declared.")
+    if any(one.aggregate != Aggregate(Aggregation.COUNT) for one in group.asked):
+        _refuse(relation.at, "rows of different people can only be counted.")
+    counted = _counted(met, bool(keys), _times(differing, sides, met, relation))
+    fewer = replace(group.contribution, bound_groups=False)
+    asked = tuple(replace(one, aggregate=counted) for one in group.asked)
+    return replace(group, asked=asked, contribution=fewer), noisy
+
+
+def _flattened(relation: Relation) -> tuple[list[Relation], list[Expression]]:
+    """Return what is joined, and all conditions on it."""
+    match relation:
+        case Filter(source, condition):
+            leaves, conditions = _flattened(source)
+            return leaves, [*conditions, *conjuncts(condition)]
+        case Join(JoinKind.INNER, left, right, condition):
+            (first, ours), (second, theirs) = _flattened(left), _flattened(right)
+            own = [] if condition is None else conjuncts(condition)
+            return first + second, [*ours, *theirs, *own]
+    return [relation], []
+
+
+def _is_differing(part: Expression, relation: Relation, catalog: Catalog) -> bool:
+    return bool(_different(part)) and all(_names_people(side, relation, catalog) for side in _different(part))
+
+
+def _different(part: Expression) -> tuple[Expression, ...]:
+    """Return what a condition says is different; nothing where it says something else."""
+    match part:
+        case Call(Function.DIFFERENT | Function.DISTINCT_FROM | Function.LESS, arguments):
+            return arguments
+        case Call(Function.NOT, (Call(Function.EQUAL, arguments),)):
+            return arguments
+    return ()
+
+
+def _names_people(expression: Expression, relation: Relation, catalog: Catalog) -> bool:
+    """Whether an expression is a column that names people, in a table or in what a subquery shows of one."""
+    if not isinstance(expression, Column):
+        return False
+    match relation:
+        case Scan(table, label) if label == expression.of:
+            return catalog.tables[table].field(expression.name).facts.kind is Kind.UNIT
+        case Project(source, label, named) | GroupBy(source, label, named) if label == expression.of:
+            shown = [item.expression for item in named if item.name == expression.name]
+            return any(_names_people(one, source, catalog) for one in shown)
+    return any(_names_people(expression, source, catalog) for source in inputs(relation))
+
+
+def _sides(leaves: Sequence[Relation], rest: list[Expression], relation: GroupBy, catalog: Catalog) -> list[_Side]:
+    """Return the relations that meet: tables of one and the same person are one, with the public ones that they meet.
+
+    What is said of one of them alone is taken out of `rest`.
+    """
+    sides = [_Side(leaf, set(_labels(leaf))) for leaf in leaves if _is_private(leaf, catalog)]
+    waiting = [_Side(leaf, set(_labels(leaf))) for leaf in leaves if not _is_private(leaf, catalog)]
+    for part in [part for part in rest if _is_same_person(part, relation.source, catalog)]:
+        first, *others = [side for side in sides if sources(part) & side.labels]
+        for other in others:
+            _join(first, other, rest, relation)
+            sides.remove(other)
+    while waiting:
+        for one in waiting:
+            touched = [side for side in sides if any(_links(part, one, side) for part in rest)]
+            if touched:
+                _join(touched[0], one, rest, relation)
+                waiting.remove(one)
+                break
+        else:
+            _refuse(relation.at, "a public table is joined with none of the tables of people.")
+    for side in sides:
+        side.conditions += [part for part in rest if side.reads(part)]
+    rest[:] = [part for part in rest if not any(side.reads(part) for side in sides)]
+    return sides
+
+
+def _is_same_person(part: Expression, relation: Relation, catalog: Catalog) -> bool:
+    match part:
+        case Call(Function.EQUAL, arguments):
+            return all(_names_people(side, relation, catalog) for side in arguments)
+    return False
+
+
+def _links(part: Expression, one: _Side, other: _Side) -> bool:
+    return bool(sources(part) & one.labels) and bool(sources(part) & other.labels)
+
+
+def _join(side: _Side, other: _Side, rest: list[Expression], relation: GroupBy) -> None:
+    """Make one side of two, by what the text says of both."""
+    labels = side.labels | other.labels
+    both = [part for part in rest if _links(part, side, other) and sources(part) <= labels]
+    condition = conjunction(tuple(both)) if both else None
+    side.relation = Join(JoinKind.INNER, side.relation, other.relation, condition, relation.at)
+    side.labels = labels
+    rest[:] = [part for part in rest if part not in both]
+
+
+def _labels(relation: Relation) -> Iterator[str]:
+    """Give the labels under which the columns of a relation are known."""
+    match relation:
+        case Scan(label=label) | Values(label=label) | Project(label=label) | GroupBy(label=label):
+            yield label
+            return
+        case Window(label=label) | Stack(label=label) | Mark(label=label):
+            yield label
+    for source in inputs(relation):
+        yield from _labels(source)
+
+
+def _is_private(relation: Relation, catalog: Catalog) -> bool:
+    if isinstance(relation, Scan):
+        return not catalog.tables[relation.table].public
+    return any(_is_private(source, catalog) for source in inputs(relation))
+
+
+def _check_differing(differing: Sequence[Expression], sides: Sequence[_Side], relation: GroupBy) -> None:
+    """Refuse what does not say of every two sides that their people differ."""
+    said = {frozenset(at for at, side in enumerate(sides) if sources(part) & side.labels) for part in differing}
+    if any(len(pair) != 2 for pair in said):
+        _refuse(relation.at, "rows of one person are said to belong to different people.")
+    said |= {frozenset(pair) for pair in _order(differing, sides)}
+    if not {frozenset(pair) for pair in combinations(range(len(sides)), 2)} <= said:
+        _refuse(relation.at, "rows of different people meet, and not every two of them are said to differ.")
+
+
+def _order(differing: Sequence[Expression], sides: Sequence[_Side]) -> set[tuple[int, int]]:
+    """Return which side's person comes before which other's, by what the text says and what follows from it."""
+    found = set()
+    for part in differing:
+        if isinstance(part, Call) and part.function is Function.LESS:
+            first, second = (next(at for at, side in enumerate(sides) if side.reads(one)) for one in part.arguments)
+            found.add((first, second))
+    return found | {(first, last) for first, one in found for other, last in found if one == other}
+
+
+def _times(differing: Sequence[Expression], sides: Sequence[_Side], met: Sequence[_Met], relation: GroupBy) -> int:
+    """Return in how many orders the same people meet, of which the text counts one by `<`; without it, all count.
+
+    Ids are in an order that means nothing. But where all sides are alike, every order of the same people meets, too.
+    """
+    order = _order(differing, sides)
+    if not order:
+        return 1
+    names = [next(iter(side.labels)) for side in sides]
+    alike = (
+        all(len(side.labels) == 1 for side in sides)
+        and len({unlabelled(side.whole) for side in sides}) == 1
+        and all(
+            tuple(_relabelled(key, names[0]) for key in one.keys)
+            == tuple(_relabelled(key, names[0]) for key in met[0].keys)
+            for one in met
+        )
+    )
+    if not alike or len(order) != len(list(combinations(sides, 2))) or any(pair[::-1] in order for pair in order):
+        _refuse(relation.at, "names of people are put in order, and the rows that meet are not alike.")
+    return factorial(len(sides))
+
+
+def _relabelled(scalar: Scalar, label: str) -> Scalar:
+    if (found := address(scalar)) is not None:
+        return column(label, found.name, scalar.facts)
+    return replace(scalar, arguments=tuple(_relabelled(part, label) for part in scalar.arguments))
+
+
+def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relation: GroupBy) -> list[Owned]:
+    """Return whom the sides belong to: those are the people who are said to differ."""
+    scope = _scope(analysed)
+    for part in differing:
+        if not all(is_owner(lower(one, scope)) for one in _different(part)):
+            _refuse(part.at, "this compares people who may be absent.")
+    owners = [one.state for one in analysed if isinstance(one.state, Owned) and one.state.identity]
+    if len(owners) < len(analysed):
+        _refuse(relation.at, "these tables have no person in common.")
+    return owners
+
+
+def _keyed(
+    analysed: Sequence[Analysed], owners: Sequence[Owned], sides: Sequence[_Side], across: Sequence[Expression]
+) -> tuple[_Met, ...] | None:
+    """Return the sides with their keys: values that are equal in all rows that meet, one of each side.
+
+    None where not all of them meet by the same columns.
+    """
+    classes: list[set[tuple[int, Scalar]]] = []
+    for part in across:
+        named = set(_compared(part, sides, analysed))
+        touched = [known for known in classes if known & named]
+        classes = [known for known in classes if not known & named] + [named.union(*touched)]
+    if not classes or any({place for place, _ in known} != set(range(len(sides))) for known in classes):
+        return None
+    found = []
+    for place, (one, owned) in enumerate(zip(analysed, owners, strict=True)):
+        flow, keys = one.flow, []
+        for known in classes:
+            first, *others = sorted((scalar for side, scalar in known if side == place), key=repr)
+            keys.append(first)
+            for other in others:
+                flow = Keep(flow, _equal(first, other))
+        found.append(_Met(replace(one, flow=flow), owned, tuple(keys)))
+    return tuple(found)
+
+
+def _compared(part: Expression, sides: Sequence[_Side], analysed: Sequence[Analysed]) -> Iterator[tuple[int, Scalar]]:
+    """Give the two sides of an equality with what each compares, or refuse the condition."""
+    arguments = part.arguments if isinstance(part, Call) and part.function is Function.EQUAL else ()
+    equal = lower(part, _scope(analysed))
+    if equal.operator is Operator.EQUAL and all(one.facts.kind in _COMPARED for one in equal.arguments):
+        for argument, scalar in zip(arguments, equal.arguments, strict=False):
+            for place, side in enumerate(sides):
+                if side.reads(argument) and columns_read(scalar) <= _columns(analysed[place]):
+                    yield place, scalar
+                    break
+            else:
+                _refuse(part.at, "rows of different people meet by more than equal columns.")
+        if arguments:
+            return
+    _refuse(part.at, "rows of different people meet by more than equal columns.")
+
+
+def _columns(analysed: Analysed) -> set[tuple[str, str]]:
+    """Return the columns of the rows of a side, by the names that they have there: public ones have others."""
+    return {(label, name) for label, name, _ in outputs(analysed.flow)}
+
+
+def _equal(one: Scalar, other: Scalar) -> Scalar:
+    return Scalar(Operator.EQUAL, (one, other), replace(_TRUTH, nullable=True))
+
+
+def _scope(analysed: Sequence[Analysed]) -> Scope:
+    return {name: scalar for one in analysed for name, scalar in one.scope.items()}
+
+
+def _source(met: Sequence[_Met]) -> Analysed:
+    """Return the rows that meet as one flow. Nobody owns them: it is never run, but says what is counted."""
+    flow: Flow = met[0].analysed.flow
+    for place, one in enumerate(met[1:], 1):
+        equal = [_equal(*pair) for pair in zip(met[0].keys, one.keys, strict=True)]
+        apart = [
+            Scalar(Operator.NOT, (Scalar(Operator.EQUAL, (other.owned.unit, one.owned.unit), _TRUTH),), _TRUTH)
+            for other in met[:place]
+        ]
+        flow = Pair(JoinKind.INNER, flow, one.analysed.flow, all_true((*equal, *apart)))
+    return Analysed(
+        flow,
+        _scope([one.analysed for one in met]),
+        met[0].owned,
+        {name: cells for one in met for name, cells in one.analysed.cells.items()},
+        {name: origin for one in met for name, origin in one.analysed.origins.items()},
+    )
+
+
+def _check_keys(keys: Sequence[Item], met: Sequence[_Met], relation: GroupBy) -> None:
+    for key in keys:
+        if not any(key.scalar in one.keys for one in met):
+            _refuse(relation.at, "rows of different people are grouped by something that they do not meet by.")
+
+
+def _counted(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar]:
+    """Return the count of what meets: of each side its owner and its keys, and how many rows a person has of it."""
+    arguments = tuple(scalar for one in met for scalar in (one.owned.unit, *one.keys))
+    bounds = tuple(Fraction(number) for one in met for number in (one.owned.rows, one.repeats))
+    return Aggregate(Aggregation.MEETINGS, arguments, parameters=(Fraction(several), Fraction(times), *bounds))
+
+
+def _refuse(position: Position, what: str) -> NoReturn:
+    raise UnsafeJoin(
+        f"{at(position)}{what}",
+        "A row that several people made has no owner; only plain counts of such rows are known to be safe.",
+        _WAY,
+    )

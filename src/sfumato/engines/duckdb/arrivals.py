@@ -1,0 +1,67 @@
+"""What arrived since the copy before: the rows of files that were added to a table, read apart from the others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sfumato.engines.duckdb.connection import BEFORE, Connection
+from sfumato.engines.duckdb.loading import load_table
+from sfumato.engines.duckdb.marks import MarkedFiles, added_files, read_marks
+from sfumato.engines.duckdb.source import Files, SourceTable, read_files
+from sfumato.engines.engine import Progress
+from sfumato.engines.sql.column import Part
+from sfumato.errors import EngineFailed
+from sfumato.policy.canonical import leads_to
+from sfumato.policy.policy import Policy, fold
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Arrivals:
+    """The tables of a source, ready to be read, and what arrived in those that are not written anew."""
+
+    sources: dict[str, SourceTable]
+    read: dict[str, int]
+    """How many rows there are; of a table that is not written anew, how many arrived."""
+    rows: dict[str, int]
+    """How many rows there are, by the folded name of every table."""
+    added: dict[str, tuple[Part, ...]]
+    """The rows that arrived, maybe none, by the folded name of each table that is not written anew."""
+
+
+def load_arrivals(
+    connection: Connection, policy: Policy, found: Mapping[str, SourceTable], now: MarkedFiles, progress: Progress
+) -> Arrivals:
+    """Make every table readable whose rows will be read; the copy before, if there is one, is attached."""
+    before = read_marks(connection, BEFORE)
+    added = added_files(policy, before, now)
+    anew = [table for table in policy.tables if fold(table.name) not in added]
+    wanted = {fold(name) for table in anew for name in leads_to(table)}
+    loaded = Arrivals(dict(found), {}, dict(before.rows), {})
+    for table in policy.tables:
+        name, source = fold(table.name), found[table.name]
+        new = added.get(name)
+        if new is None:
+            loaded.read[table.name] = loaded.rows[name] = load_table(connection, policy, table, source, progress)
+            continue
+        loaded.read[table.name], loaded.added[name] = 0, ()
+        old, files = _apart(source, new)
+        if new:
+            source = read_files(connection, policy, table, old)
+            arrived = read_files(connection, policy, table, files, "added")
+            loaded.read[table.name] = load_table(connection, policy, table, arrived, progress)
+            loaded.rows[name] += loaded.read[table.name]
+            loaded.added[name] = arrived.parts
+            loaded.sources[table.name] = replace(found[table.name], parts=(*source.parts, *arrived.parts))
+        if (new or name in wanted or not old.csv) and (  # the footers of Parquet say it at once
+            load_table(connection, policy, table, source, progress) != before.rows[name]
+        ):
+            raise EngineFailed()  # a file differs although its mark does not: everything is read again
+    return loaded
+
+
+def _apart(source: SourceTable, new: tuple[Path, ...]) -> tuple[Files, Files]:
+    """Return the files of a table that were there, and those that were added."""
+    if source.files is None:
+        raise AssertionError("it lies in files")
+    old = tuple(path for path in source.files.paths if path not in new)
+    return replace(source.files, paths=old), replace(source.files, paths=new)

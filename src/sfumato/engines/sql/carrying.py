@@ -1,0 +1,56 @@
+"""Hidden columns of the copy, brought up through a flow to where a question uses the column that they stand beside."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Flow, Item, Keep, Pair, Read, Show
+from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.query.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A kind of hidden column: what it is called beside a column, and beside which columns of a table it stands."""
+
+    name: Callable[[str], str]
+    beside: Callable[[Read], tuple[str, ...]]
+
+
+def carried(flow: Flow, of: Scalar, hidden: Hidden) -> tuple[Flow, Scalar] | None:
+    """Return the flow with the hidden column beside a column of it, and that column; None where there is none."""
+    if of.operator is not Operator.COLUMN or not isinstance(of.constant, tuple):
+        return None
+    label, name = (str(part) for part in of.constant)
+    match flow:
+        case Read() if flow.label == label:
+            return _read(flow, name, hidden)
+        case Keep(source):
+            found = carried(source, of, hidden)
+            return None if found is None else (replace(flow, source=found[0]), found[1])
+        case Pair(_, left, right):
+            if (found := carried(left, of, hidden)) is not None:
+                return replace(flow, left=found[0]), found[1]
+            found = carried(right, of, hidden)
+            return None if found is None else (replace(flow, right=found[0]), found[1])
+        case Show(source, own, items) if own == label:
+            found = carried(source, next(item.scalar for item in items if item.name == name), hidden)
+            if found is None:
+                return None
+            item = Item(hidden.name(name), found[1])
+            return replace(flow, source=found[0], items=(*items, item)), column(label, item.name, found[1].facts)
+    return None
+
+
+def nothing_left_out(flow: Flow) -> bool:
+    """Whether these are all rows that the copy keeps of a person."""
+    return isinstance(flow, Read) or (isinstance(flow, Show) and nothing_left_out(flow.source))
+
+
+def _read(read: Read, name: str, hidden: Hidden) -> tuple[Read, Scalar] | None:
+    stored = next(stored for known, stored, _ in read.columns if known == name)
+    if stored not in hidden.beside(read):
+        return None
+    facts = Facts(Type.INTEGER, Kind.INTEGER, low=1, high=read.most or 1)
+    columns = (*read.columns, (hidden.name(name), hidden.name(stored), facts))
+    return replace(read, columns=columns), column(read.label, hidden.name(name), facts)

@@ -1,0 +1,61 @@
+"""Keys by which rows of different people meet, as SQL: how many rows each side has of them, and nothing else.
+
+No pair of rows is made: the time is that of grouping each side, whatever meets. Proof: proofs/elastic_joins.md, (2)
+"""
+
+from collections.abc import Sequence
+
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.flow import Tables, projected
+from sfumato.language.flow import Flow, Pair
+from sfumato.planning.aggregates.met import owners_and_keys, sides_of
+from sfumato.planning.plan import Chosen, GroupPlan
+from sfumato.sensitivity.meetings import blocks
+
+
+def meetings_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+    """Return the statement: the keys of the group, the powers of `blocks`, and how many keys have them.
+
+    A key of which a part is NULL meets nothing. What one person has of a key is cut at what was priced.
+    """
+    sides, _ = sides_of(one.quantity)
+    flows = _flows(plan.group.rows, len(sides))
+    named = owners_and_keys(one.quantity)
+    keys = [f"k{at}" for at in range(len(named[0][1]))]
+    stacked = []
+    for place, (flow, side, (owner, scalars)) in enumerate(zip(flows, sides, named, strict=True)):
+        rows = projected(flow, tables, {"u": owner, **dict(zip(keys, scalars, strict=True))}, dialect)
+        counts = [f"{f'least(count(*), {side.repeats})' if at == place else '0'} AS n{at}" for at in range(len(sides))]
+        present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+        listed = ", ".join(["u", *keys, *counts])
+        stacked.append(
+            f"SELECT {listed} FROM ({rows}) AS r WHERE {present} GROUP BY {', '.join(['u', *keys])}"  # noqa: S608
+        )
+    people = _grouped(
+        " UNION ALL ".join(stacked), ["u", *keys], [(f"sum(n{at})", f"n{at}") for at in range(len(sides))]
+    )
+    powers = [f"p{at}" for at in range(len(blocks(len(sides))))]
+    products = ["sum(" + " * ".join(f"n{side}" for side in block) + ")" for block in blocks(len(sides))]
+    shared = _grouped(people, keys, list(zip(products, powers, strict=True)))
+    cells = [f"k{_place(key.scalar, [scalars for _, scalars in named])}" for key in plan.group.keys]
+    return _grouped(shared, [*cells, *powers], [("count(*)", "keys")], shown=[*cells, *powers])
+
+
+def _grouped(
+    rows: str, keys: Sequence[str], measures: Sequence[tuple[str, str]], shown: Sequence[str] | None = None
+) -> str:
+    listed = ", ".join([*(keys if shown is None else shown), *(f"{sql} AS {name}" for sql, name in measures)])
+    return f"SELECT {listed} FROM ({rows}) AS s GROUP BY {', '.join(dict.fromkeys(keys))}"  # noqa: S608
+
+
+def _flows(flow: Flow, sides: int) -> list[Flow]:
+    """Return the rows of each side: they were paired from the left, and are read one by one."""
+    if sides == 1:
+        return [flow]
+    if not isinstance(flow, Pair):
+        raise AssertionError("what meets was paired")
+    return [*_flows(flow.left, sides - 1), flow.right]
+
+
+def _place(key: object, sides: Sequence[Sequence[object]]) -> int:
+    return next(scalars.index(key) for scalars in sides if key in scalars)

@@ -1,0 +1,47 @@
+"""In how many rows of a person a column has a value, where the copy says so: then no question has to count them.
+
+A quantile shares a person's weight among the rows that have a value. As long as a question leaves no row out, they are
+those of the copy.  Proof: proofs/lineage.md §6
+"""
+
+from dataclasses import dataclass
+
+from sfumato.analysis.private_query import Group
+from sfumato.engines.sql.carrying import Hidden, carried, nothing_left_out
+from sfumato.engines.sql.names import rows_name
+from sfumato.language.flow import Flow
+from sfumato.language.scalar import Operator, Scalar, walk
+from sfumato.mechanisms.spacing import Spacing
+from sfumato.planning.aggregates.ranked import bucket_of
+from sfumato.planning.plan import Chosen
+
+_COUNTS = Hidden(rows_name, lambda read: read.counted)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRows:
+    """The rows of a group with one more column: how many rows of the same owner have a value."""
+
+    rows: Flow
+    count: Scalar
+
+
+def counted_rows(group: Group, one: Chosen) -> CountedRows | None:
+    """Return the rows with these counts; None unless all rows of the copy count and the values are a column's own."""
+    limit, (bucket,) = group.contribution, one.quantity.arguments
+    if one.quantity.where is not None or limit.bound_rows or (limit.bound_groups and group.keys):
+        return None
+    if not group.identity or not nothing_left_out(group.rows):
+        return None
+    of = _column(bucket)
+    found = None if of is None else carried(group.rows, of, _COUNTS)
+    return None if found is None else CountedRows(*found)
+
+
+def _column(bucket: Scalar) -> Scalar | None:
+    """Return the column whose buckets these are: then they are NULL where it is, and nowhere else."""
+    read = {part for part in walk(bucket) if part.operator is Operator.COLUMN}
+    if len(read) != 1:
+        return None
+    (of,) = read
+    return of if bucket == bucket_of(of, Spacing(of.facts.low, of.facts.high)) else None

@@ -1,0 +1,169 @@
+"""The rows of a private table on their way into the copy: on the grid, under the opaque id of each owner.
+
+Where rows only arrived since the copy before, the people who have such rows are bounded again, from all their rows; and
+what the copy before has of everybody else stays (proofs/bounded_copy.md §5d).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sfumato.engines.sql.building import Building
+from sfumato.engines.sql.column import Part, check_type, keyed
+from sfumato.engines.sql.cut import uncut
+from sfumato.errors import BadSource
+from sfumato.policy.policy import Column, Reference, Table, UnitColumn, UnitPath
+
+
+def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
+    """Bring every row that has an owner to the grid, with the owner's opaque id before it; return the number of parts.
+
+    The rows of one part lie together, so that each part is read alone. A person is in one part.
+    """
+    _key_tables(build, columns)
+    kept = [f"{_domain(build, column, at)} AS c{at}" for at, column in enumerate(columns)]
+    kept = kept or ["CAST(0 AS BIGINT) AS c0"]
+    free = uncut(columns) if build.policy.budget.truncation is not None else []
+    kept += [f"p.o{at} AS o{at}" for at, _ in free]
+    reading, dialect, arrived = build.reading, build.dialect, build.arrived(table.name)
+    key, joined, parts, order = None, "", 1, ""
+    match table.unit:
+        case UnitColumn(name):
+            key = _declared(build, table.name, name)
+            _opaque(build, _counted(build, table, key))
+            kept, joined = ["units.id AS id", *kept], f"JOIN {build.stage('units')} AS units ON p.u = units.u"
+        case UnitPath(target, name, here, there):
+            key = _declared(build, table.name, here)
+            build.make(build.stage("found"), _counted(build, table, key))
+            _owners(build, target, name, there)
+            kept, joined = ["owners.id AS id", *kept], f"JOIN {build.stage('owners')} AS owners ON p.u = owners.k"
+    if key is not None:
+        parts += rows_with_owners(build, table) // dialect.ranked_at_once
+    if parts > 1:
+        kept.append(f"{dialect.part('id', parts)} AS part")
+        order = " ORDER BY part"
+    if dialect.numbered is not None:
+        kept.append(f"{dialect.numbered} AS {dialect.place}")
+
+    def values(part: Part) -> list[str]:
+        own = [] if key is None else [f"{reading.unit(key, part.column(key.name))} AS u"]
+        listed = [f"{reading.column(column, part.column(column.name))} AS c{at}" for at, column in enumerate(columns)]
+        listed += [
+            f"{reading.column(replace(column, bounds=None), part.column(column.name))} AS o{at}" for at, column in free
+        ]
+        return own + listed or ["0 AS c0"]
+
+    read = build.parts(table.name)
+    if arrived is not None and key is None:  # each row is a person, and those that were there stay as they are
+        read = arrived
+    among = _concerned(build, key) if arrived is not None and key is not None else None
+    build.make(
+        build.stage("rows"),
+        f"SELECT {', '.join(kept)} FROM ({_rows(read, values, among)}) AS p {joined}{order}",  # noqa: S608
+    )
+    return parts
+
+
+def rows_with_owners(build: Building, table: Table) -> int:
+    """Return how many rows have been staged or will be: one that leads to several people counts once for each."""
+    own = f"{build.stage('units')} AS f WHERE u IS NOT NULL"
+    if isinstance(table.unit, UnitPath):
+        own = f"{build.stage('found')} AS f JOIN {build.stage('owners')} AS o ON f.u = o.k"
+    ((owned,),) = build.rows(f"SELECT coalesce(sum(f.n), 0) FROM {own}")  # noqa: S608
+    return int(owned)
+
+
+def _rows(
+    parts: Sequence[Part], columns: Callable[[Part], list[str]], among: Callable[[Part], str] | None = None
+) -> str:
+    """Return the query for columns of every row of some parts, each read in the type in which it is stored."""
+    return " UNION ALL ".join(
+        f"SELECT {', '.join(columns(part))} FROM {part.relation}{'' if among is None else among(part)}"  # noqa: S608
+        for part in parts
+    )
+
+
+def _declared(build: Building, table: str, column: str) -> Column:
+    found = build.policy.table(table)
+    declared = None if found is None else found.column(column)
+    if declared is None:  # checked by the policy
+        raise BadSource(f"tables.{table}.columns.{column} is not declared.", "It is needed.", "Declare it.")
+    return declared
+
+
+def _key_tables(build: Building, columns: list[Column]) -> None:
+    """Write down the keys that columns take from a public table, on the column's own grid."""
+    for at, column in enumerate(columns):
+        if isinstance(column.values, Reference):
+            keys = _keys(build, column, column.values)
+            build.make(build.stage(f"keys{at}"), f"SELECT DISTINCT k FROM ({keys}) AS p")  # noqa: S608
+
+
+def _keys(build: Building, column: Column, values: Reference) -> str:
+    parts = build.parts(values.table)
+    for part in parts:
+        check_type(values.table, Column(values.column, column.type), part.column(values.column))
+    return _rows(parts, lambda part: [f"{build.reading.column(column, part.column(values.column))} AS k"])
+
+
+def _counted(build: Building, table: Table, key: Column) -> str:
+    """Return the query for the names that occur, and in how many rows each: the rows without one belong to nobody.
+
+    Where rows only arrived, these are the names in them, and nobody; all rows of theirs are counted.
+    """
+
+    def name(part: Part) -> list[str]:
+        return [f"{build.reading.unit(key, part.column(key.name))} AS u"]
+
+    arrived, among = build.arrived(table.name), None
+    if arrived is not None:
+        found = f"SELECT u, count(*) AS n FROM ({_rows(arrived, name)}) AS p GROUP BY u"  # noqa: S608
+        build.make(build.stage("arrived"), found)
+        among = _concerned(build, key)
+    names = _rows(build.parts(table.name), name, among)
+    return f"SELECT u, count(*) AS n FROM ({names}) AS p GROUP BY u"  # noqa: S608
+
+
+def _concerned(build: Building, key: Column) -> Callable[[Part], str]:
+    """Return which rows of the source belong to people who have rows that arrived."""
+    names = f"SELECT u FROM {build.stage('arrived')} WHERE u IS NOT NULL"  # noqa: S608
+    return lambda part: f" WHERE {build.reading.unit(key, part.column(key.name))} IN ({names})"
+
+
+def _domain(build: Building, column: Column, at: int) -> str:
+    if isinstance(column.values, Reference):
+        keys = f"SELECT k FROM {build.stage(f'keys{at}')} WHERE k IS NOT NULL"  # noqa: S608
+        return f"CASE WHEN p.c{at} IN ({keys}) THEN p.c{at} END"
+    return keyed(column, f"p.c{at}", build.dialect)
+
+
+def _opaque(build: Building, people: str) -> None:
+    """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
+    named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', 'u')} END AS id"
+    build.make(build.stage("units"), f"SELECT u, n, {named} FROM ({people}) AS p{build.salt_join}", salted=True)  # noqa: S608
+
+
+def _hash(build: Building, purpose: str, text: str) -> str:
+    """Return 128 bits of SHA-256 keyed by its first block [BCK96]: the salt, then what it is for, then the text."""
+    return build.dialect.hash128(f"{build.salt_sql} || {build.dialect.literal(purpose + ':')} || {text}")
+
+
+def _owners(build: Building, target: str, column: str, there: str) -> None:
+    """Write down which keys lead to whom. A key of several owners leads to each of them.
+
+    Leaving it out, or giving it to one, would let one person's row take rows from another (proofs/bounded_copy.md §4).
+    """
+    key, owner, reading = _declared(build, target, there), _declared(build, target, column), build.reading
+    pairs = _rows(
+        build.parts(target),
+        lambda part: [
+            f"{reading.unit(key, part.column(there))} AS k",
+            f"{reading.unit(owner, part.column(column))} AS u",
+        ],
+    )
+    build.make(build.stage("pairs"), f"SELECT DISTINCT k, u FROM ({pairs}) AS p")  # noqa: S608
+    _opaque(build, f"SELECT u, count(*) AS n FROM {build.stage('pairs')} GROUP BY u")  # noqa: S608
+    build.make(
+        build.stage("owners"),
+        f"SELECT p.k AS k, units.id AS id FROM {build.stage('pairs')} AS p "  # noqa: S608
+        f"JOIN {build.stage('units')} AS units ON p.u = units.u WHERE p.k IS NOT NULL",
+    )

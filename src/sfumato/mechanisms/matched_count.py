@@ -1,0 +1,98 @@
+"""How many different values people have, where each person serves as few of them as will do."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from sfumato.accounting.event import Neighbours, Pure
+from sfumato.exact import integer
+from sfumato.mechanisms.answers import integer_answers
+from sfumato.mechanisms.choice import permute_and_flip_margin
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.parameters import read_parameters
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.randomness.source import Source
+
+CHOSEN_WITH = Fraction(1, 3)
+"""The part of epsilon that chooses the limit; the rest is for the number."""
+_SURE = Fraction(95, 100)
+_MOST_WANTED = 1 << 40
+"""More than any limit adds; a price so small is for noise alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedCount:
+    """Choose a limit by what a higher one would add, then release how many values are served within it, with noise.
+
+    Theorem: if sizes[i] is the number of values that can be served where nobody serves more than limits[i], and one
+    privacy unit has values in at most `cells` cells, then releasing all cells is epsilon-DP. Without its noise no
+    number is above the truth.  [KS23]  Proof: proofs/matching.md
+
+    >>> made = MatchedCount((1, 2, 4, 5), 1, Fraction(1), Neighbours.ADD_REMOVE)
+    >>> made.wanted, made.noise(0).margin(Fraction(95, 100))
+    (21, 4)
+    """
+
+    limits: tuple[int, ...]
+    """From 1 on, each twice the one before; the last, which is all that one unit can have, may be less."""
+    cells: int
+    epsilon: Fraction
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cells", integer(self.cells, "cells", 1))
+        read_parameters(self)
+        before = [1, *(2 * limit for limit in self.limits)]
+        if not self.limits or any(not 1 <= limit <= most for limit, most in zip(self.limits, before, strict=False)):
+            raise AssertionError("a limit is at most twice the one before")
+
+    @property
+    def event(self) -> Pure:
+        """What releasing all cells costs."""
+        return Pure(self.epsilon, self.neighbours)
+
+    @property
+    def wanted(self) -> int:
+        """What a limit has to add, per value of it, to be worth its noise: so that chance alone hardly raises it."""
+        return _wanted(self._chooser.rate, len(self.limits))
+
+    @property
+    def missed(self) -> int:
+        """The next limit would add fewer than so many values per value of the chosen one, with probability 95 %."""
+        return 2 * self.wanted
+
+    @property
+    def _chooser(self) -> PermuteAndFlip:
+        return _chooser(self.epsilon * CHOSEN_WITH / self.cells, self.neighbours)
+
+    def noise(self, place: int) -> Laplace:
+        """Return the noise of a number within this limit."""
+        limit = self.limits[place]
+        return Laplace(limit, limit * self.cells / (self.epsilon * (1 - CHOSEN_WITH)), self.neighbours)
+
+    def release(self, sizes: object, source: Source) -> tuple[int, int]:
+        """Return the place of the chosen limit and the noisy number of one cell."""
+        exact = [int(size) for size in integer_answers(sizes)]
+        place = self._chooser.release(np.array(self.scores(exact), dtype=np.int64), source)
+        (noisy,) = self.noise(place).release(np.array([exact[place]], dtype=np.int64), source)
+        return place, int(noisy)
+
+    def scores(self, sizes: list[int]) -> list[int]:
+        """Return 0 for a limit that was worth it where the next one is not, and less the farther away from that."""
+        pairs, wanted = zip(sizes[:-1], sizes[1:], self.limits[:-1], strict=True), self.wanted
+        gains = [(after - before) // limit for before, after, limit in pairs]
+        over, under = [gain - wanted for gain in gains] + [0], [0] + [wanted - gain for gain in gains]
+        return [-max(0, more, less) for more, less in zip(over, under, strict=True)]
+
+
+@lru_cache(maxsize=256)
+def _chooser(epsilon: Fraction, neighbours: Neighbours) -> PermuteAndFlip:
+    moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    return PermuteAndFlip(moved, epsilon, neighbours)
+
+
+@lru_cache(maxsize=256)
+def _wanted(rate: Fraction, limits: int) -> int:
+    return min(permute_and_flip_margin(rate, limits, _SURE) + 1, _MOST_WANTED)

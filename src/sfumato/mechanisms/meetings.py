@@ -1,0 +1,84 @@
+"""How many rows of different people meet: noise as large as the fullest key needs, which is found privately first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.accounting.event import Composed, Neighbours, Pure
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.parameters import read_parameters
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.source import Source
+from sfumato.sensitivity.meetings import LEAST_CROWD, MeetingSide, crowd_at, met_at, moved
+
+MISSED = Fraction(1, 200)
+"""How likely the limit is below the true crowd at most, so that something is cut: bars allow for it."""
+_FOR_CROWD = Fraction(1, 4)
+"""The part of epsilon that finds the crowd."""
+_LARGEST = 1 << 40
+"""No key is shared by so many people, and noise beyond it is good for nothing."""
+_FARTHEST = 1 << 61
+
+SharedKeys = Sequence[tuple[Sequence[int], int]]
+"""The powers of keys, and how many keys have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """Release an upper limit of the largest crowd, then the meetings of each cell with noise that suits this limit.
+
+    Theorem: `release` is epsilon-DP, for any tables of which one person has at most `rows` rows a side, `repeats` of
+    them with one key. But for a probability of `MISSED` nothing is cut.  Proof: proofs/elastic_joins.md
+    """
+
+    epsilon: Fraction
+    sides: tuple[MeetingSide, ...]
+    several: bool
+    """Whether there are several cells, over which a person's meetings are spread."""
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        read_parameters(self)
+
+    @property
+    def event(self) -> Composed:
+        """What one release costs: the noise of the crowd, then noise of a fixed loss, whatever crowd was found."""
+        return Composed((self._finding.event, Pure(self._for_meetings, self.neighbours)))
+
+    def release(self, cells: Sequence[SharedKeys], source: Source) -> tuple[tuple[int, int], ...]:
+        """Return for each cell the limit, which is one for all, and the noisy number of meetings."""
+        (found,) = DiscreteLaplace(self._finding.scale).draw(1, source).tolist()
+        crowd = self._limit(cells, found)
+        noise = DiscreteLaplace(self.noise(crowd).scale).draw(len(cells), source)
+        noisy = (exact + added for exact, added in zip(self.meetings(cells, crowd), noise.tolist(), strict=True))
+        return tuple((crowd, min(max(value, -_FARTHEST), _FARTHEST)) for value in noisy)
+
+    def largest_crowd(self, cells: Sequence[SharedKeys]) -> int:
+        """Return the largest crowd of any key, which is secret; one person moves it by at most 1."""
+        return max((crowd_at(powers, self.sides) for cell in cells for powers, _ in cell), default=0)
+
+    def meetings(self, cells: Sequence[SharedKeys], crowd: int) -> list[int]:
+        """Return the meetings of each cell, cut at a crowd, which are secret."""
+        return [sum(times * met_at(powers, self.sides, crowd) for powers, times in cell) for cell in cells]
+
+    def expected(self, cells: Sequence[SharedKeys]) -> tuple[tuple[int, int], ...]:
+        """Return what `release` would if no noise were drawn: for whoever may see the data."""
+        crowd = self._limit(cells, 0)
+        return tuple((crowd, met) for met in self.meetings(cells, crowd))
+
+    def noise(self, crowd: int) -> Laplace:
+        """Return the noise that the meetings get under a limit that was released."""
+        distance = moved(self.sides, crowd, self.several, self.neighbours)
+        return Laplace(distance, distance / self._for_meetings, self.neighbours)
+
+    def _limit(self, cells: Sequence[SharedKeys], noise: int) -> int:
+        limit = self.largest_crowd(cells) + noise + self._finding.margin(1 - 2 * MISSED)
+        return min(max(limit, LEAST_CROWD), _LARGEST)
+
+    @property
+    def _for_meetings(self) -> Fraction:
+        return (1 - _FOR_CROWD) * self.epsilon
+
+    @property
+    def _finding(self) -> Laplace:
+        return Laplace(1, 1 / (_FOR_CROWD * self.epsilon), self.neighbours)

@@ -1,0 +1,163 @@
+"""The ends of a quantile: two buckets at the same distance from an answer that hold every quantile of its level.
+
+The first distance whose ends surely hold it scores best; what is chosen among is public. One score for an answer and
+its ends together, or for the ends of all levels together, is the worst of theirs: it moves no further than one of
+them does, so that everything is one choice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import lcm, prod
+
+import numpy as np
+
+from sfumato.mechanisms.held_values import HeldValues
+from sfumato.randomness.selection import WORD, Integers, exponential_weighted, uniform_below
+from sfumato.randomness.source import Source
+
+_SAFE = 1 << 60
+_LONGEST = 100
+"""More distances than any range has."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndsOf:
+    """The ends of one level. They aim `wanted` beyond the level's rank, in steps of 1/q of a weight."""
+
+    level: Fraction
+    buckets: int
+    weight: int
+    wanted: int
+
+    def distances(self, place: int) -> tuple[int, ...]:
+        """Return the distances among which the ends of an answer at this bucket are chosen."""
+        return distances_to(int(self._farthest(np.array(place))))
+
+    def at(self, place: int, far: int) -> tuple[int, int, int]:
+        """Return the lower end, the answer and the upper end; an extreme's ends reach to the bound on its side."""
+        last = self.buckets - 1
+        return 0 if self.level == 0 else max(0, place - far), place, last if self.level == 1 else min(last, place + far)
+
+    def misses(self, cell: HeldValues, places: Integers, most: int) -> Integers:
+        """Return how far each of the first `most` distances misses what is wanted: a row for each of the places.
+
+        What lies beyond the last distance of a place means nothing.
+        """
+        p, q, last = self.level.numerator, self.level.denominator, self.buckets - 1
+        exact = q * (cell.total + abs(self.wanted) + 2 * self.weight + 1) >= _SAFE
+        # interpolation looks one value further than a rank, on either side
+        rank, slack = p * cell.total, 2 * q * self.weight
+        farthest = self._farthest(places)
+        found = []
+        before = np.full(len(places), self.wanted, dtype=object if exact else np.int64)
+        for far in first_distances(most):
+            surplus = np.full(len(places), self.wanted, dtype=before.dtype)  # the last distance holds everything
+            lower, upper = (cell.below(ends).astype(before.dtype) for ends in (places - far, places + far + 1))
+            left, right = rank - q * lower - slack, q * upper - rank - slack
+            # an end at the end of the range holds everything on its side, and so does an extreme's
+            on_left = (far < places) & (self.level > 0)
+            on_right = (places + far < last) & (self.level < 1)
+            either = np.where(on_left & on_right, np.minimum(left, right), np.where(on_left, left, right))
+            surplus = np.where(far < farthest, either, surplus)
+            found.append(np.maximum(0, np.maximum(self.wanted - surplus, before - self.wanted)))
+            before = surplus
+        return np.column_stack(found)
+
+    def pairs(self) -> tuple[Integers, Integers]:
+        """Return all answers and the numbers of their distances, each pair once."""
+        places = np.arange(self.buckets)
+        counts = np.searchsorted(first_distances(_LONGEST), self._farthest(places)) + 1
+        numbers = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(places, counts), numbers
+
+    def _farthest(self, places: Integers) -> Integers:
+        found: Integers = np.maximum(places * (self.level > 0), (self.buckets - 1 - places) * (self.level < 1))
+        return found
+
+
+def choose_together(
+    cell: HeldValues, ends: Sequence[EndsOf], places: Sequence[int], rate: Fraction, source: Source
+) -> list[int]:
+    """Choose a distance for each answer, by the worst miss of all: P proportional to exp(-rate * that).
+
+    How many lists of distances miss by t at most is a product; so t is drawn first, then one of its lists, uniformly.
+    """
+    tables = [one.distances(place) for one, place in zip(ends, places, strict=True)]
+    missed = [
+        [int(miss) * scale for miss in one.misses(cell, np.array([place]), len(table))[0].tolist()]
+        for one, place, table, scale in zip(
+            ends, places, tables, common_scales([one.level for one in ends]), strict=True
+        )
+    ]
+    worst = sorted({miss for misses in missed for miss in misses})
+    within = [[sum(miss <= most for miss in misses) for misses in missed] for most in worst]
+    lists = [prod(counts) for counts in within]
+    exactly = [here - before for here, before in zip(lists, [0, *lists[:-1]], strict=True)]
+    possible = [at for at, count in enumerate(exactly) if count]
+    drawn = exponential_weighted([-worst[at] for at in possible], [exactly[at] for at in possible], rate, source)
+    at = possible[drawn]
+    bits = sum(len(distances_to(one.buckets - 1)).bit_length() for one in ends) + WORD
+    number = uniform_below(exactly[at], -(-bits // WORD) * WORD, source)
+    found = _list(number, within[at], within[at - 1] if at else [0] * len(ends))
+    ranked = [sorted(range(len(misses)), key=misses.__getitem__) for misses in missed]  # those within t come first
+    return [table[order[nth]] for table, order, nth in zip(tables, ranked, found, strict=True)]
+
+
+def moved_by_one(level: Fraction) -> int:
+    """Return how far a weight of 1 moves a score of this level at most, in steps of 1/q."""
+    return max(level.numerator, level.denominator - level.numerator)
+
+
+def common_scales(levels: Sequence[Fraction]) -> list[int]:
+    """Return what each level's misses are multiplied by, so that a unit moves all of them by equally much."""
+    common = lcm(*map(moved_by_one, levels))
+    return [common // moved_by_one(level) for level in levels]
+
+
+def _list(number: int, upto: Sequence[int], before: Sequence[int]) -> list[int]:
+    """Return the list of this number: below `upto` in each place, and in some place at or above `before`.
+
+    They are ordered by the first such place.
+
+    >>> [_list(number, [2, 2], [1, 1]) for number in range(3)]
+    [[1, 0], [1, 1], [0, 1]]
+    """
+    for first in range(len(upto)):
+        sizes = [*before[:first], upto[first] - before[first], *upto[first + 1 :]]
+        count = prod(sizes)
+        if number < count:
+            break
+        number -= count
+    found = []
+    for size in reversed(sizes):
+        number, digit = divmod(number, size)
+        found.append(digit)
+    found.reverse()
+    found[first] += before[first]
+    return found
+
+
+@lru_cache(maxsize=1024)
+def distances_to(farthest: int) -> tuple[int, ...]:
+    """Return 0, 1, 2, 3, 4, 6, 8, 12, … up to the first that reaches the farthest place.
+
+    >>> distances_to(0), distances_to(9)
+    ((0,), (0, 1, 2, 3, 4, 6, 8, 12))
+    """
+    return first_distances(int(np.searchsorted(first_distances(_LONGEST), farthest)) + 1)
+
+
+@lru_cache(maxsize=128)
+def first_distances(count: int) -> tuple[int, ...]:
+    """Return so many of 0, 1, 2, 3, 4, 6, 8, 12, …
+
+    >>> first_distances(6)
+    (0, 1, 2, 3, 4, 6)
+    """
+    found, step = [0, 1, 2], 2
+    while len(found) < count:
+        found += [step + step // 2, 2 * step]
+        step *= 2
+    return tuple(found[:count])

@@ -1,0 +1,136 @@
+"""The largest keys, chosen one after another and then counted: the price does not grow with the keys of one person.
+
+Each choice is the exponential mechanism among the keys that are left. Where the keys are not public, choices may also
+fall on nothing, and a chosen key is shown only if its noisy number of people reaches a threshold.
+"""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.accounting.event import BoundedRange, Composed, Event, Neighbours, Repeated
+from sfumato.exact import integer, probability
+from sfumato.mechanisms.choice import exponential_margin, rate_of
+from sfumato.mechanisms.counted_keys import CountedKeys
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.keys import key_counts, touched_keys
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.parameters import read_parameters
+from sfumato.mechanisms.threshold import Selected
+from sfumato.randomness.selection import exponential_weighted
+from sfumato.randomness.source import Source
+
+_LARGEST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class TopList:
+    """Choose `chosen` times among the keys that are left, by exp(rate * people); release noisy numbers of the chosen.
+
+    Theorem: let one unit be counted once in at most `groups_per_unit` = g keys, and let `core` describe the release of
+    the numbers of any `chosen` fixed keys with this noise. If the keys are public (`threshold` None), `release` is
+    as private as `chosen` choices of bounded range epsilon, and `core`. If they are not, every choice is also among
+    g * (1 + 1/rate) empty keys, which are never shown, and the same holds except with probability
+    delta = 1 - (1 - P[Z >= threshold - 1])^min(g, chosen).  [MT07, DR19]  Proof: proofs/top_list.md
+    """
+
+    chosen: int
+    epsilon: Fraction
+    """The price of one choice."""
+    noise: Laplace | Gaussian
+    core: Event
+    """What releasing the numbers of so many fixed keys would cost."""
+    groups_per_unit: int
+    threshold: int | None
+
+    def __post_init__(self) -> None:
+        read_parameters(self)
+        if self.threshold is not None:
+            integer(self.threshold, "threshold", 2)
+
+    def with_delta(self, delta: object) -> "TopList":
+        """Return the list of keys that are not public, with the lowest threshold whose delta is at most this."""
+        shown = min(self.groups_per_unit, self.chosen)
+        return replace(self, threshold=CountedKeys.by_delta(self.noise, self.core, shown, delta).threshold)
+
+    @property
+    def counted(self) -> CountedKeys | None:
+        """What shows the chosen keys, where they are not public."""
+        if self.threshold is None:
+            return None
+        return CountedKeys(self.noise, self.core, min(self.groups_per_unit, self.chosen), self.threshold)
+
+    @property
+    def rate(self) -> Fraction:
+        """What a number of people is multiplied by; a person who comes moves all of them the same way."""
+        return rate_of(self.epsilon, 1, self.noise.neighbours is Neighbours.ADD_REMOVE)
+
+    @property
+    def empty(self) -> int:
+        """How many empty keys stand beside the present ones: W with W + g·e^rate <= W·e^rate."""
+        if self.threshold is None:
+            return 0
+        needed = self.groups_per_unit * (1 + 1 / self.rate)  # >= g / (1 - e^-rate), as e^-r <= 1 / (1 + r)
+        return -(-needed.numerator // needed.denominator)
+
+    @property
+    def delta(self) -> Fraction:
+        """The chance that a key which only one unit has is shown; 0 if the keys are public."""
+        return Fraction(0) if self.counted is None else self.counted.delta
+
+    @property
+    def touched(self) -> int:
+        """How many keys differ between neighbours."""
+        return touched_keys(self.groups_per_unit, self.noise.neighbours)
+
+    @property
+    def choices(self) -> Repeated:
+        """What the choices cost."""
+        return Repeated(BoundedRange(self.epsilon, self.noise.neighbours), self.chosen)
+
+    @property
+    def event(self) -> Composed:
+        """What a release costs."""
+        return Composed((self.choices, self.core if self.counted is None else self.counted.event))
+
+    def release(self, values: object, source: Source) -> Selected:
+        """Release the chosen keys with noisy numbers, given one true number per key.
+
+        Where keys are not public, 0 means that the key is absent.
+        """
+        counts = key_counts(values)
+        places = self._chosen(counts, source)
+        if self.counted is None:
+            return Selected(places, self.noise.release(counts[places], source))
+        shown = self.counted.release(counts[places], source)
+        return Selected(places[shown.places], shown.counts)
+
+    def _chosen(self, counts: npt.NDArray[np.int64], source: Source) -> npt.NDArray[np.int64]:
+        """Choose keys, each at most once. This order is no secret, but nothing else about the choices is told."""
+        left = np.arange(len(counts)) if self.threshold is None else np.flatnonzero(counts >= 1)
+        if self.threshold is None and len(left) <= self.chosen:
+            return left  # all of them, whatever the data holds
+        found: list[int] = []
+        for _ in range(self.chosen):
+            scores, weights = counts[left], np.ones(len(left), dtype=np.int64)
+            if self.empty:
+                kind = np.int64 if self.empty < _LARGEST else object
+                scores, weights = np.append(scores, 0), np.append(weights.astype(kind), self.empty)
+            place = exponential_weighted(scores, weights, self.rate, source)
+            if place < len(left):
+                found.append(int(left[place]))
+                left = np.delete(left, place)
+        return np.array(found, dtype=np.int64)
+
+    def units_for(self, chance: object) -> int:
+        """Return from how many people on a key is shown with at least this probability, if no others displace it.
+
+        Others cannot where no more than `chosen` keys are present. Half of the rest may fail in choosing, half in
+        counting.
+        """
+        each = 1 - (1 - probability(chance, "probability")) / 2
+        if self.counted is None:
+            return 0
+        return max(exponential_margin(self.rate, 1 + self.empty, each) + 1, self.counted.units_for(each))

@@ -1,0 +1,54 @@
+"""COUNT(*) of rows of different people that meet: how many there are follows from how many rows each key has."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+from sfumato.analysis.private_query import Asked, Group
+from sfumato.language.scalar import Scalar
+from sfumato.planning.aggregates.recipe import Quantity, Recipe
+from sfumato.sensitivity.meetings import MeetingSide
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A count of meetings is the second number that was released; the first is the crowd that its noise is made for."""
+
+    name: str
+    times: int
+    """In how many orders the same people meet, of which one counts."""
+    meetings: str
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The measurements that it is computed from."""
+        return (self.meetings,)
+
+    @property
+    def plain(self) -> None:
+        """Its noise is not known before it is measured."""
+        return None
+
+    @property
+    def step(self) -> Fraction:
+        """The value of one unit of what is measured."""
+        return Fraction(1)
+
+
+def met(asked: Asked, _: Group) -> Recipe[Met]:
+    """One measurement."""
+    times = int(asked.aggregate.parameters[1])
+    return Recipe(((asked.aggregate, Fraction(1)),), partial(Met, asked.name, times))
+
+
+def sides_of(quantity: Quantity) -> tuple[tuple[MeetingSide, ...], bool]:
+    """Return how many rows one person has on each side that meets, and whether there are several cells."""
+    several, _, *numbers = (int(number) for number in quantity.parameters)
+    return tuple(MeetingSide(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)), bool(several)
+
+
+def owners_and_keys(quantity: Quantity) -> tuple[tuple[Scalar, tuple[Scalar, ...]], ...]:
+    """Return the owner of each side, and what its rows meet the others by."""
+    width = len(quantity.arguments) // len(sides_of(quantity)[0])
+    starts = range(0, len(quantity.arguments), width)
+    return tuple((quantity.arguments[at], quantity.arguments[at + 1 : at + width]) for at in starts)

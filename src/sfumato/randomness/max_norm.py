@@ -1,0 +1,283 @@
+"""Integer noise whose probability falls with its largest part: P[Z = z] is proportional to e^(-rate · ‖z‖).
+
+‖z‖ is max |zᵢ| / sidesᵢ, rounded up to a whole number of steps. The integers of a norm of u at most are a box, so that
+a radius is drawn first, with its number of integers as a weight, and then every part by itself, uniformly.
+Proof: proofs/max_norm.md
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil, comb, exp, expm1, log
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.certified.binary import Between, exp_minus_bounds, power, product, scaled_ceiling, scaled_floor
+from sfumato.errors import BadParameter, shown
+from sfumato.exact import integer, positive_rational, probability
+from sfumato.randomness.finite import Finite
+from sfumato.randomness.geometric import Geometric
+from sfumato.randomness.margin import smallest_covering
+from sfumato.randomness.selection import uniform_below, uniform_below_each
+from sfumato.randomness.source import Source, broken_source, sample_size
+from sfumato.randomness.uniform import Integers
+
+MOST_PARTS = 8
+"""So many numbers, at most, share their noise: with more of them other noise is better."""
+_FINE, _FINEST = 16, 64
+"""A step of the norm is about such a part of 1 / rate; a side has at most so many of the second."""
+_NARROW = 48
+_SECANTS, _NEAR = 12, 1e-14
+_FAR = 64
+"""Beyond so many times its mean a radius lies with probability below e^-60."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaxNormLaw:
+    """P[Z = z] proportional to e^(-rate · ⌈steps · maxᵢ |zᵢ| / sidesᵢ⌉ / steps) on all vectors of integers.
+
+    `steps` follows from the rate. Proof: proofs/max_norm.md
+
+    >>> MaxNormLaw((1, 100), Fraction(1, 10)).margin(1, Fraction(95, 100))
+    4103
+    """
+
+    sides: tuple[int, ...]
+    rate: Fraction
+
+    def __post_init__(self) -> None:
+        sides = tuple(integer(side, "side", 1) for side in self.sides)
+        if not 0 < len(sides) <= MOST_PARTS:
+            raise BadParameter(
+                f"sides = {shown(self.sides)} has no length that is possible.",
+                f"1 to {MOST_PARTS} numbers share their noise.",
+                "Give one side for each number.",
+            )
+        object.__setattr__(self, "sides", sides)
+        object.__setattr__(self, "rate", positive_rational(self.rate, "rate"))
+
+    @property
+    def steps(self) -> int:
+        """How many steps a norm of 1 has."""
+        return max(1, min(_FINEST, ceil(_FINE * self.rate)))
+
+    def draw(self, count: int, source: Source) -> Integers:
+        """Draw `count` independent vectors, a row each: int64 where all integers surely fit, else Python integers."""
+        size, parts = sample_size(count), len(self.sides)
+        chosen = Finite(_weights(self.sides, self.rate, self.steps)).draw(size, source)
+        rest, order = chosen // (parts + 1), chosen % (parts + 1)
+        # all of them are drawn, whatever was chosen, so that the work done tells nothing about the noise
+        drawn = Geometric(1 / self.rate).draw(size * (parts + 1), source).reshape(size, parts + 1)
+        whole = order + np.where(np.arange(parts + 1) <= order[:, None], drawn, 0).sum(axis=1)
+        if size and int(whole.max()) > self._farthest:
+            raise broken_source()
+        columns = [_uniform(self._reach(side, whole, rest), 4 * side * self._farthest, source) for side in self.sides]
+        return np.stack(columns, axis=1)
+
+    def margin(self, part: int, confidence: Fraction) -> int:
+        """Return the smallest t with P[|Zᵢ| <= t] >= confidence for one part, exactly."""
+        return _margin(self, part, probability(confidence, "confidence"))
+
+    def covers(self, part: int, reach: int, confidence: Fraction) -> bool:
+        """Whether P[|Zᵢ| <= reach] >= confidence for one part."""
+        bits = 64
+        while True:
+            low, high = self.tail(part, reach, bits)
+            if high <= scaled_floor(1 - confidence, bits):
+                return True
+            if low >= scaled_ceiling(1 - confidence, bits):
+                return False
+            bits *= 2  # ends: the tail is a quotient of polynomials in e^(-rate / steps), and transcendental
+
+    def moments(self, part: int) -> tuple[float, float]:
+        """Return variance and fourth moment of one part: floats, for error bars alone."""
+        return _moments(self, part)
+
+    @property
+    def together(self) -> float:
+        """Return how much two parts' squares vary together: E[X²Y²] / (E[X²] E[Y²]) - 1, of the real law beside it."""
+        parts = len(self.sides)
+        return (parts + 3) * (parts + 4) / ((parts + 1) * (parts + 2)) - 1
+
+    def tail(self, part: int, beyond: int, bits: int) -> Between:
+        """Enclose P[|Zᵢ| > beyond] * 2**bits between integers, for beyond >= 0."""
+        side, others = self.sides[part], self.sides[:part] + self.sides[part + 1 :]
+        precision = bits + 64
+        beyond_it: list[tuple[int, int, int]] = []
+        for rest in range(self.steps):
+            # the least number of whole sides at which the part reaches beyond
+            least = max(0, -(-(beyond + 1 - side * rest // self.steps) // side))
+            polynomial = _times([2 * (side * rest // self.steps - beyond), 2 * side], self._integers(others, rest))
+            beyond_it += [
+                (coefficient, rest + self.steps * (least + order), order)
+                for order, coefficient in enumerate(_in_binomials(_shifted(polynomial, least)))
+            ]
+        low, high = self._sum(beyond_it, precision)
+        whole_low, whole_high = _everything(self, precision)
+        return (low << bits) // whole_high, -((-high << bits) // max(whole_low, 1))
+
+    def _sum(self, terms: Sequence[tuple[int, int, int]], bits: int) -> Between:
+        """Enclose the sum of c · e^(-rate·n/steps) · (1 - y)^(parts - j) over terms (c, n, j), times 2**bits."""
+        low = high = 0
+        for coefficient, exponent, order in terms:
+            one = self._term(exponent, order, bits)
+            low, high = low + coefficient * one[0], high + coefficient * one[1]
+        return low, high
+
+    def _term(self, exponent: int, order: int, bits: int) -> Between:
+        decay = exp_minus_bounds(self.rate * exponent / self.steps, bits)
+        return product(decay, _rest_power(self.rate, len(self.sides) - order, bits), bits)
+
+    def _integers(self, sides: Sequence[int], rest: int) -> list[int]:
+        """Return how many integers the box has at k whole sides and `rest` steps, as a polynomial in k."""
+        found = [1]
+        for side in sides:
+            found = _times(found, [2 * (side * rest // self.steps) + 1, 2 * side])
+        return found
+
+    def _reach(self, side: int, whole: Integers, rest: npt.NDArray[np.int64]) -> Integers:
+        """Return how far one part may go at these radii."""
+        if 4 * side * self._farthest >= 1 << 62:
+            whole, rest = whole.astype(object), rest.astype(object)
+        return np.asarray(side * whole + side * rest // self.steps)
+
+    @property
+    def _farthest(self) -> int:
+        return ceil(_FAR * (len(self.sides) + 1) * (1 + 1 / self.rate))
+
+
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """coefficient · e^(-rate·exponent) · (1 - e^-rate)^power, a computable real."""
+
+    coefficient: Fraction
+    rate: Fraction
+    exponent: Fraction
+    power: int
+
+    def bounds(self, bits: int) -> Between:
+        precision = bits + 16
+        decay = exp_minus_bounds(self.rate * self.exponent, precision)
+        low, high = product(decay, _rest_power(self.rate, self.power, precision), precision)
+        numerator, denominator = self.coefficient.numerator, self.coefficient.denominator
+        return low * numerator // (denominator << 16), -(-high * numerator // (denominator << 16))
+
+
+@lru_cache(maxsize=256)
+def _weights(sides: tuple[int, ...], rate: Fraction, steps: int) -> tuple[_Weight, ...]:
+    """Return the weight of each (rest, order): the radius is then order + (order + 1 geometrics) sides and the rest."""
+    law = MaxNormLaw(sides, rate)
+    listed = [_in_binomials(law._integers(sides, rest)) for rest in range(steps)]
+    total = sum(map(sum, listed))
+    return tuple(
+        _Weight(Fraction(coefficient, total), rate, Fraction(rest, steps) + order, len(sides) - order)
+        for rest, coefficients in enumerate(listed)
+        for order, coefficient in enumerate(coefficients)
+    )
+
+
+@lru_cache(maxsize=256)
+def _everything(law: MaxNormLaw, bits: int) -> Between:
+    """Enclose the sum over all integers of what `tail` adds up over some."""
+    listed = (_in_binomials(law._integers(law.sides, rest)) for rest in range(law.steps))
+    return law._sum(
+        [
+            (coefficient, rest + law.steps * order, order)
+            for rest, coefficients in enumerate(listed)
+            for order, coefficient in enumerate(coefficients)
+        ],
+        bits,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _rest_power(rate: Fraction, exponent: int, bits: int) -> Between:
+    """Enclose (1 - e^-rate)^exponent * 2**bits."""
+    low, high = exp_minus_bounds(rate, bits)
+    return power(((1 << bits) - high, (1 << bits) - low), exponent, bits)
+
+
+def _times(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    """Multiply two polynomials."""
+    found = [0] * (len(one) + len(other) - 1)
+    for place, left in enumerate(one):
+        for behind, right in enumerate(other):
+            found[place + behind] += left * right
+    return found
+
+
+def _shifted(polynomial: Sequence[int], by: int) -> list[int]:
+    """Return the polynomial at k + by."""
+    return [
+        sum(polynomial[high] * comb(high, low) * by ** (high - low) for high in range(low, len(polynomial)))
+        for low in range(len(polynomial))
+    ]
+
+
+def _in_binomials(polynomial: Sequence[int]) -> list[int]:
+    """Return the c with polynomial(k) = Σ c[j] · C(k, j): Newton's forward differences at 0."""
+    values = [sum(part * k**degree for degree, part in enumerate(polynomial)) for k in range(len(polynomial))]
+    found = []
+    while values:
+        found.append(values[0])
+        values = [after - before for before, after in pairwise(values)]
+    return found
+
+
+def _uniform(reach: Integers, widest: int, source: Source) -> Integers:
+    """Draw each part uniformly from -reach … reach; how it is done depends on the public `widest` alone."""
+    if widest < 1 << _NARROW:
+        return uniform_below_each(2 * reach + 1, source) - reach
+    bits = widest.bit_length() + 64
+    drawn = [uniform_below(2 * int(one) + 1, bits, source) - int(one) for one in reach]
+    return np.array(drawn, dtype=np.int64 if widest < 1 << 62 else object)
+
+
+@lru_cache(maxsize=4096)
+def _margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
+    return smallest_covering(lambda reach: law.covers(part, reach, confidence), _near_margin(law, part, confidence))
+
+
+def _near_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
+    """Return about where the margin is, by secants: logarithms of tails are nearly straight."""
+    missed = log(max(float(1 - confidence), 5e-324))
+    unit, bits = law.sides[part] / law.rate, 96 + 2 * int(-missed)
+
+    def off(reach: int) -> float:
+        return log(law.tail(part, reach, bits)[1]) - bits * log(2) - missed
+
+    before = ceil(unit * Fraction(len(law.sides) / 2 - missed))
+    here, behind = before // 2, off(before)
+    for _ in range(_SECANTS):
+        found = off(here)
+        if found == behind or abs(found) < _NEAR:
+            break
+        slope = Fraction(found - behind) / (here - before)
+        before, behind, here = here, found, max(0, here - round(Fraction(found) / slope))
+        if here == before:
+            break
+    return here
+
+
+@lru_cache(maxsize=1024)
+def _moments(law: MaxNormLaw, part: int) -> tuple[float, float]:
+    """Add up over radii what a uniform part has: m(m + 1)/3, and (3m² + 3m - 1) of a fifth of it."""
+    side, rate = law.sides[part], float(law.rate)
+    rest_of_one = -expm1(-rate)
+    parts, scale = len(law.sides), law._integers(law.sides, 0)[-1]
+    sums = [0.0, 0.0, 0.0]
+    for rest in range(law.steps):
+        reach = [side * rest // law.steps, side]
+        squares = _times(reach, [reach[0] + 1, side])  # m(m + 1)
+        box = law._integers(law.sides, rest)
+        fourth = _times(squares, [3 * one for one in squares])
+        fourth = [one - (squares[place] if place < len(squares) else 0) for place, one in enumerate(fourth)]
+        for place, polynomial in enumerate((box, _times(box, squares), _times(box, fourth))):
+            terms = _in_binomials(polynomial)
+            shares = (float(Fraction(one, scale)) for one in terms)
+            total = sum(one * exp(-rate * j) * rest_of_one ** (parts - j) for j, one in enumerate(shares))
+            sums[place] += exp(-rate * rest / law.steps) * total
+    return sums[1] / sums[0] / 3, sums[2] / sums[0] / 15

@@ -1,0 +1,87 @@
+"""COUNT(DISTINCT …) of what is not a person, through SQL: near the truth, with bars and notes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pytest
+
+import sfumato
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]:
+    folder = tmp_path_factory.mktemp("distinct")
+    (folder / "data").mkdir()
+    with duckdb.connect() as connection:  # everybody has ten of 86 places; ten bills are their own
+        connection.execute(
+            "CREATE TABLE sales AS SELECT p AS who, (p * 7 + i * 11) % 86 AS place, p * 100 + i AS bill, "
+            "CASE WHEN p % 2 = 0 THEN 'a' ELSE 'b' END AS town FROM range(900) t(p), range(10) u(i)"
+        )
+        connection.execute(f"COPY sales TO '{folder / 'data'}/sales.parquet'")
+    number: dict[str, Any] = {"type": "integer"}
+    policy: dict[str, Any] = {
+        "name": "shop",
+        "source": f"parquet:{folder / 'data'}",
+        "ledger": f"sqlite:{folder / 'ledger'}",
+        "budget": {"epsilon": 100_000, "delta": 1e-3},
+        "tables": {
+            "sales": {
+                "unit": "who",
+                "rows_per_unit": 150,
+                "groups_per_unit": 1,
+                "columns": {
+                    "who": number,
+                    "place": number | {"bounds": [0, 5000]},
+                    "bill": number,
+                    "town": {"type": "text", "values": ["a", "b"]},
+                },
+            }
+        },
+    }
+    with sfumato.open(policy) as opened:
+        yield opened
+
+
+def test_a_count_of_86_places_has_the_noise_of_one_value(shop: sfumato.Database) -> None:
+    release = shop.ask("SELECT COUNT(DISTINCT place) AS n FROM sales", epsilon="20")
+    ((low, high),) = [row["n"] for row in release.intervals()]
+    assert low <= 86 <= high
+    assert high - low <= 4
+    assert any("with at most 1 of each person" in note and "never above" in note for note in release.notes)
+
+
+def test_values_that_nobody_else_has_count_all_the_same(shop: sfumato.Database) -> None:
+    release = shop.ask("SELECT COUNT(DISTINCT bill) AS n FROM sales", epsilon="20")
+    (low, high) = release.intervals()[0]["n"]
+    assert low <= 9000 <= high
+    assert high - low < 100  # of the limit 16, not of 150
+
+
+def test_groups_are_matched_each_by_itself(shop: sfumato.Database) -> None:
+    two = "COUNT(DISTINCT place) AS n, COUNT(DISTINCT bill) FILTER (WHERE place < 43) AS b"
+    rows = shop.ask(f"SELECT town, {two} FROM sales GROUP BY town", epsilon="40").rows()  # noqa: S608
+    assert [abs(row["n"] - 86) < 12 for row in rows] == [True, True]
+    assert all(abs(row["b"] - 2250) < 500 for row in rows)
+
+
+def test_what_is_computed_from_it_has_bars(shop: sfumato.Database) -> None:
+    sql = "SELECT town, 2 * COUNT(DISTINCT place) + 1 AS n FROM sales GROUP BY town HAVING COUNT(DISTINCT place) > 50"
+    release = shop.ask(sql, epsilon="40")
+    assert all(low <= 173 <= high for low, high in (row["n"] for row in release.intervals()))
+    assert all(row["n"][1] is None for row in release.intervals(bias=True))
+
+
+def test_a_quote_tells_how_it_is_made_and_a_margin_that_is_asked_for_is_kept(shop: sfumato.Database) -> None:
+    sql = "SELECT COUNT(DISTINCT place) AS n FROM sales"
+    quote = shop.explain(sql, epsilon="1")
+    assert quote.margins == {"n": None}
+    assert "matching" in quote.mechanisms["n"]
+    assert any("±4 where 1 is enough" in note for note in quote.notes)
+    assert shop.explain(sql, within={"n": 25}).margins == {"n": 25}
+    assert "matching" not in shop.explain(sql, within={"n": 25}).mechanisms["n"]
+
+
+def test_a_tiny_price_buys_much_noise_and_nothing_else(shop: sfumato.Database) -> None:
+    release = shop.ask("SELECT COUNT(DISTINCT place) AS n, COUNT(*) AS m FROM sales", epsilon="1e-18")
+    assert release.intervals()[0]["n"][0] == 0

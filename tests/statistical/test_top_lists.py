@@ -1,0 +1,63 @@
+"""Bars of a top list hold given that its groups were chosen and shown.
+
+Each share is compared with its level by 4.9 standard deviations, one-sided: a true one fails once in two million.
+"""
+
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+import pytest
+from tests.sources import HashSource
+
+import sfumato
+from sfumato.engines.after_noise import evaluate
+from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.mechanisms.top_list import TopList
+from sfumato.preparing import Price
+from sfumato.release.publish import publish
+from sfumato.release.receipt import Receipt
+from sfumato.release.release import make_release
+
+CHOSEN, KEYS = 300, 900
+SQL = "SELECT article, COUNT(DISTINCT id) AS n, SUM(price) AS total FROM bought GROUP BY 1 ORDER BY n DESC LIMIT 300"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> sfumato.Database:
+    folder = tmp_path_factory.mktemp("articles")
+    (folder / "bought.csv").write_text("id,article,price\n1,tea,30\n", encoding="utf-8")
+    columns = {
+        "id": {"type": "integer"},
+        "article": {"type": "text"},
+        "price": {"type": "integer", "bounds": [0, 100]},
+    }
+    policy: dict[str, object] = {
+        "name": "shop",
+        "source": f"csv:{folder / 'bought.csv'}",
+        "ledger": f"sqlite:{folder / 'ledger'}",
+        "budget": {"epsilon": 100, "delta": "1e-3"},
+        "tables": {"bought": {"unit": "id", "rows_per_unit": 50_000, "columns": columns}},
+    }
+    return sfumato.open(policy)
+
+
+@pytest.mark.parametrize(("beyond", "spread"), [(0, 0), (6, 40)], ids=["ties", "skewed"])
+def test_bars_of_a_top_list_hold_at_their_level(database: sfumato.Database, beyond: int, spread: int) -> None:
+    """Everybody pays 30; the groups are some deviations of the noise beyond the threshold, equal or far apart."""
+    plan = database._prepare(SQL, None, Price(epsilon="20")).plan
+    (group,) = plan.groups
+    chosen = group.selection
+    assert isinstance(chosen, TopList)
+    assert chosen.threshold is not None
+    step = chosen.noise.margin(Fraction(1, 2))
+    people = chosen.threshold + beyond * step + np.arange(KEYS) % (spread + 1) * step // 2
+    sums = {one.name: people * (1 if one.name == group.counted else 30) for one in group.measured}
+    keys = tuple((f"{place:05}",) for place in range(KEYS))
+    noisy = publish(plan, Aggregates((GroupAggregates(keys, sums, people),)), HashSource(f"top {beyond} {spread}"))
+    bars = make_release(plan, noisy, Receipt("r", "p", "v", plan.loss), evaluate).intervals(Fraction(95, 100))
+    assert CHOSEN // 4 < len(bars) <= CHOSEN
+    for name, each in {"n": 1, "total": 30}.items():
+        truths = [each * int(people[int(str(row["article"]))]) for row in bars]
+        held = sum(low <= true <= high for (low, high), true in zip((row[name] for row in bars), truths, strict=True))
+        assert held / len(bars) > 0.95 - 4.9 * sqrt(0.95 * 0.05 / len(bars)), name
