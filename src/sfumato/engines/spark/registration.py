@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ from sfumato.engines.duckdb.source import check_place, files_of, source_files, s
 from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.snapshots import Aside, Places, identity_of, places_of
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
-from sfumato.engines.spark.connection import execute, guarded, session
-from sfumato.engines.spark.source import folder_of, is_catalog, read_files, read_schema, relation_of
+from sfumato.engines.spark.connection import execute, session
+from sfumato.engines.spark.source import files_in_catalog, folder_of, is_catalog, read_files, read_schema
 from sfumato.engines.sql.column import Part
 from sfumato.engines.sql.copy import CopiedTable, bounded_table
-from sfumato.engines.versions import keyed, stamp_of, steady
+from sfumato.engines.versions import keyed, stamp_of, steady, unchanged
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy, fold
 from sfumato.private_files import sync_folder
@@ -86,11 +85,10 @@ class SparkCopying:
         return source_root(source), lambda: source_files(source)
 
     def _files_of_catalog(self, salt: bytes) -> str:
-        spark, lines = session(self.limits), []
-        for table in self.policy.tables:
-            relation = relation_of(self.policy.source, table)
-            lines.append(guarded(partial(_input_files, spark, relation)))
-        return keyed(salt, "stamp", lines)
+        spark = session(self.limits)
+        return keyed(
+            salt, "stamp", [files_in_catalog(spark, self.policy.source, table) for table in self.policy.tables]
+        )
 
     def build(self, aside: Aside, salt: bytes, progress: Progress) -> _BuiltFolder:
         """Build the copy of a source that stays as it is meanwhile."""
@@ -107,8 +105,7 @@ class SparkCopying:
                 raise
 
         if is_catalog(self.policy.source):
-            stamp = self._files_of_catalog(salt)
-            built()
+            stamp, _ = unchanged(lambda: (self._files_of_catalog(salt),) * 2, built)
         else:
             stamp, _ = steady(*self._files(), salt, built)
         return _BuiltFolder(stamp, folder / "copy", folder / ROWS, rows_folder(places_of(self.policy), identity))
@@ -180,7 +177,3 @@ def _count(parts: Sequence[Part]) -> int:
 def _said_before(file: Path, limits: Limits) -> Before:
     with closing(open_copy(file, limits)) as connection:
         return read_marks(connection, COPY)
-
-
-def _input_files(spark: Any, relation: str) -> list[str]:
-    return sorted(spark.table(relation).inputFiles())
