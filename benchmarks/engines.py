@@ -2,8 +2,9 @@
 
 Give the URL of a PostgreSQL database whose role may create schemas, and how many rows with --rows (5,000,000): they are
 written into a schema of their own, which is dropped afterwards, as is the copy. The word `spark` asks a local Spark of
-two cores and 1 GB, and builds the copy once more of rows of which one person has a tenth. Without either, DuckDB alone
-is asked.
+two cores and 1 GB, first builds the copy of rows of which one person has a tenth, and prints the most rows that came
+back and what this process held; `--tumult PYTHON`, a Python that has tmlt.analytics, asks Tumult Analytics the same on
+a Spark of the same size afterwards. Without either, DuckDB alone is asked.
 Plain is the engine's own SQL over the source; private is `Database.ask`: parsing, planning, a durable charge, sums
 over the copy, noise, the release. The fixed cost is that of a question about a hundred rows in ten groups: the time of
 this process's processor, which leaves out waiting for the disk. Registration is compared with writing the same rows,
@@ -12,12 +13,14 @@ sorted, before and after it.
 
 import resource
 import shutil
+import subprocess
 import tempfile
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +31,18 @@ import pyarrow.parquet as pq
 
 import sfumato
 
-GROUPS, ROUNDS = 1_000, 7
+GROUPS, ROUNDS, PART = 1_000, 7, 1_000_000
 FEW, QUESTIONS = 10, 50
 SQL = "SELECT shop, COUNT(*) AS n, SUM(price) AS total, AVG(price) AS mean FROM sales GROUP BY shop"
 SCHEMA = "sfumato_benchmark"
 _numbers = count(1)
 
 
-def rows(size: int) -> pa.Table:
+def rows(size: int, seed: int = 0, people: int | None = None) -> pa.Table:
     """Return who bought where, for how much: a few people have thousands of rows."""
-    rng = np.random.default_rng(7)
-    people = max(size // 25, 1)
-    weights = rng.pareto(1.2, people) + 0.1
+    people = people or max(size // 25, 1)
+    weights = np.random.default_rng(7).pareto(1.2, people) + 0.1
+    rng = np.random.default_rng(8 + seed)
     shops = np.minimum(rng.geometric(0.004, size), GROUPS)
     names = np.array([f"shop {number:04}" for number in range(GROUPS + 1)])
     return pa.table(
@@ -80,7 +83,10 @@ def registered(engine: str, words: dict[str, Any], ordered: Callable[[], object]
     before = seconds(ordered)
     built = seconds(lambda: opened.append(sfumato.open(words)))
     written = min(before, seconds(ordered))
-    print(f"{engine}: registering {built:.1f} s, CREATE TABLE AS … ORDER BY {written:.1f} s: {built / written:.2f}x")
+    print(
+        f"{engine}: registering {built:.1f} s, CREATE TABLE AS … ORDER BY {written:.1f} s: {built / written:.2f}x",
+        flush=True,
+    )
     return opened[0]
 
 
@@ -96,8 +102,8 @@ def fixed_cost(small: sfumato.Database) -> float:
 
 def measure(
     engine: str, folder: Path, source: str, small: str, plain: Callable[[], object], ordered: Callable[[], object]
-) -> None:
-    """Print what one engine takes, plain and private."""
+) -> float:
+    """Print what one engine takes, plain and private; return the seconds of a private answer."""
     private = registered(engine, policy(folder, f"{engine}1", source), ordered)
     bounded = sfumato.open(policy(folder, f"{engine}2", source, groups_per_unit=10))
     few = sfumato.open(policy(folder, f"{engine}3", small, FEW))
@@ -116,7 +122,8 @@ def measure(
         opened.close()
     print(f"{engine}: " + ", ".join(f"{way} {best[way] * 1000:.0f} ms" for way in ways))
     print(f"{engine}: with groups_per_unit / plain = {best['bounded'] / best['plain']:.2f}x")
-    print(f"{engine}: private / plain = {best['private'] / best['plain']:.2f}x")
+    print(f"{engine}: private / plain = {best['private'] / best['plain']:.2f}x", flush=True)
+    return best["private"]
 
 
 def in_duckdb(folder: Path, size: int) -> None:
@@ -157,27 +164,46 @@ def in_postgres(folder: Path, size: int, url: str) -> None:
                 plain.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
-def in_spark(folder: Path, size: int) -> None:
-    """Ask a local Spark, over Parquet; sfumato uses the session that runs."""
-    from pyspark.sql import SparkSession
+def write_parts(folder: Path, size: int, share: int) -> None:
+    """Write rows in files of a million; if `share` is not 0, one row in so many belongs to one and the same person."""
+    folder.mkdir(parents=True)
+    for begin in range(0, size, PART):
+        table = rows(min(PART, size - begin), seed=begin, people=max(size // 25, 1))
+        if share:
+            buyers = np.where(np.arange(table.num_rows) % share == 0, 0, table["buyer"].to_numpy())
+            table = table.set_column(0, "buyer", pa.array(buyers))
+        pq.write_table(table, folder / f"part{begin:012}.parquet")
 
-    settings = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.ui.enabled": "false"}
-    spark = SparkSession.builder.config(map={**settings, "spark.sql.shuffle.partitions": "8"}).getOrCreate()
-    even = rows(size)
-    buyers = np.where(np.arange(size) % 10 == 0, 0, even["buyer"].to_numpy())
-    skewed = even.set_column(0, "buyer", pa.array(buyers))
-    for name, table in (("spark", even), ("skewed", skewed), ("small", rows(100))):
-        (folder / name).mkdir()
-        pq.write_table(table, folder / name / "sales.parquet")
-    spark.read.parquet(f"{folder}/spark/sales.parquet").createOrReplaceTempView("sales")
-    sfumato.open(policy(folder, "warm", f"spark:{folder}/small")).close()
-    times = {
-        name: seconds(lambda name=name: sfumato.open(policy(folder, f"built_{name}", f"spark:{folder}/{name}")).close())  # type: ignore[misc]
-        for name in ("spark", "skewed")
+
+def in_spark(folder: Path, size: int, tumult: str | None) -> None:
+    """Ask a local Spark, over Parquet; sfumato uses the session that runs."""
+    from pyspark.sql import DataFrame, SparkSession
+
+    with get_context("spawn").Pool(1) as writer:  # another process: what making rows takes is not the driver's memory
+        for name, number, share in (("spark", size, 0), ("skewed", size, 10), ("small", 100, 0)):
+            writer.apply(write_parts, (folder / name / "sales", number, share))
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": 8,
+        "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
     }
-    print(f"spark: one person with a tenth of all rows / even = {times['skewed'] / times['spark']:.2f}x")
+    spark = SparkSession.builder.config(map=settings).getOrCreate()
+    spark.read.parquet(f"{folder}/spark/sales").createOrReplaceTempView("sales")
+    sfumato.open(policy(folder, "warm", f"spark:{folder}/small")).close()
+    came, to_arrow = [0], type(spark.sql("SELECT 1")).toArrow
+
+    def seen(frame: DataFrame) -> pa.Table:
+        table = to_arrow(frame)
+        came.append(table.num_rows)
+        return table
+
+    setattr(type(spark.sql("SELECT 1")), "toArrow", seen)  # noqa: B010
+    skewed = seconds(lambda: sfumato.open(policy(folder, "skewed", f"spark:{folder}/skewed")).close())
+    print(f"spark: registering rows of which one person has a tenth: {skewed:.1f} s", flush=True)
     ordered = spark.table("sales").orderBy("shop", "buyer").write.mode("overwrite")
-    measure(
+    private = measure(
         "spark",
         folder,
         f"spark:{folder}/spark",
@@ -185,19 +211,25 @@ def in_spark(folder: Path, size: int) -> None:
         lambda: spark.sql(SQL).toArrow().to_pylist(),
         lambda: ordered.parquet(f"{folder}/ordered"),
     )
+    print(f"spark: of {size:,} rows at most {max(came)} came back at once, for {GROUPS} groups")
     print(f"spark: the driver's Python held {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB at most")
     spark.stop()
+    if tumult is not None:
+        command = [tumult, str(Path(__file__).parent / "peers" / "tumult.py"), f"{folder}/spark/sales", str(ROUNDS)]
+        took, version = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        print(f"spark: Tumult Analytics {version} {float(took):.2f} s, its time / ours = {float(took) / private:.1f}x")
 
 
 def main() -> None:
     asked = ArgumentParser(description=__doc__)
     asked.add_argument("engines", nargs="*", help="URLs of PostgreSQL, or spark")
     asked.add_argument("--rows", type=int, default=5_000_000)
+    asked.add_argument("--tumult", metavar="PYTHON", help="a Python that has tmlt.analytics, on Spark")
     given = asked.parse_args()
     folder = Path(tempfile.mkdtemp())
     try:
         if "spark" in given.engines:
-            in_spark(folder, given.rows)
+            in_spark(folder, given.rows, given.tumult)
         else:
             in_duckdb(folder, given.rows)
         for url in given.engines:

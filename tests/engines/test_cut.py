@@ -14,6 +14,7 @@ from tests.engines.reference import keyed
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.planning.cut_off import CUT
+from sfumato.planning.levels import PEOPLE
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.policy.policy import Budget, Policy
 from sfumato.query.parse import parse
@@ -120,7 +121,7 @@ def test_without_truncation_in_the_policy_nothing_is_written() -> None:
 
 def test_every_engine_reads_ranks_and_bounds_that_a_question_chooses(tmp_path: Path) -> None:
     cost = {"type": "integer", "bounds": {"within": [0, 64], "choose": "private"}}
-    visits = {"unit": "who", "rows_per_unit": {"most": 3, "choose": "private"}}
+    visits = {"unit": "who", "rows_per_unit": {"most": 6, "choose": "private"}}
     policy = {
         "name": "small",
         "budget": {"epsilon": 1, "delta": 0},
@@ -129,17 +130,21 @@ def test_every_engine_reads_ranks_and_bounds_that_a_question_chooses(tmp_path: P
     rows = pa.table({"who": [1, 1, 1, 2, 2, 3], "cost": [1, 90, 3, 64, 7, 8]})
     engine = engine_under_law().opened(tmp_path, policy, {"visits": rows})
     try:
-        for sql, whole in (
-            ("SELECT COUNT(*) FROM visits", 6),
-            ("SELECT SUM(cost) FROM visits", 147),
+        for sql, people in (
+            ("SELECT COUNT(*) FROM visits", (3, 2, 1)),
+            ("SELECT COUNT(*) FROM visits WHERE cost > 1", (2, 2, 1)),
+            ("SELECT SUM(cost) FROM visits", (68, 71, 8)),
         ):
             query = parse(sql, engine.catalog)
             with engine.public.one_question():
                 private = analyse(query, engine.catalog, engine.public)
             budget = Budget(Fraction(1), Fraction(0), Fraction(0))
             plan = make_plan(private, read_wish("1", None, None, query.options, budget, PrivacyLoss(Fraction(1))))
-            (found,) = engine.run(engine.prepare(plan)).groups
-            assert len(found.columns) > 2
-            assert sum(int(values[0]) for values in found.columns.values()) == whole
+            main, choice = engine.run(engine.prepare(plan)).groups
+            (one,) = plan.groups[0].measured
+            assert one.levels is not None
+            levels = [sum(min(person, level) for person in people) for level in one.levels.amounts]
+            assert [int(value) for value in main.columns[one.name][0]] == levels
+            assert [int(value) for value in choice.columns[PEOPLE][0]] == levels
     finally:
         engine.close()

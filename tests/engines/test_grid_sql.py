@@ -30,7 +30,8 @@ def _computed(sql: str, values: pa.Array) -> list[int | None]:
         return [row[0] for row in connection.execute(f"SELECT {sql} FROM given ORDER BY n").fetchall()]  # noqa: S608
 
 
-def _expected(values: Any, grid: Grid) -> list[int | None]:
+def expected(values: Any, grid: Grid) -> list[int | None]:
+    """Return what `sensitivity.clipping` makes of values."""
     result = to_grid(values, grid)
     return [
         int(number) if present else None
@@ -38,7 +39,7 @@ def _expected(values: Any, grid: Grid) -> list[int | None]:
     ]
 
 
-def _near_ties(step: Fraction, low: int, high: int, order: random.Random) -> list[float]:
+def near_ties(step: Fraction, low: int, high: int, order: random.Random) -> list[float]:
     """Return floats at grid points and ties, and their neighbours on both sides."""
     found = []
     for _ in range(60):
@@ -53,10 +54,10 @@ def test_floats_become_the_integers_of_the_grid(step: Fraction, width: int) -> N
     order = random.Random(width)
     low = order.randint(-width, 0)
     high = order.randint(low, width)
-    values = HOSTILE + _near_ties(step, low, high, order)
+    values = HOSTILE + near_ties(step, low, high, order)
     values += [struct.unpack("d", order.randbytes(8))[0] for _ in range(60)]
     sql = floating("v", Range(step, low, high, clipped=True), DUCKDB)
-    assert _computed(sql, pa.array(values, pa.float64())) == _expected(
+    assert _computed(sql, pa.array(values, pa.float64())) == expected(
         np.array(values), Grid(low * step, high * step, step)
     )
 
@@ -74,7 +75,7 @@ def test_decimals_become_the_integers_of_the_grid(scale: int, step: Fraction) ->
     grid = column.grid
     assert grid is not None
     exact = [Fraction(number, 10**scale) for number in digits]
-    assert _computed(sql, pa.array([*values, None], pa.decimal128(38, scale))) == [*_expected(exact, grid), None]
+    assert _computed(sql, pa.array([*values, None], pa.decimal128(38, scale))) == [*expected(exact, grid), None]
 
 
 @pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"])
@@ -91,7 +92,7 @@ def test_integers_of_every_width_become_the_integers_of_the_grid(kind: str) -> N
         with duckdb.connect() as connection:
             rows = connection.execute(f"SELECT {sql} FROM (SELECT unnest([{listed}, NULL]) AS v)").fetchall()  # noqa: S608
         assert column.grid is not None
-        assert [row[0] for row in rows] == [*_expected(values, column.grid), None]
+        assert [row[0] for row in rows] == [*expected(values, column.grid), None]
 
 
 def test_without_bounds_what_does_not_fit_64_bits_is_absent() -> None:

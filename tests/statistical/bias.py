@@ -32,16 +32,21 @@ QUESTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Tails of Pareto's law: its exponent for rows, and for values; how many people; the policy's cap and bound."""
+    """Tails of Pareto's law: its exponent for rows, and for values; how many people; the policy's cap and bound.
+
+    Where they are `chosen`, they are what a question may choose at most.
+    """
 
     rows: float
     values: float
     people: int
     cap: int
     bound: int
+    chosen: bool = False
 
 
 WORLDS = (World(1.1, 1.5, 3000, 5, 100), World(1.5, 1.1, 6000, 2, 50), World(1.2, 1.2, 20000, 20, 200))
+CHOSEN = World(1.3, 1.5, 1500, 40, 400, chosen=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +75,16 @@ def _covered(folder: Path, world: World, releases: int, seed: int, epsilon: str)
         "tables": {
             "visits": {
                 "unit": "patient_id",
-                "rows_per_unit": world.cap,
+                "rows_per_unit": {"most": world.cap, "choose": "private"} if world.chosen else world.cap,
                 "columns": {
                     "patient_id": {"type": "integer"},
                     "dept": {"type": "text", "values": ["er", "icu"]},
-                    "cost": {"type": "integer", "bounds": [0, world.bound]},
+                    "cost": {
+                        "type": "integer",
+                        "bounds": {"within": [0, world.bound], "choose": "private"}
+                        if world.chosen
+                        else [0, world.bound],
+                    },
                 },
             }
         },
@@ -134,7 +144,7 @@ def _made_up(folder: Path, world: World, seed: int) -> dict[str, list[float]]:
 def main() -> None:
     """Print the share of intervals that hold, and of those with an open side, for every world and question."""
     releases = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    for world in WORLDS:
+    for world in (*WORLDS, CHOSEN):
         for sql, held in covered(world, releases, seed=3).items():
             print(f"{held.held / held.intervals:7.2%} hold, {held.open / held.intervals:7.2%} open  {world}  {sql}")
 

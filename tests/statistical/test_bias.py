@@ -6,15 +6,15 @@ what one person may have lost is bounded for all databases. `python -m tests.sta
 """
 
 import pytest
-from tests.statistical.bias import QUESTIONS, WORLDS, World, covered
+from tests.statistical.bias import CHOSEN, QUESTIONS, WORLDS, World, covered
 
 
-@pytest.mark.parametrize("world", WORLDS[:2], ids=str)
+@pytest.mark.parametrize("world", [WORLDS[1], CHOSEN], ids=str)
 def test_at_least_93_percent_of_intervals_with_bias_hold_the_untruncated_truth(world: World) -> None:
     found = covered(world, 20, seed=1)
     assert list(found) == list(QUESTIONS)
     for sql, held in found.items():
         assert held.held >= 0.93 * held.intervals, sql
         assert held.open == 0, sql
-        if "DISTINCT" not in sql:
+        if "DISTINCT" not in sql and not world.chosen:
             assert held.unbiased == 0, sql  # caps and bounds cut off far more than the noise reaches

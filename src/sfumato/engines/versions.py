@@ -18,7 +18,7 @@ from sfumato.private_files import write_whole
 
 _ATTEMPTS = 3
 Result = TypeVar("Result")
-FORMAT = 6
+FORMAT = 7
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
 
 
@@ -60,11 +60,20 @@ def steady(
     root: Path, files: Callable[[], Sequence[Path]], salt: bytes, work: Callable[[], Result]
 ) -> tuple[str, Result]:
     """Do what reads the files of a source that stays as it is meanwhile; return its stamp, and what was done."""
-    for _ in range(_ATTEMPTS):
+
+    def look() -> tuple[object, str]:
         found = files()
-        watched, stamp = watch_of(found), stamp_of(root, found, salt)
+        return watch_of(found), stamp_of(root, found, salt)
+
+    return unchanged(look, work)
+
+
+def unchanged(look: Callable[[], tuple[object, str]], work: Callable[[], Result]) -> tuple[str, Result]:
+    """Do what reads a source of which `look` sees the same before and after; return its stamp, and what was done."""
+    for _ in range(_ATTEMPTS):
+        watched, stamp = look()
         done = work()
-        if watch_of(files()) == watched:
+        if look()[0] == watched:
             return stamp, done
     raise BadSource(
         "source changes while it is read.",

@@ -57,11 +57,11 @@ def _best_shares(table: CommonTable, importances: Sequence[float]) -> list[float
 def _error(table: CommonTable, importances: Sequence[float], shares: Sequence[float]) -> float:
     """Return the expected squared error of a cell of each margin, added up by importance."""
     pairs = zip(table.margins, importances, strict=True)
-    return sum(importance * _variance(table, margin, shares) for margin, importance in pairs)
+    return sum(importance * mean_variance(table, margin, shares) for margin, importance in pairs)
 
 
-def _variance(table: CommonTable, margin: Margin, shares: Sequence[float]) -> float:
-    """Return the mean variance of a margin's cells."""
+def mean_variance(table: CommonTable, margin: Margin, shares: Sequence[float]) -> float:
+    """Return the mean variance of a margin's cells, each measured with deviation 1 / share."""
     return sum(_factor(table, margin, axes) / _precision(table, axes, shares) for axes in subsets(margin.axes))
 
 

@@ -12,6 +12,7 @@ from sfumato.language.facts import Kind
 from sfumato.planning.aggregates.families import Derived, recipe_of
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
+from sfumato.planning.tiers import Levels
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -33,6 +34,8 @@ class Measurement:
     importance: Fraction
     side: int | None = None
     """How far one row moves it; None where it is not moved row by row, and its noise is its own."""
+    levels: Levels | None = None
+    """The levels at which it can be taken, where the answer chooses one; `sensitivity` is that at the last."""
 
 
 @dataclass(frozen=True, slots=True)

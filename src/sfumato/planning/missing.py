@@ -28,7 +28,6 @@ from sfumato.language.flow import (
     below,
 )
 from sfumato.language.scalar import Operator, Scalar, columns, walk
-from sfumato.planning.aggregates.raced import Raced
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.cut_off import BEYOND, MOVED, REMOVED_FROM, ROWS, CutOff
 from sfumato.planning.plan import GroupPlan, Plan
@@ -77,18 +76,13 @@ class _Rows:
 def missing(plan: Plan, losses: CutOff | None, tail: Fraction) -> dict[Place, Missing]:
     """Return what may be missing of every measurement, by the group's label and the measurement's name.
 
-    Of what was raced for it is what may be missing of the whole; its first part, which is in every level, has it.
+    What lies above a level that the answer chose is not in it: that is known only afterwards.
     """
-    found: dict[Place, Missing] = {}
-    for group in plan.groups:
-        raced = {one.parts[0]: one.whole for one in group.derived if isinstance(one, Raced)}
-        parts = {part for one in group.derived if isinstance(one, Raced) for part in one.parts}
-        for one in group.measured:
-            whole = raced.get(one.name, one.quantity)
-            place = group.group.label, one.name
-            alone = one.name in parts and one.name not in raced
-            found[place] = (0, 0) if alone else _missing(group, whole, losses, tail)
-    return found
+    return {
+        (group.group.label, one.name): (0, 0) if group.is_choice else _missing(group, one.quantity, losses, tail)
+        for group in plan.groups
+        for one in group.measured
+    }
 
 
 def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, tail: Fraction) -> Missing:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import isqrt, log, log1p
 
-from sfumato.accounting.event import Composed, Event, Neighbours, Repeated
+from sfumato.accounting.event import Composed, Event, Neighbours, Pure, Repeated
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import shrunk
 from sfumato.accounting.loss import PrivacyLoss
@@ -153,7 +153,7 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
             events.append(group.selection.event)
         for one in group.apart:
             if not isinstance(one.mechanism, MaxNormPart):
-                events.append(noise_event(one.mechanism, one.sensitivity))
+                events.append(noise_event(one.mechanism, one.sensitivity, one.levels is not None))
             elif one.mechanism.place == 0:  # the others are released with it
                 events.append(one.mechanism.joint.event)
         events += [one.mechanism.event for one in group.chosen]
@@ -196,6 +196,8 @@ def _gaussian_noise(
     budget = sum(noise, Fraction(0))
     for_noise = delta / 2 if selections(needs) else delta
     if not noise or for_noise < _LEAST_DELTA or not _LEAST_EPSILON <= budget <= _MOST_EPSILON:
+        return None
+    if any(one.levels is not None for one in every):  # proofs/chosen_caps.md speaks of Laplace noise
         return None
     rho = concentrated_loss(budget, for_noise)
     if rho is None:
@@ -277,7 +279,7 @@ def assembled(
         for one in need.measurements:
             mechanism = next(noise)
             if isinstance(mechanism, Laplace | Gaussian | MaxNormPart):
-                measured.append(Measured(one.name, one.quantity, one.sensitivity, mechanism))
+                measured.append(Measured(one.name, one.quantity, one.sensitivity, mechanism, one.levels))
             else:
                 chosen.append(Chosen(one.name, one.quantity, one.sensitivity.l1, mechanism))
         selection: OptimalSelection | CountedKeys | TopList | SpelledList | None = None
@@ -300,6 +302,8 @@ def assembled(
         if need.apart is not None and need.top is None:
             each = delta / selections(needs)
             selection = OptimalSelection(next(epsilons), each, touched, need.apart.neighbours)
+        if selection is None and (need.keys is not None or need.top is not None):
+            raise AssertionError("keys that are not public are selected, and lists are chosen, or nothing is planned")
         groups.append(GroupPlan(need.group, selection, tuple(measured), need.derived, tuple(chosen), counted))
     return tuple(groups)
 
@@ -347,11 +351,14 @@ def _shrunk_gaussian(one: Measurement, vector: tuple[int, Fraction], factor: Fra
     return Gaussian(moved, short(factor * variance), one.sensitivity.neighbours)
 
 
-def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity) -> Event:
+def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity, levelled: bool = False) -> Event:
     """Return what a measurement costs: where no cell moves by more than 1, it is so many releases of one count.
 
-    That has the same pure loss and a smaller Rényi loss. Proof: proofs/laplace.md, Vectors
+    That has the same pure loss and a smaller Rényi loss. Proof: proofs/laplace.md, Vectors. At a level that is chosen,
+    noise has the same pure loss as at any other, and that is what is known of it (proofs/chosen_caps.md).
     """
+    if levelled and isinstance(mechanism, Laplace):
+        return Pure(mechanism.sensitivity / mechanism.scale, mechanism.neighbours)
     if isinstance(mechanism, Laplace) and moved.linf == 1 and moved.l1 > 1:
         return Repeated(Laplace(1, mechanism.scale, mechanism.neighbours).event, moved.l1)
     return mechanism.event

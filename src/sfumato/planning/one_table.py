@@ -3,8 +3,8 @@
 Totals then agree with what they are totals of, and every bar is shorter. Proof: proofs/one_table.md
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.measurements import Needs
 from sfumato.query.functions import SPREADS, Aggregation
+from sfumato.query.rebuilding import rebuilt
 
 MOST_CELLS = 50_000
 """A common table has at most so many cells."""
@@ -55,7 +56,7 @@ def subsets(axes: Sequence[int]) -> list[frozenset[int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
+class Unlabelled:
     """A group by what it counts, without the labels of its question."""
 
     rows: object
@@ -70,10 +71,10 @@ def with_rests(groups: Sequence[Group]) -> tuple[Group, ...]:
     alike: dict[object, list[int]] = {}
     for place, group in enumerate(groups):
         if _is_margin(group):
-            alike.setdefault(_described(group, ()).rows, []).append(place)
+            alike.setdefault(unlabelled(group, ()).rows, []).append(place)
     found = list(groups)
     for places in alike.values():
-        keys = {_described(groups[place], ()).keys for place in places}
+        keys = {unlabelled(groups[place], ()).keys for place in places}
         if len(keys) > 1 and prod(_sizes([groups[place] for place in places]).values()) <= MOST_CELLS:
             for place in places:
                 found[place] = _with_all_rows(groups[place])
@@ -92,7 +93,7 @@ def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
     if len(needs) < 2:
         return ()
     described = {
-        place: _described(need.group, tuple(one.quantity for one in need.measurements))
+        place: unlabelled(need.group, tuple(one.quantity for one in need.measurements))
         for place, need in enumerate(needs)
         if _is_margin(need.group)
     }
@@ -148,16 +149,17 @@ def _sizes(groups: Sequence[Group]) -> dict[Scalar, int]:
     """Return how many cells each key of any of the groups has, in the order in which they come."""
     found: dict[Scalar, int] = {}
     for group in groups:
-        for key, scalar in zip(group.keys, _described(group, ()).keys, strict=True):
+        for key, scalar in zip(group.keys, unlabelled(group, ()).keys, strict=True):
             found.setdefault(scalar, len(key.places) if key.rest else len(_with_rest(key).places))
     return found
 
 
-def _described(group: Group, quantities: tuple[Quantity, ...]) -> _Described:
+def unlabelled(group: Group, quantities: tuple[Quantity, ...]) -> Unlabelled:
+    """Return what a group counts without the labels of its question: equal ones count the same rows."""
     names: dict[str, str] = {}
     rename = _renaming(names)
     rows = (rename(group.rows), rename(group.unit), group.identity, group.contribution.rows)
-    return _Described(rows, tuple(rename(key.scalar) for key in group.keys), tuple(map(rename, quantities)))
+    return Unlabelled(rows, tuple(rename(key.scalar) for key in group.keys), tuple(map(rename, quantities)))
 
 
 def _renaming(names: dict[str, str]) -> Callable[[Any], Any]:
@@ -166,18 +168,9 @@ def _renaming(names: dict[str, str]) -> Callable[[Any], Any]:
     def rename(thing: Any) -> Any:
         if isinstance(thing, Scalar) and (at := address(thing)) is not None:
             return column(names.setdefault(at.label, str(len(names))), at.name, thing.facts)
-        if type(thing) is tuple:
-            return tuple(map(rename, thing))
-        if is_dataclass(thing) and not isinstance(thing, type):
-            return replace(thing, **dict(_renamed_fields(thing)))
-        return thing
+        return rebuilt(thing, rename_part)
 
-    def _renamed_fields(thing: Any) -> Iterator[tuple[str, Any]]:
-        for field in fields(thing):
-            value = getattr(thing, field.name)
-            if field.name == "label":
-                yield field.name, names.setdefault(value, str(len(names)))
-            elif field.init and field.compare:
-                yield field.name, rename(value)
+    def rename_part(name: str, part: Any) -> Any:
+        return names.setdefault(part, str(len(names))) if name == "label" else rename(part)
 
     return rename

@@ -19,6 +19,7 @@ from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.one_table import CommonTable
+from sfumato.planning.tiers import Levels
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -32,6 +33,10 @@ class Measured:
     quantity: Quantity
     sensitivity: Sensitivity
     mechanism: Laplace | Gaussian | MaxNormPart
+    levels: Levels | None = None
+    """The levels at which it can be taken; the noise above is that of the last one."""
+    level: int | None = None
+    """The place of the level that was chosen; then the noise above is that of this level."""
 
     @property
     def buckets(self) -> range | None:
@@ -69,6 +74,11 @@ class GroupPlan:
     derived: tuple[Derived, ...]
     chosen: tuple[Chosen, ...] = ()
     counted: str | None = None
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether this is how a level is found, for other groups; no column shows it."""
+        return any(one.levels is not None and one.levels.choice == self.group.label for one in self.measured)
 
     @property
     def everything(self) -> tuple[Measured | Chosen, ...]:

@@ -13,6 +13,7 @@ from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.flow import Show
 from sfumato.language.scalar import address
 from sfumato.planning.best_margins import weighed
+from sfumato.planning.levels import has_levels, levelled, priced
 from sfumato.planning.measurements import Needs, longest_spelled, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of
 from sfumato.planning.one_table import common_tables, with_rests
@@ -89,14 +90,18 @@ def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = (
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
     needs = tuple(needs_of(group, private.neighbours, fixed=bool(wish.within)) for group in with_rests(private.groups))
+    needs, choices = levelled(needs, private.neighbours)
     tables = common_tables(needs)
     needs = weighed(needs, tables)
     lists = with_top_lists(needs, outcomes or (private.outcome,), tables, private.neighbours)
+    # a list is found by noise that is known before; where a level is chosen, all cells are measured at it
+    lists = tuple(need if has_levels(need) else as_list for need, as_list in zip(needs, lists, strict=True))
     if not wish.delta and any(need.keys is not None for need in needs):
         for need in lists:
             if need.keys is not None and (need.top is None or not longest_spelled(need.group)):
                 raise _keys_need_delta(need.group, private)
         needs = lists  # without a delta, keys can only be spelled
+    needs, lists = (*needs, *priced(choices, needs)), (*lists, *priced(choices, lists))
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
     return tuple(Plan(private, groups, loss, event_of(groups), tables) for groups, loss in noise)
 
@@ -138,8 +143,10 @@ def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple
 def _or_margin(private: PrivateQuery, needs: tuple[Needs, ...]) -> tuple[str | Setting, ...]:
     """Return the other way to say it, by the first column that has a fixed margin."""
     derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
+    fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.levels is None}
     for name, origin in zip(private.names, origins(private), strict=True):
-        if shown_unchanged(origin, derived) is not None:
+        source = shown_unchanged(origin, derived)
+        if source is not None and (source[0], derived[source].plain) in fixed:
             return ", or how exact it has to be, for example ", Setting("within", f"{name}=25")
     return ()
 

@@ -19,7 +19,7 @@ from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import Derived
-from sfumato.planning.aggregates.raced import Raced, RacedMean
+from sfumato.planning.choosing_notes import choosing_notes
 from sfumato.planning.cut_off import CutOff
 from sfumato.planning.matching_notes import matching_notes
 from sfumato.planning.missing import missing
@@ -185,7 +185,7 @@ def _margin(
 ) -> Margin:
     one = None if source is None else derived[source]
     plain = None if source is None or one is None or one.plain is None else measured[source[0], one.plain]
-    if one is None or not isinstance(plain, Measured):
+    if one is None or not isinstance(plain, Measured) or plain.levels is not None:
         return None
     reach = plain.mechanism.margin(CONFIDENCE) * one.step
     return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
@@ -221,6 +221,8 @@ def _words(used: list[Measured | Chosen]) -> str:
     laws: dict[str, list[str]] = {}
     for one in used:
         name, parameter = _law(one.mechanism)
+        if isinstance(one, Measured) and one.levels is not None and isinstance(one.mechanism, Laplace):
+            parameter = f"{round_up(one.mechanism.scale / one.levels.amounts[-1])} times the level that is chosen"
         laws.setdefault(name, []).append(parameter)
     words = [f"{name}{'s' * (len(numbers) > 1)} {', '.join(numbers)}" for name, numbers in laws.items()]
     return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")
@@ -260,11 +262,7 @@ def _notes(plan: Plan) -> Iterator[str]:
     yield from bounding_notes(plan)
     yield from ranking_notes(plan)
     yield from matching_notes(plan)
-    for one in (one for group in plan.groups for one in group.derived):
-        made = one.total if isinstance(one, RacedMean) else one
-        if isinstance(made, Raced):
-            parts = f"each of {len(made.parts)} levels is measured with a part of the price"
-            yield f"The answer chooses privately {made.words()}; {parts}, and its margin depends on the data."
+    yield from choosing_notes(plan)
     for group in plan.groups:
         if isinstance(group.selection, TopList | SpelledList):
             yield list_note(group.selection)

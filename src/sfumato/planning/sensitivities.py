@@ -4,14 +4,11 @@
 numbering is used below.
 """
 
-from dataclasses import replace
-
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Contribution
 from sfumato.language.facts import Kind
 from sfumato.mechanisms.keys import touched_keys
 from sfumato.planning.aggregates.matched import different
-from sfumato.planning.aggregates.raced import rank_span
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.query.functions import CHOSEN, Aggregation
 from sfumato.sensitivity import norms
@@ -24,12 +21,8 @@ SHARED_WEIGHT = 720_720
 def of_quantity(
     quantity: Quantity, contribution: Contribution, cells: int | None, neighbours: Neighbours
 ) -> Sensitivity:
-    """What is measured, whatever it is; of a person's rows only those count whose rank it asks for (proofs/race.md)."""
+    """What is measured, whatever it is."""
     argument = quantity.argument
-    span = rank_span(quantity.where)
-    if span is not None and contribution.rows % span[1] == 0:
-        rows = contribution.rows // span[1] * span[0]
-        contribution = replace(contribution, rows=rows, groups=min(rows, contribution.groups))
     if argument is None:
         return of_rows(contribution, cells, neighbours)
     if quantity.function is Aggregation.MATCHED:
@@ -50,9 +43,9 @@ def of_quantity(
 def side_of(quantity: Quantity, cells: int | None, neighbours: Neighbours) -> int | None:
     """How far one row moves a count or sum, or under replace of one cell a row and the one in its place (§9).
 
-    None where that is not how it moves: different values, histograms, choices, and levels that race.
+    None where that is not how it moves: different values, histograms, choices.
     """
-    if quantity.distinct or rank_span(quantity.where) is not None:
+    if quantity.distinct:
         return None
     if quantity.function is Aggregation.COUNT:
         return 1

@@ -170,7 +170,7 @@ def least_rate(sides: tuple[int, ...], part: int, reach: int) -> Fraction:
 def _gaussian_within(needs: tuple[Needs, ...], least: dict[GroupColumn, int], delta: Fraction) -> Noise | None:
     """Return Gaussian noise: what no target names gets the mean of the losses that others have; None without delta."""
     used = delta / 2 if selections(needs) else Fraction(0)
-    if not delta or any(is_chosen(one) for one in measurements(needs)):
+    if not delta or any(is_chosen(one) or one.levels is not None for one in measurements(needs)):
         return None
     squared = {(need.group.label, one.name): one.sensitivity.l2_squared for need in needs for one in need.measurements}
     wanted = {source: greatest_variance(reach) for source, reach in least.items()}
@@ -246,11 +246,12 @@ def _reach(private: PrivateQuery, needs: tuple[Needs, ...], target: Target) -> l
             "A margin is asked of a column of the answer.",
             f"It has {names}.",
         )
+    fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.levels is None}
     pairs = []
     for origin in found:
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
-        if source is None or one is None or one.plain is None:
+        if source is None or one is None or (source[0], one.plain) not in fixed:
             raise UnreachableMargin(
                 f"The margin of `{name}` is not a fixed number.",
                 "It depends on the data, or the column is not a plain COUNT or SUM.",
@@ -262,7 +263,7 @@ def _reach(private: PrivateQuery, needs: tuple[Needs, ...], target: Target) -> l
                 "Only the exact value is so near, and it is never shown.",
                 f"Ask for at least {shown(one.step / 2)}.",
             )
-        pairs.append(((source[0], one.plain), floor(margin / one.step)))
+        pairs.append(((source[0], one.plain or ""), floor(margin / one.step)))
     return pairs
 
 

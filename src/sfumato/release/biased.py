@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.language.facts import Kind
 from sfumato.planning.missing import Missing
 from sfumato.release.form_algebra import quotient_ends
-from sfumato.release.forms import Affine, Boxed, Ends, Exact, Form, Opaque, Ratio, Truth
+from sfumato.release.forms import Affine, Ends, Exact, Form, Opaque, Ratio, Truth
 from sfumato.release.intervals import Answered, Bar
 from sfumato.release.noise_law import Floats
 
@@ -64,9 +64,6 @@ def _ends(form: Form, tail: Fraction, cut: Cut, rows: int) -> Ends:
             # two statements about noise, so half of its tail for each; what was cut off is one statement for all
             over_ends, (low, high) = _sum_ends(over, tail / 2, cut), _sum_ends(under, tail / 2, cut)
             return quotient_ends(over_ends, (np.where(low > 0, low, 0.0), np.maximum(high, 0)))
-        case Boxed(levels=levels) if levels:  # proofs/race.md, 2
-            ends = [_sum_ends(one, tail / len(levels), cut) for one in levels]
-            return np.max([low for low, _ in ends], axis=0), ends[-1][1]
     return np.full(rows, -inf), np.full(rows, inf)
 
 

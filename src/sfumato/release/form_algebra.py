@@ -174,14 +174,7 @@ def gathered(form: Form, places: Places, leaf: str) -> Form:
         _gathered_ends(form.ends, at),
         _gathered_nulls(form.nulls, at, absent),
         form.open,
-        _moved_levels(form, at) if not absent.any() else (),
     )
-
-
-def _moved_levels(form: Form, at: Places) -> tuple[Affine, ...]:
-    moved = [_moved(one, at) for one in form.levels] if isinstance(form, Boxed) else []
-    found = tuple(one for one in moved if one is not None)
-    return found if len(found) == len(moved) else ()
 
 
 def limited(form: Exact | Affine | Ratio | Boxed, least: Floats, most: Floats) -> Form:

@@ -293,8 +293,6 @@ class Boxed:
     find_ends: Callable[[Fraction], Ends]
     find_nulls: Callable[[Fraction], Nulls]
     open: bool = False
-    levels: tuple[Affine, ...] = ()
-    """Sums that are surely no larger than the number, of which the last one is it: of what was raced for."""
     _ends: dict[Fraction, Ends] = field(default_factory=dict)
     _nulls: dict[Fraction, Nulls] = field(default_factory=dict)
 

@@ -8,13 +8,12 @@ from sfumato.language.flow import noisy_tables
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.aggregates.matched import Matched
 from sfumato.planning.aggregates.met import Met
-from sfumato.planning.aggregates.raced import Raced, RacedMean
+from sfumato.planning.choosing_notes import chosen_note, price_of
 from sfumato.planning.matching_notes import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.top_lists import is_a_list
 from sfumato.planning.within import CONFIDENCE
 from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
-from sfumato.release.aggregates.raced import winners
 from sfumato.release.estimates import integers
 from sfumato.release.intervals import Answered, open_columns
 from sfumato.release.noisy import Noisy
@@ -30,9 +29,15 @@ def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:
     read: dict[str, set[str]] = {}
     for given in noisy_tables(plan.private.outcome):
         read.setdefault(given.table, set()).update(name for name, _ in given.columns)
-    groups, released = [], []
+    groups: list[GroupPlan] = []
+    released = []
     for group, found in zip(plan.groups, noisy.groups, strict=True):
-        if group.group.label not in read:
+        label = group.group.label
+        served = [one for other in groups for one in other.measured if one.levels is not None]
+        if group.is_choice and any(one.levels is not None and one.levels.choice == label for one in served):
+            groups.append(group)  # choices come last
+            released.append(found)
+        if label not in read:
             continue
         derived = tuple(one for one in group.derived if one.name in read[group.group.label])
         used = {name for one in derived for name in one.measured} | {group.counted}
@@ -52,7 +57,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         if group.selection is not None and not found.keys:
             yield _nobody(group)
-    yield from dict.fromkeys(_raced(plan, noisy))
+    yield from dict.fromkeys(_chosen(plan))
     yield from dict.fromkeys(_met(plan, noisy))
     yield from dict.fromkeys(_matched(plan, noisy))
     if answered.chosen and not is_a_list(plan):
@@ -70,18 +75,12 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
         )
 
 
-def _raced(plan: Plan, noisy: Noisy) -> Iterator[str]:
-    """Say what was chosen, and what it was chosen with."""
-    for group, found in zip(plan.groups, noisy.groups, strict=True):
-        measured = {name: integers(values) for name, values in found.columns}
-        for one in group.derived:
-            made = one.total if isinstance(one, RacedMean) else one
-            if isinstance(made, Raced) and found.keys:
-                won = winners(made, group, measured).tolist()
-                yield (
-                    f"Chosen privately: {made.won(won)}; all {len(made.parts)} levels were measured, each with a part "
-                    "of the price. The interval holds for all rows and values that the policy admits."
-                )
+def _chosen(plan: Plan) -> Iterator[str]:
+    """Say which levels were chosen, and what that cost."""
+    prices = {group.group.label: price_of(group) for group in plan.groups if group.is_choice}
+    for one in (one for group in plan.groups for one in group.measured):
+        if one.levels is not None and one.level is not None:
+            yield chosen_note(one, prices[one.levels.choice])
 
 
 def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:

@@ -20,17 +20,22 @@ from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Metered, Source
+from sfumato.release.chosen_levels import LEVEL, at_levels, choose_level, resolved
 from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues
 
 
 def publish(plan: Plan, aggregates: Aggregates, source: Source) -> Noisy:
     """Return the released keys and the noisy measurements of every group.
 
-    Theorem: the law of the outcome is that of the plan's event: a selection of keys, then one mechanism per
-    measurement on the vector of the selected cells.  Proof: proofs/intervals.md
+    Theorem: the law of the outcome is that of the plan's event: levels that are chosen, then a selection of keys, then
+    one mechanism per measurement on the vector of the selected cells.  Proof: proofs/intervals.md
     """
+    pairs = list(zip(plan.groups, aggregates.groups, strict=True))
+    choices = {group.group.label: choose_level(group, exact, plan, source) for group, exact in pairs if group.is_choice}
+    plan = at_levels(plan, {label: found.numbers(LEVEL)[0] for label, found in choices.items()})
     groups = tuple(
-        _publish_group(group, exact, source) for group, exact in zip(plan.groups, aggregates.groups, strict=True)
+        choices[group.group.label] if group.is_choice else _publish_group(group, exact, source)
+        for group, exact in zip(plan.groups, aggregates.groups, strict=True)
     )
     return Noisy(groups, _bits(plan, groups, source))
 
@@ -53,8 +58,8 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
             columns.append((measured.name, _values(shared[measured.name])))
             continue
         values: Answers = np.asarray(exact.columns[measured.name])[places]
-        noisy = mechanism.release(values, source)
-        columns.append((measured.name, _values(noisy)))
+        values = values if measured.level is None else values[:, measured.level]
+        columns.append((measured.name, _values(mechanism.release(values, source))))
     columns += [(one.name, _chosen(one, exact.held[one.name], places, source)) for one in plan.chosen]
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
 
@@ -161,7 +166,7 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
 def needed_bits(plan: Plan, noisy: Noisy) -> int:
     """Return how many bits of entropy noise of this shape has, beside the `bits` that were read for it."""
     needed = 0.0
-    for group, released in zip(plan.groups, noisy.groups, strict=True):
+    for group, released in zip(resolved(plan, noisy.groups).groups, noisy.groups, strict=True):
         for measured in group.measured:
             needed += len(released.numbers(measured.name)) * entropy_of(measured.mechanism)
         needed += sum(_choice_bits(one, released) for one in group.chosen)

@@ -20,7 +20,6 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.cut_off import CutOff
-from sfumato.planning.missing import missing
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import cut_notes
 from sfumato.planning.ranking_notes import ranking_notes
@@ -28,6 +27,7 @@ from sfumato.planning.truncation import bounding_notes
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.biased import Cut, biased_bars, extensions
 from sfumato.release.chart import Panel, chart
+from sfumato.release.chosen_levels import missing_with_levels, resolved
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
 from sfumato.release.export import arrow_column, arrow_ends, optional
 from sfumato.release.harmless import for_html, visible
@@ -211,6 +211,7 @@ def make_release(
 
     `losses` is what was published of what caps and bounds cut off.
     """
+    plan = resolved(plan, noisy.groups)
     answered = answer(plan, noisy, evaluate)
     facts, columns = as_shown(plan.private, answered.columns)
     values = _decoded_columns(columns, facts)
@@ -219,8 +220,9 @@ def make_release(
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.bar_facts, range(len(facts))))
     ranges = _decoded(partial(bars, answered), bar_facts)
-    biased = _decoded(partial(biased_bars, answered, missing=partial(missing, plan, losses)), bar_facts)
-    cut = () if losses is None else _cut(answered, missing(plan, losses, (1 - LEVEL) / 2), bar_facts)
+    lacking = partial(missing_with_levels, plan, noisy, losses)
+    biased = _decoded(partial(biased_bars, answered, missing=lacking), bar_facts)
+    cut = () if losses is None else _cut(answered, lacking((1 - LEVEL) / 2), bar_facts)
     notes += tuple(cut_notes(dict(zip(names, cut, strict=False))))
     return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
 

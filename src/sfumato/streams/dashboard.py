@@ -276,6 +276,12 @@ def _require_publishable(asked: _Asked) -> None:
             "Public tables are exact and free.",
             "Ask it with `ask`, as often as you like.",
         )
+    if any(group.is_choice for group in plan.groups):
+        raise UnsupportedSql(
+            "The caps of this question are chosen by each answer.",
+            "A stream has the same caps and the same noise at every step.",
+            "Ask the owner for a table with plain `rows_per_unit` and `bounds`.",
+        )
     plain = (
         len(plan.groups) == 1
         and isinstance(plan.private.outcome.source, Given)

@@ -14,7 +14,7 @@ from sfumato.engines.spark.engine import Spark
 from sfumato.engines.sql.names import RANK
 from sfumato.engines.sql.names import quoted as standard_quoted
 
-EVERY = 7
+EVERY = 10
 """Of the shapes, one in so many: `python -m tests.engines.spark` asks all of them, and 200 more."""
 
 

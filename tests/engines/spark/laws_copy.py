@@ -3,13 +3,17 @@
 from collections import Counter
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from math import inf, nan
 from random import Random
 
 from tests.engines.builds import SALT
 from tests.engines.reference import Row, bounded_reference
+from tests.engines.spark.laws_operators import assert_on_the_grid
 from tests.engines.spark_under_law import SparkUnderLaw
 from tests.engines.test_bounded_copy import POLICY, SCHEMAS, arrow
+
+from sfumato.sensitivity.clipping import Grid
 
 TEXTS = ["", "er", "icu", "zz", "1:a", "-", "é", "ß", "İ", "a\\b", "it's", "${x}", None]
 COSTS = [None, nan, inf, -inf, -0.0, 0.25, 0.75, 1.0, 7.5, -9.0, 5e-324, 1.7976931348623157e308, 0.2500000001]
@@ -57,3 +61,7 @@ def test_the_copy_is_what_the_definition_says() -> None:
         assert copy[name] == expected[name], name
     assert copy["codes"] == Counter([("1:a",), ("er",), (None,)])
     assert set(SCHEMAS) == set(copy)
+
+
+def test_wide_ranges_are_on_the_grid_too() -> None:
+    assert_on_the_grid([Grid(Fraction(-5 * 10**15), Fraction(10**16), Fraction(1, 100))])

@@ -4,13 +4,17 @@ Spark takes half a second for a statement, so that each is one statement with a 
 `tests/engines` compare DuckDB with Python; `python -m tests.engines.spark` runs all of them on Spark, too.
 """
 
+import random
 from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from tests.engines.engines import DuckDBUnderLaw, trying
 from tests.engines.scalar_values import assert_within_facts, columns_of
 from tests.engines.spark_under_law import SparkUnderLaw
+from tests.engines.test_grid_sql import HOSTILE, STEPS, expected, near_ties
 from tests.engines.test_totality_numbers import ROWS, SEEN, uses
 from tests.engines.test_totality_texts import (
     ALONE,
@@ -28,16 +32,20 @@ from tests.engines.test_totality_texts import (
 from tests.engines.test_totality_times import WILD, WILD_DATES, WILD_MOMENTS, expressions
 from tests.language.evaluation import evaluate, keeps_facts, scope
 
+from sfumato.engines.spark.column import READING
+from sfumato.engines.spark.column import stored as as_stored
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_logic import LOGIC
 from sfumato.language.lower_numbers import ARITHMETIC
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.scalar import Scalar
+from sfumato.policy.policy import Bounds, Column, ColumnType
 from sfumato.query.expression import Call, Cast, Expression
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
+from sfumato.sensitivity.clipping import Grid
 
-EACH = 3
+EACH = 2
 """So many uses of each function, spread over all of them."""
 
 
@@ -96,3 +104,23 @@ def test_times() -> None:
         scalars, seen = _lowered(expressions(facts), [facts, COUNT])
         rows = [(first, second) for first in WILD for second in (None, 0, -1, 40)]
         _compared(scalars, seen, rows, [True] * len(rows))
+
+
+def test_doubles_become_the_integers_of_the_grid() -> None:
+    assert_on_the_grid([Grid(-700 * step, 1000 * step, step) for step in STEPS])
+
+
+def assert_on_the_grid(grids: Sequence[Grid]) -> None:
+    """Compare with `sensitivity.clipping` what Spark makes of hostile values, and of those near a tie of any grid."""
+    order = random.Random(46)
+    values = [*HOSTILE, *(value for grid in grids for value in near_ties(grid.step, -701, 1001, order))]
+    listed = [
+        READING.column(
+            Column("v", ColumnType.DECIMAL, Bounds(grid.low, grid.high), grid.step), as_stored("v", "double")
+        )
+        for grid in grids
+    ]
+    table = pa.table({"n": range(len(values)), "v": pa.array(values, pa.float64())})
+    rows = SparkUnderLaw().rows(f"SELECT n, {', '.join(listed)} FROM given ORDER BY n", {"given": table})  # noqa: S608
+    for at, grid in enumerate(grids, 1):
+        assert [row[at] for row in rows] == expected(np.array(values), grid), grid

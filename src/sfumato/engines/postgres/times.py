@@ -1,18 +1,13 @@
-"""PostgreSQL's form of the operators on dates and timestamps.
+"""PostgreSQL's calendar.
 
-A day is in the years 1 to 9999 whenever a function of the calendar sees it, so that none of them can raise. A moment is
-split into its day and the rest: interval arithmetic by microseconds errs near the year 9999.
+A moment is split into its day and the rest: interval arithmetic by microseconds errs near the year 9999.
 """
 
 from sfumato.engines.postgres.numbers import NARROW, let
-from sfumato.engines.sql.dialect import Form
-from sfumato.engines.sql.numbers import integer
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.engines.sql.times import TimeForms
 
 _EPOCH = "DATE '1970-01-01'"
 _DAY = 86_400_000_000
-_PARTS = ("year", "quarter", "month", "week", "day", "doy")
-_PERIODS = ("year", "quarter", "month")
 _REST = f"((v % {_DAY} + {_DAY}) % {_DAY})"
 """The microseconds of a moment `v` since its midnight."""
 
@@ -27,45 +22,35 @@ def day_sql(date: str) -> str:
     return f"CAST({date} - {_EPOCH} AS {NARROW})"
 
 
-def _period_start(scalar: Scalar, arguments: list[str]) -> str:
-    unit = _PERIODS[_PERIODS.index(str(scalar.constant))]
-    return day_sql(f"CAST(date_trunc('{unit}', CAST({date_sql(*arguments)} AS timestamp)) AS date)")
+_DATE = date_sql(f"((v - {_REST}) / {_DAY})")
+"""The date of a moment `v`."""
 
 
-def _day_part(scalar: Scalar, arguments: list[str]) -> str:
-    part = _PARTS[_PARTS.index(str(scalar.constant))]
-    return f"CAST(extract({part} FROM {date_sql(*arguments)}) AS {NARROW})"
+def _later(date: str, months: int) -> str:
+    return f"CAST({date} + make_interval(months => {months}) AS date)"
 
 
-def _later(date: str, scalar: Scalar) -> str:
-    return day_sql(f"CAST({date} + make_interval(months => {integer(scalar)}) AS date)")
+def _moment_later(moment: str, months: int) -> str:
+    return let(f"{day_sql(_later(_DATE, months))} * {_DAY} + {_REST}", v=moment)
 
 
-def _day_later(scalar: Scalar, arguments: list[str]) -> str:
-    return _later(date_sql(*arguments), scalar)
-
-
-def _moment_later(scalar: Scalar, arguments: list[str]) -> str:
-    day = date_sql(f"((v - {_REST}) / {_DAY})")
-    return let(f"{_later(day, scalar)} * {_DAY} + {_REST}", v=arguments[0])
-
-
-def _day_text(_: Scalar, arguments: list[str]) -> str:
-    return f"to_char({date_sql(*arguments)}, 'YYYY-MM-DD')"
-
-
-def _moment_text(_: Scalar, arguments: list[str]) -> str:
-    day = f"to_char({date_sql(f'((v - {_REST}) / {_DAY})')}, 'YYYY-MM-DD')"
+def _moment_text(moment: str) -> str:
     clock = f"CAST(TIME '00:00' + {_REST} * INTERVAL '1 microsecond' AS text)"
-    return let(f"{day} || ' ' || {clock}", v=arguments[0])
+    return let(f"{_day_text(_DATE)} || ' ' || {clock}", v=moment)
 
 
-FORMS: dict[Operator, Form] = {
-    Operator.PERIOD_START: _period_start,
-    Operator.DAY_PART: _day_part,
-    Operator.DAY_LATER: _day_later,
-    Operator.MOMENT_LATER: _moment_later,
-    Operator.DAY_TEXT: _day_text,
-    Operator.MOMENT_TEXT: _moment_text,
-}
+def _day_text(date: str) -> str:
+    return f"to_char({date}, 'YYYY-MM-DD')"
+
+
+FORMS = TimeForms(
+    date=date_sql,
+    day=day_sql,
+    start=lambda date, unit: f"CAST(date_trunc('{unit}', CAST({date} AS timestamp)) AS date)",
+    part=lambda date, part: f"CAST(extract({part} FROM {date}) AS {NARROW})",
+    later=_later,
+    moment_later=_moment_later,
+    day_text=_day_text,
+    moment_text=_moment_text,
+).forms()
 """One form per operator on times."""

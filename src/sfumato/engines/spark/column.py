@@ -11,7 +11,7 @@ from sfumato.engines.spark.numbers import DOUBLE, NARROW, TYPES, WIDE, given
 from sfumato.engines.spark.texts import cut_out, day_of, moment_of, truth_sql
 from sfumato.engines.spark.times import day_sql
 from sfumato.engines.sql.column import Kind, Stored, ValueForms, within_days
-from sfumato.engines.sql.grid import Range, floating, whole
+from sfumato.engines.sql.grid import Range, floating, outside, whole
 from sfumato.engines.sql.texts import DECIMAL, INTEGER
 from sfumato.policy.policy import Column
 
@@ -27,6 +27,10 @@ _KINDS = {
     "void": Kind.NOTHING,
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_NEAR = 2**46
+"""Below this a quotient errs by less than a sixteenth, and half a step times the step's numerator is exact."""
+_SPLIT = 2.0**27 + 1
+"""What splits a double into two halves of 26 bits."""
 _TEXT_PLACES = 18
 """Numbers in names of partitions are read with this many places, as many as the finest step has."""
 
@@ -50,7 +54,7 @@ def _number(stored: Stored, target: Range) -> str:
     value = stored.sql
     match stored.kind:
         case Kind.FLOATING:
-            return given([f"CAST({value} AS {DOUBLE})"], lambda v: _floating(v, target))
+            return _floating(f"CAST({value} AS {DOUBLE})", target)
         case Kind.INTEGER if target.step == 1:  # without going through wide integers
             narrow = f"CAST({value} AS {NARROW})"
             if not target.clipped:
@@ -68,22 +72,46 @@ def _number(stored: Stored, target: Range) -> str:
 
 
 def _floating(v: str, target: Range) -> str:
-    """Return the grid integer of a double: by 64-bit integers where that is clear, as `grid.floating` says when."""
-    times, over = (TYPES.double_sql(float(part)) for part in (target.step.denominator, target.step.numerator))
-    exact = floating(v, target, SPARK)
+    """Return the grid integer of a double: as `grid.floating` does, and where the quotient is clear, by that alone.
 
-    def body(q: str) -> str:
-        rest, half = f"abs({q} - {SPARK.truncated(q)})", TYPES.double_sql(0.5)
-        error = f"abs({q}) * {TYPES.double_sql(2.0**-50)} + {TYPES.double_sql(1e-300)}"
-        clear = f"abs({q}) < {TYPES.double_sql(2.0**49)} AND abs({rest} - {half}) > {error}"
-        up = f"CASE WHEN {rest} > {half} THEN CASE WHEN {q} < 0 THEN -1L ELSE 1L END ELSE 0L END"
-        near = f"CAST({SPARK.truncated(q)} AS {NARROW}) + {up}"
-        if target.clipped:
-            near = f"least(greatest({near}, {target.least}L), {target.greatest}L)"
-        return f"CASE WHEN {clear} THEN {near} ELSE {exact} END"
+    It is written out, and short: a lambda is interpreted for every row, and Java does not compile what is long.
+    """
+    times, over = target.step.denominator, target.step.numerator
+    slow = floating(v, target, SPARK)  # refuses what is not exact
+    if target.clipped:
+        low, high = (outside(side * target.step, way) for side, way in ((target.least, -1), (target.greatest, 1)))
+        if max(abs(low), abs(high)) * times < _NEAR:
+            bounded = f"least(greatest({v}, {TYPES.double_sql(low)}), {TYPES.double_sql(high)})"
+            rounded = given([bounded], lambda value: _nearest(value, times, over))
+            slow = f"CASE WHEN {SPARK.finite(v)} THEN {_clipped(rounded, target)} END"
+    quotient = f"({v} * {TYPES.double_sql(float(times))} / {TYPES.double_sql(float(over))})"
+    error = f"(abs({quotient}) * {TYPES.double_sql(2.0**-50)} + {TYPES.double_sql(1e-300)})"
+    clear = f"abs({quotient} - rint({quotient})) < {TYPES.double_sql(0.5)} - {error}"
+    return f"CASE WHEN {clear} THEN {_clipped(f'CAST(rint({quotient}) AS {NARROW})', target)} ELSE {slow} END"
 
-    # written out: a lambda would be called for every row, and the generated code computes it once
-    return body(f"({v} * {times} / {over})")
+
+def _clipped(grid: str, target: Range) -> str:
+    return f"least(greatest({grid}, {target.least}L), {target.greatest}L)" if target.clipped else grid
+
+
+def _nearest(v: str, times: int, over: int) -> str:
+    """Round v · times / over half to even, where |v| · times is below `_NEAR`.  Proof: proofs/bounded_copy.md §6
+
+    |v| · times is the sum of two doubles [Dek71], and so are the ties: whether it lies beyond the tie in its own unit
+    interval is a comparison of doubles.
+    """
+    double, size = TYPES.double_sql, f"abs({v})"
+    product = f"({size} * {double(float(times))})"
+    whole_part = f"floor({product} / {double(float(over))})"
+    beyond = f"({product} - ({whole_part} + {double(0.5)}) * {double(float(over))})"
+    spread = f"({size} * {double(_SPLIT)})"
+    upper = f"({spread} - ({spread} - {size}))"
+    lower = f"({size} - {upper})"
+    first = float(times) * _SPLIT - (float(times) * _SPLIT - float(times))
+    high, low = double(first), double(float(times) - first)
+    rest = f"({upper} * {high} - {product} + {upper} * {low} + {lower} * {high} + {lower} * {low})"
+    up = f"CASE WHEN {beyond} > -{rest} THEN 1L WHEN {beyond} = -{rest} THEN {whole_part} % 2L ELSE 0L END"
+    return f"({whole_part} + {up}) * CASE WHEN {v} < {double(0.0)} THEN -1L ELSE 1L END"
 
 
 def _places(stored: Stored) -> tuple[int, int]:

@@ -53,6 +53,11 @@ The threshold lets Spark keep of each person and partition the rows that come fi
 person with very many rows is no slow task.
 """
 OLDEST = 4
+_ZONE = "spark.sql.session.timeZone"
+_ELSEWHERE = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
+"""Where these are set, a Spark that somebody else started is to be used."""
+_RETRIES = 5
+"""A server that does not answer is asked again so many times, over 17 seconds."""
 Result = TypeVar("Result")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -132,15 +137,17 @@ def _column(column: Any) -> list[Any]:
 
 def _begun(limits: Limits) -> _Held:
     spark = _driver()
-    running: Any = None
-    with suppress(EngineFailed):
-        running = guarded(spark.SparkSession.getActiveSession)
-    if running is None and ("SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ):
-        running = _refusing(spark.SparkSession.builder.getOrCreate)
-    gateway, folder = None, None
-    if running is None:
-        gateway, folder, running = _started(limits)
-    pinned = _refusing(lambda: _pinned(running))
+    with warnings.catch_warnings():  # about versions of libraries that are not used, and settings with a new name
+        warnings.simplefilter("ignore")
+        running: Any = None
+        with suppress(EngineFailed):
+            running = guarded(spark.SparkSession.getActiveSession)
+        if running is None and any(name in os.environ for name in _ELSEWHERE):
+            running = _refusing(spark.SparkSession.builder.getOrCreate)
+        gateway, folder = None, None
+        if running is None:
+            gateway, folder, running = _started(limits)
+        pinned = _refusing(lambda: _pinned(running))
     if pinned is None:
         raise BadSource(
             "The settings of the Spark session could not be set.",
@@ -153,6 +160,9 @@ def _begun(limits: Limits) -> _Held:
 def _pinned(running: Any) -> Any:
     """Return a session beside the running one, which keeps its own settings; None where one was not taken."""
     pinned = running.newSession()
+    if _is_remote(pinned):  # it would try for ten minutes to reach a server that is gone
+        retrying: Any = import_module("pyspark.sql.connect.client.retries")
+        pinned.client.set_retry_policies([retrying.DefaultPolicy(max_retries=_RETRIES)])
     for key, value in SETTINGS.items():
         pinned.conf.set(key, value)
     return pinned if all(pinned.conf.get(key) == value for key, value in SETTINGS.items()) else None
@@ -166,7 +176,8 @@ def _refusing(work: Callable[[], Result]) -> Result:
     raise BadSource(
         "Spark could not be started or reached.",
         "What it said is not repeated: it may hold an address or a path.",
-        "Check that a Java 17 runtime is installed (JAVA_HOME, or java on the PATH), or the address of a remote one.",
+        "Check that a Java 17 runtime is installed (JAVA_HOME, or java on the PATH); of a remote one the address, "
+        "pip install 'pyspark[connect]', and that PySpark is 4.3 or newer on both sides.",
     )
 
 
@@ -223,10 +234,15 @@ def _bytes(size: str) -> int:
     return int(float(match[1]) * _UNITS[match[2].upper()]) if match else 2 << 30
 
 
+def _is_remote(session: Any) -> bool:
+    """Tell whether a session is one over Spark Connect."""
+    return ".connect." in type(session).__module__
+
+
 def _is_alive(session: Any) -> bool:
     def alive() -> bool:
-        if hasattr(session, "is_stopped"):  # over Spark Connect
-            return not session.is_stopped
+        if _is_remote(session):  # a server that was started again does not know our settings
+            return not session.is_stopped and session.conf.get(_ZONE) == SETTINGS[_ZONE]
         return session.sparkContext._jsc is not None and not session.sparkContext._jsc.sc().isStopped()
 
     try:

@@ -4,9 +4,10 @@ A folder is read by its files, as DuckDB's engine does; a catalog by the names t
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +20,8 @@ from sfumato.engines.spark.dialect import quoted
 from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.errors import BadSource, EngineFailed
 from sfumato.policy.policy import Location, Policy, Table, fold
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -77,7 +80,11 @@ def read_schema(session: Any, policy: Policy, begins: str, views: set[str]) -> d
 
 
 def _of_folder(session: Any, location: Location, table: Table, begins: str, views: set[str]) -> SparkTable:
-    files = files_of(folder_of(location), table)
+    return read_files(session, table, files_of(folder_of(location), table), begins, views)
+
+
+def read_files(session: Any, table: Table, files: Files, begins: str, views: set[str]) -> SparkTable:
+    """Return what some files of a table hold; each part becomes a view, as in `read_schema`."""
     if len(files.partitions) > 1:
         raise BadSource(
             f"tables.{table.name} has files with different partition columns.",
@@ -156,18 +163,27 @@ def relation_of(location: Location, table: Table) -> str:
 
 def _of_catalog(session: Any, location: Location, table: Table) -> SparkTable:
     relation = relation_of(location, table)
+    columns = _found(
+        table, lambda: [(field.name, field.dataType.simpleString()) for field in session.table(relation).schema.fields]
+    )
+    return SparkTable((Part(relation, tuple((name, as_stored(quoted(name), type)) for name, type in columns)),))
 
-    def described() -> list[tuple[str, str]]:
-        return [(field.name, field.dataType.simpleString()) for field in session.table(relation).schema.fields]
 
+def files_in_catalog(session: Any, location: Location, table: Table) -> list[str]:
+    """Return the files of a table of a catalog."""
+    return _found(table, lambda: sorted(session.table(relation_of(location, table)).inputFiles()))
+
+
+def _found(table: Table, work: Callable[[], Result]) -> Result:
+    """Return what a catalog knows of a table, or refuse by the policy's own key."""
     try:
-        columns = guarded(described)
+        known = guarded(work)
     except EngineFailed:
-        columns = None
-    if columns is None:
+        known = None
+    if known is None:
         raise BadSource(
             f"tables.{table.name} is not in the source, or may not be read.",
             "A table of this name, in the same case, is looked for in the catalog of the Spark session.",
             f'Correct it, write from = "NAME" in [tables.{table.name}], or start a session that knows the catalog.',
         )
-    return SparkTable((Part(relation, tuple((name, as_stored(quoted(name), type)) for name, type in columns)),))
+    return known

@@ -160,9 +160,12 @@ def _crowded(build: Building) -> str:
 def _chosen(build: Building, columns: list[Column], most: int, part: int, here: str) -> str:
     """Return the query for the places of the rows that are kept and their ranks, among the people of one part."""
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
-    names, dialect = ", ".join(["place", "id", *unique]), build.dialect
+    dialect = build.dialect
     values = [(f"r.c{at}", _kind(column)) for at, column in enumerate(columns)]
-    listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{key} AS {key}" for key in unique)]
+    carried = [f"c{at}" for at in range(max(len(columns), 1))] if dialect.carries_rows else []
+    along = [*carried, *(key for key in unique if key not in carried)]
+    names = ", ".join(["place", "id", *along])
+    listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in along)]
     draws = (
         f"SELECT {', '.join(listed)}, {first_draw('c.own', values, dialect)} AS first "  # noqa: S608
         f"FROM {build.stage('rows')} AS r JOIN {build.stage('crowded')} AS c ON c.id = r.id "
@@ -177,8 +180,9 @@ def _chosen(build: Building, columns: list[Column], most: int, part: int, here: 
         chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
         chosen = f"SELECT {names}, draw FROM ({chosen}) AS o WHERE {key} IS NULL OR once = 1"  # noqa: S608
     rank = dialect.row_number(["id"], ["draw"])
-    ranked = f"SELECT place, id, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
-    return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
+    kept = ", ".join(["place", "id", *carried])
+    ranked = f"SELECT {kept}, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
+    return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
 def _numbered(build: Building, table: Table, columns: list[Column], here: str) -> str:
@@ -193,25 +197,33 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     quoted, within = dialect.quoted, [_sortable(dialect, column, f"c{at}") for at, column in enumerate(columns)]
     names = [f"id AS {quoted(unit_column(table) or '')}"]
     names += [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
-    names.append(f"nth AS {quoted(RANK)}")
-    for at, column in enumerate(columns):
-        if column.unique:
-            names.append(f"{_once(dialect, f'c{at}', within)} AS {quoted(once_name(column.name))}")
-    for at, column in enumerate(columns):
-        if column in numbered_keys(table):
-            names.append(f"{_cell(dialect, f'c{at}', column)} AS {quoted(cell_name(column.name))}")
+    names += [f"{sql} AS {quoted(name)}" for name, sql in _numbers(dialect, table, columns, within).items()]
     counted = [at for at, column in enumerate(columns) if column in counted_columns(table)]
-    names += [f"n{at} AS {quoted(rows_name(columns[at].name))}" for at in counted]
     found = [f"r.{name}" for name in ["id", *(f"c{at}" for at in range(len(columns)))]]
     listed = ", ".join([*found, *(f"{_rows_with(dialect, f'c{at}')} AS n{at}" for at in counted)])
     rank = f"CAST({dialect.row_number(['id'], within)} AS {dialect.rank_type})"
+    chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place WHERE {here}"
+    if dialect.carries_rows:
+        chosen = f"{build.stage('chosen')} AS r"
     # those who had too many rows were ranked when they were chosen
     return (
         f"SELECT {', '.join(names)} FROM ("  # noqa: S608
         f"SELECT {listed}, {rank} AS nth FROM {rows} AS r WHERE {here} AND NOT {_crowded(build)} UNION ALL "
-        f"SELECT {listed}, c.nth FROM {rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place "
-        f"WHERE {here}) AS kept"
+        f"SELECT {listed}, nth FROM {chosen}) AS kept"
     )
+
+
+def _numbers(dialect: Dialect, table: Table, columns: list[Column], within: list[str]) -> dict[str, str]:
+    """Return the hidden columns of a row, by their names."""
+    found = {RANK: "nth"}
+    for at, column in enumerate(columns):
+        if column.unique:
+            found[once_name(column.name)] = _once(dialect, f"c{at}", within)
+        if column in numbered_keys(table):
+            found[cell_name(column.name)] = _cell(dialect, f"c{at}", column)
+        if column in counted_columns(table):
+            found[rows_name(column.name)] = f"n{at}"
+    return found
 
 
 def _each_row(build: Building, columns: list[Column]) -> str:
@@ -229,10 +241,7 @@ def _write(build: Building, table: Table, columns: list[Column], rows: str | Non
     order += [] if unit is None else [dialect.quoted(unit)]
     order += [_sortable(dialect, column, names[at]) for at, column in enumerate(columns) if at not in first]
     if unit is not None:
-        names = [dialect.quoted(unit), *names, dialect.quoted(RANK)]
-        names += [dialect.quoted(once_name(column.name)) for column in columns if column.unique]
-        names += [dialect.quoted(cell_name(column.name)) for column in columns if column in numbered_keys(table)]
-        names += [dialect.quoted(rows_name(column.name)) for column in columns if column in counted_columns(table)]
+        names = [dialect.quoted(unit), *names, *map(dialect.quoted, _numbers(dialect, table, columns, []))]
     names = names or [dialect.quoted(LONE)]
     number = None
     if unit is None and dialect.numbers_rows:
@@ -255,7 +264,7 @@ def _put_together(
     if build.arrived(table.name) is not None:
         found.append(f"SELECT {columns} FROM {_carried(build, table, name)}")  # noqa: S608
     selected = columns if number is None else f"{columns}, {number}"
-    by = f" ORDER BY {', '.join(order)}" if order else ""
+    by = f" {build.dialect.in_order} {', '.join(order)}" if order else ""
     build.make(build.kept(name), f"SELECT {selected} FROM ({' UNION ALL '.join(found)}) AS kept{by}")  # noqa: S608
 
 

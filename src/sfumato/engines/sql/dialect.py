@@ -66,7 +66,7 @@ class Dialect:
     draw: Callable[[str], str]
     """The first 48 bits of SHA-256 of a text in UTF-8, in any form that is ordered as these bits are."""
     scalar_text: Callable[[str, Kind], str]
-    """A value of this kind as a text, the same in every engine: doubles as `value_text` has them."""
+    """A value of this kind as a text, the same in every engine: a double by its 64 bits in hexadecimal."""
     octets: Callable[[str], str]
     """How many bytes a text has, in UTF-8."""
 
@@ -80,12 +80,14 @@ class Dialect:
     """The first 128 bits of SHA-256 of a text in UTF-8, as an id."""
     id_text: Callable[[str], str]
     """An id in hexadecimal, in capitals and without leading zeros."""
-    value_text: Callable[[str, str], str]
-    """A value of the copy, given its type there, as the text that is hashed: a double by its 64 bits in hexadecimal."""
     place: str
     """What tells the rows of one intermediate table apart."""
     numbered: str | None
     """What is selected into such a table to be that; None where the engine numbers rows by itself."""
+    carries_rows: bool
+    """Whether rows that are chosen carry their values: the engine would send every row around to join them again."""
+    in_order: str
+    """How a query says in which order its rows are written: of all of them, or of those that one task writes."""
     numbers_rows: bool
     """Whether the copy has to store NUMBER where each row is a person: the engine has no number of its own."""
     ranked_at_once: int

@@ -68,8 +68,8 @@ def floating(expression: str, target: Range, dialect: Dialect) -> str:
         return _wide(number, dialect)
 
     slack = 0 if target.clipped else 1
-    low = double(_outside((target.least - slack) * target.step, -1))
-    high = double(_outside((target.greatest + slack) * target.step, 1))
+    low = double(outside((target.least - slack) * target.step, -1))
+    high = double(outside((target.greatest + slack) * target.step, 1))
 
     def rounded(value: str) -> str:
         quotient = f"({value} * {double(float(times))} / {double(float(over))})"
@@ -159,7 +159,7 @@ def _double(number: float, dialect: Dialect) -> str:
     return f"CAST({number!r} AS {dialect.double})"
 
 
-def _outside(bound: Fraction, direction: int) -> float:
+def outside(bound: Fraction, direction: int) -> float:
     """Return a double at or beyond the bound: clipping here only keeps the integers small."""
     nearest = float(bound)
     if (Fraction(nearest) - bound) * direction < 0:

@@ -43,13 +43,24 @@ class Subject:
     policy: Policy
     engine: DuckDB
 
+    @property
+    def catalog(self) -> Catalog:
+        """The tables under the policy's own caps, also where questions choose: equal coins choose other levels."""
+        tables = {
+            name: replace(
+                table, rows_chosen=False, fields=tuple(replace(one, bounds_chosen=False) for one in table.fields)
+            )
+            for name, table in self.engine.catalog.tables.items()
+        }
+        return replace(self.engine.catalog, tables=tables)
+
     def plan(self, sql: str, epsilon: str = "1") -> Plan:
         """Return the plan of a question, or refuse it: the path as far as no data is read."""
-        return self.plan_of(parse(sql, self.engine.catalog), epsilon)
+        return self.plan_of(parse(sql, self.catalog), epsilon)
 
     def plan_of(self, query: Query, epsilon: str = "1") -> Plan:
         """Return the plan of a question that was read."""
-        private = analyse(query, self.engine.catalog, self.engine.public)
+        private = analyse(query, self.catalog, self.engine.public)
         budget = self.policy.budget
         cap = PrivacyLoss(budget.epsilon, budget.delta)
         plan = make_plan(private, read_wish(epsilon, None, None, query.options, budget, cap))

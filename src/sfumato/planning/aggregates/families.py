@@ -16,36 +16,21 @@ from sfumato.planning.aggregates.paired import (
     regressed,
     squares_of_x,
 )
-from sfumato.planning.aggregates.raced import Raced, RacedMean, raced, raced_mean
 from sfumato.planning.aggregates.ranked import Commonest, Ranked, commonest, ranked
 from sfumato.planning.aggregates.recipe import Recipe
 from sfumato.planning.aggregates.spread import Spread, spread
 from sfumato.planning.aggregates.summed import Summed, summed
 from sfumato.query.functions import Aggregation
 
-Derived = (
-    Counted
-    | Matched
-    | Summed
-    | Raced
-    | Averaged
-    | RacedMean
-    | Spread
-    | Ranked
-    | Commonest
-    | Covaried
-    | Regressed
-    | Correlated
-    | Met
-)
+Derived = Counted | Matched | Summed | Averaged | Spread | Ranked | Commonest | Covaried | Regressed | Correlated | Met
 """What a column of a group is made of, by the names of measurements."""
 
 Recipes = Callable[[Asked, Group], Recipe[Derived]]
 
 FAMILIES: Mapping[Aggregation, Recipes] = {
-    Aggregation.COUNT: lambda asked, group: raced(asked, group) or counted(asked, group),
-    Aggregation.SUM: lambda asked, group: raced(asked, group) or summed(asked, group),
-    Aggregation.AVG: lambda asked, group: raced_mean(asked, group) or averaged(asked, group),
+    Aggregation.COUNT: counted,
+    Aggregation.SUM: summed,
+    Aggregation.AVG: averaged,
     Aggregation.VAR_SAMP: spread,
     Aggregation.VAR_POP: spread,
     Aggregation.STDDEV_SAMP: spread,

@@ -9,6 +9,7 @@ from sfumato.language.facts import Kind
 from sfumato.language.lower_logic import all_true, present
 from sfumato.language.numbers import shifted
 from sfumato.language.scalar import Operator, Scalar
+from sfumato.planning.aggregates.chosen_bounds import has_chosen_bounds
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.wording import as_written, column_name, table_of
 from sfumato.query.aggregate import Aggregate
@@ -42,7 +43,8 @@ def centred(asked: Asked, group: Group) -> Centred:
     }
     spread = bool(alike & (SPREADS | PAIRS))
     offset = (facts.low + facts.high) // 2
-    if asked.aggregate.function is Aggregation.SUM or (Aggregation.SUM in alike and not spread):
+    free = facts.low >= 0 and has_chosen_bounds(argument, group)  # the middle of what nobody believes is far off
+    if asked.aggregate.function is Aggregation.SUM or ((Aggregation.SUM in alike or free) and not spread):
         offset = 0
     elif asked.aggregate.distinct and spread:
         offset = facts.low  # different values must have different squares

@@ -17,7 +17,6 @@ from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.matched import Matched
 from sfumato.planning.aggregates.met import Met
 from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
-from sfumato.planning.aggregates.raced import Raced, RacedMean
 from sfumato.planning.aggregates.ranked import Commonest, Ranked
 from sfumato.planning.aggregates.spread import Spread
 from sfumato.planning.aggregates.summed import Summed
@@ -26,7 +25,6 @@ from sfumato.release.aggregates.averaged import average_form, average_point
 from sfumato.release.aggregates.matched import matched_form, matched_point
 from sfumato.release.aggregates.met import met_form, met_point
 from sfumato.release.aggregates.paired import paired_form, paired_point
-from sfumato.release.aggregates.raced import raced_form, raced_mean_form, raced_mean_point, raced_point
 from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
 from sfumato.release.aggregates.spread import spread_form, spread_point
 from sfumato.release.form_algebra import sum_of
@@ -47,10 +45,6 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
             return measured[made.plain]
         case Matched():
             return matched_point(made, measured)
-        case Raced():
-            return raced_point(made, group, measured)
-        case RacedMean():
-            return raced_mean_point(made, group, measured)
         case Averaged():
             return average_point(made, measured)
         case Spread():
@@ -79,10 +73,6 @@ def _form(group: GroupPlan, made: Derived, cells: MeasuredCells, chosen: Mapping
             return sum_of(cells, label, {made.plain: 1.0}, rows)
         case Matched():
             return matched_form(group, made, chosen)
-        case Raced():
-            return raced_form(label, made, cells, rows)
-        case RacedMean():
-            return raced_mean_form(label, made, cells, rows)
         case Averaged():
             return average_form(label, made, cells, rows)
         case Spread():

@@ -1,0 +1,44 @@
+"""What the policy leaves to each question: how many rows of a person count, and which bounds a number has."""
+
+from collections.abc import Iterator
+
+from sfumato.analysis.private_query import Group
+from sfumato.language.flow import RANK, Flow, Keep, Kept, Pair, Read, below
+from sfumato.language.scalar import Scalar, column, columns
+
+
+def chosen_rows(group: Group) -> bool:
+    """Whether how many rows of a person count is left to the question, for a table that it reads."""
+    return any(name == RANK for read in _reads(group) for name, _, _ in read.columns)
+
+
+def has_chosen_bounds(argument: Scalar, group: Group) -> bool:
+    """Whether an argument is computed from a column whose bounds are left to the question."""
+    free = {(read.label, name) for read in _reads(group) for name in read.chosen}
+    return any(place in free for place in columns(argument))
+
+
+def rank_of(group: Group) -> Scalar | None:
+    """Return the number of a row within its person, drawn when the copy was built, where each row has its own."""
+    reads = list(_reads(group))
+    if len(reads) != 1 or any(isinstance(node, Pair) for node in _nodes(group.rows)):
+        return None
+    (read,) = reads
+    return next((column(read.label, name, facts) for name, _, facts in read.columns if name == RANK), None)
+
+
+def is_plain(group: Group) -> bool:
+    """Whether the rows are those of tables, met and kept by conditions, and nobody's rows are cut by the question."""
+    limit = group.contribution
+    whole = not limit.bound_rows and not (limit.bound_groups and group.keys)
+    return whole and all(isinstance(node, Read | Keep | Kept | Pair) for node in _nodes(group.rows))
+
+
+def _reads(group: Group) -> Iterator[Read]:
+    return (node for node in _nodes(group.rows) if isinstance(node, Read))
+
+
+def _nodes(flow: Flow) -> Iterator[Flow]:
+    yield flow
+    for source in below(flow):
+        yield from _nodes(source)

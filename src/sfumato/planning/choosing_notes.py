@@ -1,0 +1,64 @@
+"""What an answer chooses by itself, and for which part of its price, in words."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from sfumato.accounting.loss import round_up
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.plan import GroupPlan, Measured, Plan
+
+
+def choosing_notes(plan: Plan) -> Iterator[str]:
+    """Say what will be chosen, among what, and what that costs."""
+    for group in plan.groups:
+        if group.is_choice:
+            (one,) = group.measured
+            price = round_up(price_of(group))
+            yield (
+                f"The answer chooses privately {_what(one)} among {_listed(one)}: ε = {price} of the price finds it, "
+                "and the rest is spent on one measurement there. Its margin depends on the data."
+            )
+
+
+def chosen_note(one: Measured, price: Fraction) -> str:
+    """Say what was chosen; `one` is a measurement whose level is known."""
+    return (
+        f"Chosen privately: one person {_level(one)}; ε = {round_up(price)} of the price found that. "
+        "What they have beyond is left out, and the interval holds without it; intervals(bias=True) includes it."
+    )
+
+
+def price_of(group: GroupPlan) -> Fraction:
+    """Return what finding a level costs."""
+    (one,) = group.measured
+    return one.mechanism.sensitivity / one.mechanism.scale if isinstance(one.mechanism, Laplace) else Fraction(0)
+
+
+def _what(one: Measured) -> str:
+    return "how many rows of a person count" if _by_rows(one) else "how much a person adds at most to a sum"
+
+
+def _level(one: Measured) -> str:
+    amounts = () if one.levels is None else one.levels.amounts
+    amount = amounts[one.level or 0] * _step(one)
+    if _by_rows(one):
+        return f"counts with at most {_number(amount)} row{'s' * (amount != 1)}"
+    return f"adds at most {_number(amount)} to a sum"
+
+
+def _listed(one: Measured) -> str:
+    amounts: Sequence[int] = () if one.levels is None else one.levels.amounts
+    texts = [_number(amount * _step(one)) for amount in amounts]
+    return ", ".join([*texts[:3], "…", texts[-1]] if len(texts) > 5 else texts)
+
+
+def _by_rows(one: Measured) -> bool:
+    return one.levels is None or one.levels.by_rows
+
+
+def _step(one: Measured) -> Fraction:
+    return Fraction(1) if _by_rows(one) else one.quantity.arguments[0].facts.step
+
+
+def _number(amount: Fraction) -> str:
+    return f"{float(amount):,.12g}"
