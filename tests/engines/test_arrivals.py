@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.csv as csv
@@ -17,7 +17,7 @@ from tests.engines.builds import policy_of
 from sfumato.engines.duckdb.build import Build
 from sfumato.engines.duckdb.connection import open_copy
 from sfumato.engines.duckdb.registration import register
-from sfumato.engines.engine import Limits
+from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import Policy
@@ -52,16 +52,18 @@ def _write(path: Path, table: pa.Table) -> None:
 class Place:
     """A folder of files, and its snapshots."""
 
-    def __init__(self, root: Path, kind: str) -> None:
-        self._root, self._kind = root, kind
+    tables: ClassVar = TABLES
+
+    def __init__(self, root: Path, kind: str, scheme: str | None = None) -> None:
+        self._root, self._kind, self._scheme = root, kind, scheme or kind
         self.add("depts", 0, pa.table({"dept": ["er", "icu"]}))
         self.phases: list[tuple[str, str]] = []
 
     @property
     def policy(self) -> Policy:
         return policy_of(
-            TABLES,
-            f"{self._kind}:{self._root}/data",
+            self.tables,
+            f"{self._scheme}:{self._root}/data",
             ledger=f"sqlite:{self._root}/small.ledger",
             budget={"epsilon": 1, "delta": 0, "truncation": "0.1"},
         )
@@ -87,7 +89,11 @@ class Place:
     def refreshed(self) -> dict[str, list[tuple[Any, ...]]]:
         """Return every table of a new snapshot, to the last hidden column, in the order in which it lies there."""
         self.phases.clear()
-        return _tables(register(self.policy, self._told, Limits(threads=1), again=True))
+        return self.taken(self._told, again=True)
+
+    def taken(self, progress: Progress, *, again: bool) -> dict[str, list[tuple[Any, ...]]]:
+        """Take a snapshot, and return its tables."""
+        return _tables(register(self.policy, progress, Limits(threads=1), again=again))
 
     def read_again(self) -> set[str]:
         """Return the tables of which rows were read for the last snapshot."""
@@ -102,7 +108,7 @@ class Place:
         (other / "small.ledger.copy.salt").chmod(0o600)
         root, self._root = self._root, other
         try:
-            return _tables(register(self.policy, lambda phase, table: None, Limits(threads=1)))
+            return self.taken(lambda phase, table: None, again=False)
         finally:
             self._root = root
             shutil.rmtree(other)

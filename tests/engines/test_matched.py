@@ -28,6 +28,7 @@ COLUMNS = {
     "code": {"type": "integer", "bounds": [0, 99]},
     "year": {"type": "integer", "values": [1, 2, 3]},
     "town": {"type": "text"},
+    "page": {"type": "integer", "bounds": [0, 200]},
 }
 POLICY: dict[str, object] = {
     "name": "small",
@@ -46,13 +47,27 @@ def _rows() -> list[dict[str, Any]]:
             year, town = random.choice([1, 1, 2, 9]), random.choice(["x", "y", None])
             rows.append({"who": who, "item": LETTERS[at], "code": at, "year": year, "town": town})
         rows.append({"who": who, "item": None, "code": None, "year": 1, "town": "x"})
+        # each page has more owners than are asked for first, and there are more pages than that; some have their own
+        pages = [(who * 7 + at * at) % 40 for at in range(9)] + [60 + who] * (who % 3 == 0) + [100 + who] * (who < 4)
+        rows += [{"who": who, "page": page} for page in pages]
     return rows
 
 
 ROWS = _rows()
+for _row in ROWS:
+    for _name in COLUMNS:
+        _row.setdefault(_name, None)
 Kept = Callable[[dict[str, Any]], Any]
+
+
+def _few(page: int | None) -> tuple[()] | None:
+    return () if page is not None and (page < 12 or page > 59) else None
+
+
 QUESTIONS: tuple[tuple[str, Kept], ...] = (
     ("SELECT COUNT(DISTINCT item) FROM sales", lambda row: ()),
+    ("SELECT COUNT(DISTINCT page) FROM sales", lambda row: ()),
+    ("SELECT COUNT(DISTINCT page) FROM sales WHERE page < 12 OR page > 59", lambda row: _few(row["page"])),
     ("SELECT COUNT(DISTINCT code) FROM sales WHERE code > 3", lambda row: () if (row["code"] or 0) > 3 else None),
     ("SELECT COUNT(DISTINCT item) FILTER (WHERE town = 'x') FROM sales", lambda r: () if r["town"] == "x" else None),
     ("SELECT year, COUNT(DISTINCT item), COUNT(*) FROM sales GROUP BY year", lambda row: (row["year"],)),
@@ -83,8 +98,9 @@ def test_an_engine_finds_the_largest_matching_within_each_limit(engine: Engine, 
 
     people: dict[Any, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in ROWS:
-        if row["item"] is not None and (key := cell(row)) is not None:
-            people[key][row["who"]].add(row["item"])
+        value = (None if row["page"] is None else chr(200 + row["page"])) if "page" in sql else row["item"]
+        if value is not None and (key := cell(row)) is not None:
+            people[key][row["who"]].add(value)
     for place, key in enumerate(group.keys):
         everybody = ["".join(sorted(own)) for own in people[key].values()]
         expected = [served(everybody, limit) for limit in chosen.mechanism.limits]

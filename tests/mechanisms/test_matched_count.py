@@ -13,7 +13,7 @@ from sfumato.mechanisms.matched_count import MatchedCount
 
 SURE = Fraction(95, 100)
 MADE = MatchedCount((1, 2, 4, 8, 10), 2, Fraction(1), Neighbours.ADD_REMOVE)
-TIMES = 600
+TIMES = 250
 FAR = 4.9 * sqrt(0.95 * 0.05 / TIMES)
 """A share of 95 % stays above 95 % less this, but for one in a million."""
 

@@ -30,7 +30,7 @@ def test_a_list_costs_its_choices_and_its_counts_and_no_delta() -> None:
 
 def test_common_texts_are_shown_from_as_many_people_on_as_is_said() -> None:
     """One-sided, three standard deviations: a false alarm once in 700."""
-    mechanism, rounds, source = made(), 60, HashSource("spelled")
+    mechanism, rounds, source = made(), 40, HashSource("spelled")
     needed = mechanism.units_for("0.95", letters=5)
     texts, people = ["maria", "chloé", "x", "a text that is too long for it"], [needed, 10 * needed, 1, 10 * needed]
     hits = strangers = 0

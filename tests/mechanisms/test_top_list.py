@@ -63,7 +63,7 @@ def test_the_price_does_not_grow_with_the_keys_of_one_person() -> None:
 def test_samples_follow_the_exact_law_of_choices() -> None:
     """False alarms: below 1e-6 (two-sided, five standard deviations, four lists)."""
     mechanism, _ = made(2, 3, ADD, Fraction(1, 100))
-    counts, rounds, source = (3, 9, 14), 800, HashSource("top lists")
+    counts, rounds, source = (3, 9, 14), 500, HashSource("top lists")
     found = [tuple(mechanism._chosen(np.array(counts), source)) for _ in range(rounds)]
     for picked, chance in sorted(chosen_law(mechanism, counts).items(), key=lambda pair: -pair[1])[:4]:
         share, wanted = found.count(picked) / rounds, float(chance)
@@ -80,7 +80,7 @@ def test_a_public_list_has_exactly_as_many_keys_as_were_asked_for() -> None:
 def test_absent_keys_are_never_shown_and_large_ones_nearly_always() -> None:
     mechanism, _ = made(3, 50, ADD, Fraction(1, 10**9))
     needed = mechanism.units_for("0.95")
-    source, rounds = HashSource("shown"), 200
+    source, rounds = HashSource("shown"), 100
     hits = 0
     for _ in range(rounds):
         places = mechanism.release([0, needed, 0, 1], source).places.tolist()

@@ -9,6 +9,7 @@ from tests.paths.worlds import a_world
 BOTH = "FROM visits v JOIN patients p USING (patient_id)"
 OUTER = "FROM visits v LEFT JOIN patients p ON v.patient_id = p.patient_id"
 PER_PERSON = "(SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id)"
+EVERYBODY = f"FROM visits v JOIN {PER_PERSON} t USING (patient_id)"
 ON_FLOOR = "(VALUES ('a', 1), ('b', 2)) AS f(ward, floor) ON f.ward = p.ward"
 
 
@@ -31,10 +32,12 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
         (f"SELECT p.ward, COUNT(*) {OUTER} GROUP BY p.ward", 1),
         (f"SELECT COALESCE(p.ward, '?') AS w, COUNT(*) {OUTER} AND v.urgent GROUP BY 1", 3),
         (f"SELECT COALESCE(p.ward, '?') AS w, COUNT(*) {OUTER} AND p.income > 5 GROUP BY 1", 1),
-        (f"SELECT t.n, COUNT(*) FROM visits v JOIN {PER_PERSON} t USING (patient_id) GROUP BY t.n", 1),  # noqa: S608
-        (f"SELECT f.floor, COUNT(*) {BOTH} JOIN {ON_FLOOR} GROUP BY 1", 1),
+        (f"SELECT t.n, COUNT(DISTINCT t.patient_id) {EVERYBODY} GROUP BY t.n", 1),
+        (f"SELECT f.floor, COUNT(DISTINCT v.patient_id) {BOTH} JOIN {ON_FLOOR} GROUP BY 1", 1),
         ("SELECT s.floor, COUNT(*) FROM visits v JOIN staff s ON v.dept = s.dept GROUP BY 1", 2),
         ("SELECT city, COUNT(*) FROM visits GROUP BY city", 3),
+        (f"SELECT p.sex, COUNT(*), SUM(v.age) {BOTH} GROUP BY p.sex", 2),
+        (f"SELECT p.sex, COUNT(DISTINCT v.patient_id) {BOTH} GROUP BY p.sex", 1),
     ],
 )
 def test_settled_keys_do_not_tell_the_rows_of_a_person_apart(clinic: Opened, sql: str, groups: int) -> None:

@@ -59,9 +59,14 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "planning/noise.py",
-            "Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, one.sensitivity.neighbours)",
-            "Laplace(one.sensitivity.l1, Fraction(one.sensitivity.l1, 2) / epsilon, one.sensitivity.neighbours)",
+            "Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, neighbours)",
+            "Laplace(one.sensitivity.l1, Fraction(one.sensitivity.l1, 2) / epsilon, neighbours)",
         ),
+    ),
+    planned(
+        "shared noise for one row of a person",
+        "replay",
+        ("planning/noise.py", "for each in part), need.moves, epsilon", "for each in part), 1, epsilon"),
     ),
     planned(
         "numbers are not clipped",
@@ -186,9 +191,9 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "release/publish.py",
-            "noisy = measured.mechanism.release(values, source)",
-            "noisy = values if len(plan.measured) > 1 and measured.argument is None else "
-            "measured.mechanism.release(values, source)",
+            "noisy = joint.release(np.stack([integer_answers(column) for column in columns], axis=1), source)",
+            "exact = np.stack([integer_answers(column) for column in columns], axis=1)\n"
+            "    noisy = exact if len(columns) == 2 else joint.release(exact, source)",
         ),
     ),
     planned(
@@ -196,8 +201,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "release/publish.py",
-            "noisy = measured.mechanism.release(values, source)",
-            "noisy = (measured.mechanism.release(values, source) + measured.mechanism.release(values, source)) // 2",
+            "noisy = mechanism.release(values, source)",
+            "noisy = (mechanism.release(values, source) + mechanism.release(values, source)) // 2",
         ),
     ),
     planned(
@@ -231,6 +236,7 @@ BUGS: tuple[Bug, ...] = (
             "return np.asarray(tail_of_two(distance, *laws,",
             "return np.asarray(tail_of_two(2 * distance, *laws,",
         ),
+        ("release/ratio.py", "turned = tail_of_two(distance, Law", "turned = tail_of_two(2 * distance, Law"),
     ),
     planned(
         "delta of key selection not quoted",

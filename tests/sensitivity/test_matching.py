@@ -19,7 +19,9 @@ def _found(people: list[str], limits: tuple[int, ...]) -> list[int]:
     pairs = [(at, shared.index(letter)) for at, own in enumerate(people) for letter in own if letter in shared]
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     alone = np.array([sum(letter not in shared for letter in own) for own in people], dtype=np.int64)
-    return matched_values(ends[:, 0], ends[:, 1], alone, limits)
+    shared_ones = matched_values(ends[:, 0], ends[:, 1], alone, limits)
+    own = [int(np.minimum(alone, limit).sum()) for limit in limits]
+    return [one + other for one, other in zip(shared_ones, own, strict=True)]
 
 
 def test_as_many_values_are_served_as_can_be() -> None:

@@ -42,7 +42,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sfumato.Database:
     return sfumato.open(policy)
 
 
-@pytest.mark.parametrize(("beyond", "spread"), [(0, 0), (1, 3), (6, 40)], ids=["ties", "near", "skewed"])
+@pytest.mark.parametrize(("beyond", "spread"), [(0, 0), (6, 40)], ids=["ties", "skewed"])
 def test_bars_of_a_top_list_hold_at_their_level(database: sfumato.Database, beyond: int, spread: int) -> None:
     """Everybody pays 30; the groups are some deviations of the noise beyond the threshold, equal or far apart."""
     plan = database._prepare(SQL, None, Price(epsilon="20")).plan

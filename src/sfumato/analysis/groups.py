@@ -51,7 +51,9 @@ def release_point(
     named = _keys(keys, cells, source, public)
     asked = tuple(_asked(measure, source.scope) for measure in relation.measures)
     together = cells_together(keys, source.origins, public) if all(key.cells is not None for key in named) else None
-    contribution = _contribution(owned, limits, _cells_of_a_person(keys, cells, owned))
+    # plain counts and sums of public cells move as far, however a person's rows are spread: cutting would gain nothing
+    pays = any(key.cells is None for key in named) or any(one.aggregate.distinct for one in asked)
+    contribution = _contribution(owned, limits, _cells_of_a_person(keys, cells, owned) if pays else None)
     group = Group(relation.label, source.flow, owned.unit, owned.identity, named, asked, contribution, together)
     if group.public_keys and group.cells <= group.contribution.groups:  # nobody can be in more cells than there are
         fewer = replace(group.contribution, groups=max(1, group.cells), bound_groups=False)

@@ -101,10 +101,8 @@ def meeting(
         return None
     rest = [part for part in conditions if part not in differing]
     sides = _sides(leaves, rest, relation, catalog)
-    if not 1 < len(sides) <= MOST_SIDES:
-        _refuse(
-            relation.at, f"rows of different people meet from {len(sides)} tables; they may from 2 or {MOST_SIDES}."
-        )
+    if len(sides) > MOST_SIDES:
+        _refuse(relation.at, f"rows of {len(sides)} different people meet; {MOST_SIDES} may.")
     _check_differing(differing, sides, relation)
     analysed = [analyse(side.whole) for side in sides]
     met = _keyed(analysed, _owners(analysed, differing, relation), sides, rest)
@@ -389,6 +387,6 @@ def _counted(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar
 def _refuse(position: Position, what: str) -> NoReturn:
     raise UnsafeJoin(
         f"{at(position)}{what}",
-        "A row that several people made has no owner; only such counts as this are known to be safe.",
+        "A row that several people made has no owner; only plain counts of such rows are known to be safe.",
         _WAY,
     )

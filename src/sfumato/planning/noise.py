@@ -302,6 +302,8 @@ def assembled(
         if need.apart is not None and need.top is None:
             each = delta / selections(needs)
             selection = OptimalSelection(next(epsilons), each, touched, need.apart.neighbours)
+        if selection is None and (need.keys is not None or need.top is not None):
+            raise AssertionError("keys that are not public are selected, and lists are chosen, or nothing is planned")
         groups.append(GroupPlan(need.group, selection, tuple(measured), need.derived, tuple(chosen), counted))
     return tuple(groups)
 

@@ -3,8 +3,8 @@
 Totals then agree with what they are totals of, and every bar is shorter. Proof: proofs/one_table.md
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.measurements import Needs
 from sfumato.query.functions import SPREADS, Aggregation
+from sfumato.query.rebuilding import rebuilt
 
 MOST_CELLS = 50_000
 """A common table has at most so many cells."""
@@ -167,18 +168,9 @@ def _renaming(names: dict[str, str]) -> Callable[[Any], Any]:
     def rename(thing: Any) -> Any:
         if isinstance(thing, Scalar) and (at := address(thing)) is not None:
             return column(names.setdefault(at.label, str(len(names))), at.name, thing.facts)
-        if type(thing) is tuple:
-            return tuple(map(rename, thing))
-        if is_dataclass(thing) and not isinstance(thing, type):
-            return replace(thing, **dict(_renamed_fields(thing)))
-        return thing
+        return rebuilt(thing, rename_part)
 
-    def _renamed_fields(thing: Any) -> Iterator[tuple[str, Any]]:
-        for field in fields(thing):
-            value = getattr(thing, field.name)
-            if field.name == "label":
-                yield field.name, names.setdefault(value, str(len(names)))
-            elif field.init and field.compare:
-                yield field.name, rename(value)
+    def rename_part(name: str, part: Any) -> Any:
+        return names.setdefault(part, str(len(names))) if name == "label" else rename(part)
 
     return rename

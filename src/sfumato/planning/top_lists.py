@@ -20,9 +20,15 @@ from sfumato.planning.one_table import CommonTable
 from sfumato.planning.origins import GroupColumn, plain_origin
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.within import CONFIDENCE
+from sfumato.query.functions import Aggregation
 
 MOST_CHOICES = 1000
 """A longer list is measured as all groups are, and cut."""
+_MEASURED = frozenset(
+    {Aggregation.COUNT, Aggregation.SUM, Aggregation.HISTOGRAM, Aggregation.MODE}
+    | {Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE}
+)
+"""What is proved to move no further in the chosen cells than in so many fixed ones."""
 
 
 def with_top_lists(
@@ -139,7 +145,8 @@ def _listed(need: Needs, name: str, count: int, neighbours: Neighbours) -> Needs
     """
     made = next((one for one in need.derived if one.name == name), None)
     few = need.group.public_keys and need.group.cells <= count
-    if not isinstance(made, Counted) or few or not 1 <= count <= MOST_CHOICES:
+    known = all(one.quantity.function in _MEASURED for one in need.measurements)
+    if not isinstance(made, Counted) or few or not known or not 1 <= count <= MOST_CHOICES:
         return need
     by = next(one for one in need.measurements if one.name == made.plain)
     if not counts_everybody(by.quantity):

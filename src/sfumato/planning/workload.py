@@ -4,7 +4,7 @@ Proof: proofs/one_table.md, (5)
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.analysis.private_query import Asked, Group, PrivateQuery
@@ -12,6 +12,7 @@ from sfumato.language.flow import Given, noisy_tables
 from sfumato.language.scalar import Scalar, address, column
 from sfumato.planning.plan import Plan
 from sfumato.query.aggregate import Aggregate
+from sfumato.query.rebuilding import rebuilt
 
 Column = tuple[str, str]
 
@@ -92,9 +93,4 @@ def _read(thing: Any, names: Mapping[Column, Column]) -> Any:
             moved = tuple((names[label, name][1], facts) for name, facts in columns)
             table = None if of is None else names[of, columns[0][0]][0]
             return Given(names[label, columns[0][0]][0], moved, None, table)
-        case _ if type(thing) is tuple:
-            return tuple(_read(part, names) for part in thing)
-        case _ if is_dataclass(thing) and not isinstance(thing, type):
-            parts = {one.name: getattr(thing, one.name) for one in fields(thing) if one.init}
-            return replace(thing, **{name: _read(part, names) for name, part in parts.items()})
-    return thing
+    return rebuilt(thing, lambda _, part: _read(part, names))

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from sfumato.errors import Refusal
 from sfumato.query.declared import Admitted, DeclaredBounds
 from sfumato.query.expression import Expression
 from sfumato.query.parse_block import Block
@@ -49,12 +50,13 @@ def as_rows(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr | None:
         rows = _whole(count, _MOST, place, "APPROX_TOP_K(x, 10)")
         _looked(node, value, condition, reading, peek)
         alias = _alias(node.expressions[0], "approx_top_k")
-        return _top(node, reading, value, condition, alias, rows, counted=True)
+        return _top(node, _people(node, reading, peek), value, condition, alias, rows, counted=True)
     if name == "mode" and len(call.expressions) == 1 and not isinstance(call.expressions[0], exp.Distinct):
         expression, _ = _looked(node, call.expressions[0], condition, reading, peek)
         if expression.type in {Type.TEXT, Type.BOOLEAN}:
             alias = _alias(node.expressions[0], "mode")
-            return _top(node, reading, call.expressions[0], condition, alias, 1, counted=False)
+            people = _people(node, reading, peek)
+            return _top(node, people, call.expressions[0], condition, alias, 1, counted=False)
         return None
     return _histogram(node, call, condition, reading, peek) if name == "histogram" else None
 
@@ -76,7 +78,7 @@ def _looked(
 
 def _top(
     node: exp.Select,
-    reading: Reading,
+    whom: exp.Expr,
     value: exp.Expr,
     condition: exp.Expr | None,
     alias: str,
@@ -84,7 +86,7 @@ def _top(
     counted: bool,
 ) -> exp.Select:
     """SELECT x, COUNT(DISTINCT person) GROUP BY x ORDER BY 2 DESC LIMIT k: whoever has several rows counts once."""
-    people = _like(node, exp.Anonymous(this="count", expressions=[_people(node, reading)]))
+    people = _like(node, exp.Anonymous(this="count", expressions=[whom]))
     found = _plain(node, [exp.alias_(value.copy(), alias, quoted=True)], condition)
     if counted:
         found.append("expressions", exp.alias_(people.copy(), "count", quoted=True))
@@ -94,16 +96,26 @@ def _top(
     return found
 
 
-def _people(node: exp.Select, reading: Reading) -> exp.Expr:
+def _people(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr:
     """Return what COUNT takes to count people: the unit of the first table that has one, else every row."""
     origin = node.args.get("from_")
     joined = [join.this for join in node.args.get("joins") or []]
     for table in [origin.this, *joined] if origin is not None else []:
-        if isinstance(table, exp.Table):
-            known = reading.catalog.tables.get(str(name_of(table.this)))
-            if known is not None and known.unit is not None and not known.public:
-                label = exp.to_identifier(table.alias_or_name, quoted=True)
-                column = exp.Column(this=exp.to_identifier(known.unit, quoted=True), table=label)
+        name = str(table.args["alias"].this.name) if table.args.get("alias") is not None else table.name
+        alone = exp.Select(expressions=[exp.Star()], from_=exp.From(this=table.copy()))
+        if node.args.get("with_") is not None:
+            alone.set("with_", node.args["with_"].copy())
+        alone.meta.update(node.meta)
+        try:
+            block, _ = peek(alone)
+        except Refusal:  # more columns than an answer may have: their rows are counted
+            continue
+        people = people_of(block.relation, reading.catalog)
+        for output in block.outputs:
+            if name and is_one(output.expression, people):
+                column = exp.Column(
+                    this=exp.to_identifier(output.name, quoted=True), table=exp.to_identifier(name, quoted=False)
+                )
                 return _like(node, exp.Distinct(expressions=[_like(node, column)]))
     return exp.Star()
 

@@ -29,7 +29,7 @@ MOST_PARTS = 8
 """So many numbers, at most, share their noise: with more of them other noise is better."""
 _FINE, _FINEST = 16, 64
 """A step of the norm is about such a part of 1 / rate; a side has at most so many of the second."""
-_WORD = 32
+_NARROW = 48
 _SECANTS, _NEAR = 12, 1e-14
 _FAR = 64
 """Beyond so many times its mean a radius lies with probability below e^-60."""
@@ -229,7 +229,7 @@ def _in_binomials(polynomial: Sequence[int]) -> list[int]:
 
 def _uniform(reach: Integers, widest: int, source: Source) -> Integers:
     """Draw each part uniformly from -reach … reach; how it is done depends on the public `widest` alone."""
-    if widest < 1 << _WORD:
+    if widest < 1 << _NARROW:
         return uniform_below_each(2 * reach + 1, source) - reach
     bits = widest.bit_length() + 64
     drawn = [uniform_below(2 * int(one) + 1, bits, source) - int(one) for one in reach]

@@ -93,9 +93,12 @@ def uniform_below(below: int, bits: int, source: Source) -> int:
 
 
 def uniform_below_each(bounds: Integers, source: Source) -> npt.NDArray[np.int64]:
-    """Draw for each bound one of 0, …, bound - 1 with the same probability, from a word each and rarely more."""
-    words, small = _words(len(bounds), source), bounds < 1 << 32
-    picks, certain = _scaled(words, np.where(small, bounds, 1).astype(np.uint64))
+    """Draw for each bound one of 0, …, bound - 1 with the same probability, from a word each and rarely more.
+
+    Bounds are meant to be below 2^48; larger ones are possible and take longer.
+    """
+    words, small = _words(len(bounds), source), bounds < 1 << 48
+    picks, certain = _scaled_far(words, np.where(small, bounds, 1).astype(np.uint64))
     for place in np.flatnonzero(~(certain & small)):
         picks[place] = _floor_of_multiple(int(words[place]), WORD, int(bounds[place]), source)
     return picks
@@ -262,6 +265,19 @@ def _scaled(words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]) -> tu
     rest = ((large & mask) << half) | (small & mask)
     # (word + 1) * bound does not pass the next multiple of 2^64
     return (large >> half).astype(np.int64), rest <= np.uint64((1 << 64) - 1) - bounds + np.uint64(1)
+
+
+def _scaled_far(
+    words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the same as `_scaled`, for bounds below 2^48: the product is added up from four halves."""
+    half, mask = np.uint64(32), np.uint64((1 << 32) - 1)
+    low, high, small, large = words & mask, words >> half, bounds & mask, bounds >> half
+    lowest, across, back = low * small, low * large, high * small
+    middle = (lowest >> half) + (across & mask) + (back & mask)
+    whole = high * large + (across >> half) + (back >> half) + (middle >> half)
+    rest = ((middle & mask) << half) | (lowest & mask)
+    return whole.astype(np.int64), rest <= np.uint64((1 << 64) - 1) - bounds + np.uint64(1)
 
 
 def _floor_of_multiple(known: int, bits: int, bound: int, source: Source) -> int:

@@ -13,18 +13,22 @@ Numbers = npt.NDArray[np.int64]
 
 
 def matched_values(people: Numbers, values: Numbers, own: Numbers, limits: Sequence[int]) -> list[int]:
-    """Return for each limit how many values can be served, where nobody serves more values than that.
+    """Return for each limit, which rise, how many of these values can be served, where nobody serves more than that.
 
     The pair at each place says that this person has this value, each pair once; both are numbered from 0 on. `own` is
-    how many values each person has besides, which nobody else has: they come first (3).
+    how many values each person has besides, which nobody else has: they come first, and are not counted here (3).
 
     >>> pairs = np.array([0, 0, 0, 1]), np.array([0, 1, 2, 2])
     >>> matched_values(*pairs, np.array([0, 1]), [1, 2, 3])
-    [2, 4, 4]
+    [1, 3, 3]
     """
-    alone = [int(np.minimum(own, limit).sum()) for limit in limits]
-    rooms = [np.maximum(limit - own, 0) for limit in limits]
-    return [first + _served(people, values, room) for first, room in zip(alone, rooms, strict=True)]
+    found: list[int] = []
+    shared, served = len(np.unique(values)), 0
+    for limit in limits:
+        if served < shared:  # else a higher limit serves them all, too
+            served = _served(people, values, np.maximum(limit - own, 0))
+        found.append(served)
+    return found
 
 
 def _served(people: Numbers, values: Numbers, room: Numbers) -> int:

@@ -15,6 +15,7 @@ from sfumato.analysis.catalog import Catalog
 from sfumato.engines.catalog_of import catalog_of
 from sfumato.engines.duckdb.connection import COPY, closed_connection, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.duckdb.marks import MarkedFiles, write_marks
 from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.duckdb.shape import write_shape
 from sfumato.engines.duckdb.tables import DuckDBTables
@@ -34,8 +35,17 @@ PublicRows = Mapping[str, tuple[Mapping[str, str], pa.RecordBatchReader]]
 """For each public table the SQL of its columns, and rows over which that SQL is read."""
 
 
-def write_beside(file: Path, private: Sequence[CopiedTable], public: PublicRows, limits: Limits) -> None:
-    """Write the file of a copy: its public tables, and the shape of all. Its folder is its owner's alone."""
+def write_beside(
+    file: Path,
+    private: Sequence[CopiedTable],
+    public: PublicRows,
+    limits: Limits,
+    made_of: tuple[MarkedFiles, Mapping[str, int]] = ({}, {}),
+) -> None:
+    """Write the file of a copy: its public tables, and the shape of all. Its folder is its owner's alone.
+
+    `made_of`: the files of the source, where it has any, and how many rows each table has.
+    """
     copied = list(private)
     with closing(closed_connection([file.parent], limits, file.parent / "spill")) as connection:
         execute(connection, f"ATTACH {literal(str(file))} AS {COPY}")
@@ -48,6 +58,7 @@ def write_beside(file: Path, private: Sequence[CopiedTable], public: PublicRows,
             described = execute(connection, f"DESCRIBE {target}")
             copied.append(CopiedTable(name, tuple(CopiedColumn(column, kind) for column, kind, *_ in described), None))
         write_shape(connection, copied)
+        write_marks(connection, *made_of)
         execute(connection, f"DETACH {COPY}")
 
 

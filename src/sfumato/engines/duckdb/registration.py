@@ -6,10 +6,11 @@ from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfumato.engines.duckdb.arrivals import load_arrivals, marked, write_marks
+from sfumato.engines.duckdb.arrivals import load_arrivals
 from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, closed_connection, execute
 from sfumato.engines.duckdb.frames import Frames
+from sfumato.engines.duckdb.marks import marked, write_marks
 from sfumato.engines.duckdb.parquet_mending import mended
 from sfumato.engines.duckdb.shape import read_shape, write_shape
 from sfumato.engines.duckdb.source import ENDINGS, Files, attached, check_place, read_schema, source_files, source_root
@@ -170,7 +171,7 @@ class _Building:
                 execute(connection, f"ATTACH {literal(str(before))} AS {BEFORE} (READ_ONLY)")
             with attached(connection, policy.source) as streams:
                 found = read_schema(connection, policy, streams, instead)
-                now = marked(policy, self.salt) if policy.source.scheme in ENDINGS else {}
+                now = marked(policy, policy.source, self.salt) if policy.source.scheme in ENDINGS else {}
                 loaded = load_arrivals(connection, policy, found, now, self.progress)
             build = Build(connection, policy, loaded.sources, self.salt, loaded.read, loaded.added)
             write_shape(

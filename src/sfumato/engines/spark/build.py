@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,10 @@ class SparkBuild:
     read: Mapping[str, int]
     views: set[str]
     """Every view that was made, by name."""
+    added: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+    """The rows that arrived since the copy before, by the folded name of each table that is not written anew."""
+    rows_before: Path = Path()
+    """The folder of the copy before, if any table is not written anew."""
     dialect: Dialect = SPARK
     reading: ValueForms = READING
     salt_sql: str = "salt.salt"
@@ -73,12 +77,18 @@ class SparkBuild:
         """Return the rows of a table of the source, those together that are stored alike."""
         return self.source(table).parts
 
-    def arrived(self, table: str) -> None:
-        """Return nothing: every table is written anew."""
+    def arrived(self, table: str) -> Sequence[Part] | None:
+        """Return the rows of a private table that were added since the copy before; None: it is written anew."""
+        return self.added.get(fold(table))
 
     def before(self, table: str) -> str:
-        """Refuse: no table is carried over."""
-        raise AssertionError(f"{table} is written anew")
+        """Return how a table of the copy before is named: a view, which is made when it is asked for."""
+        name = copied_name(self.policy, table)
+        view = view_name(self.identity, f"b_{name}")
+        if view not in self.views:
+            guarded(lambda: self.session.read.parquet(str(self.rows_before / name)).createOrReplaceTempView(view))
+            self.views.add(view)
+        return quoted(view)
 
     def stage(self, name: str) -> str:
         """Return how an intermediate table is named."""

@@ -1,25 +1,28 @@
 """How the tables of a Spark source are copied: into a folder of Parquet files of random name, beside the ledger."""
 
 import shutil
-from collections.abc import Callable, Collection
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sfumato.engines.duckdb.beside import write_beside
+from sfumato.engines.duckdb.connection import COPY, open_copy
+from sfumato.engines.duckdb.marks import NOTHING, Before, added_files, marked, read_marks
 from sfumato.engines.duckdb.shape import read_shape
-from sfumato.engines.duckdb.source import check_place, source_files, source_root
+from sfumato.engines.duckdb.source import check_place, files_of, source_files, source_root
 from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.snapshots import Aside, Places, identity_of, places_of
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
 from sfumato.engines.spark.connection import execute, guarded, session
-from sfumato.engines.spark.source import folder_of, is_catalog, read_schema, relation_of
+from sfumato.engines.spark.source import folder_of, is_catalog, read_files, read_schema, relation_of
+from sfumato.engines.sql.column import Part
 from sfumato.engines.sql.copy import CopiedTable, bounded_table
 from sfumato.engines.versions import keyed, stamp_of, steady
 from sfumato.errors import EngineFailed
-from sfumato.policy.policy import Policy
+from sfumato.policy.policy import Policy, fold
 from sfumato.private_files import sync_folder
 
 _WHOLE = "whole"
@@ -98,7 +101,7 @@ class SparkCopying:
             spark = session(self.limits)
             folder.mkdir(mode=0o700)
             try:
-                self._build(spark, identity, folder, salt, progress)
+                self._build_from(spark, aside, salt, progress)
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
@@ -110,19 +113,30 @@ class SparkCopying:
             stamp, _ = steady(*self._files(), salt, built)
         return _BuiltFolder(stamp, folder / "copy", folder / ROWS, rows_folder(places_of(self.policy), identity))
 
-    def _build(self, spark: Any, identity: str, folder: Path, salt: bytes, progress: Progress) -> None:
+    def _build_from(self, spark: Any, aside: Aside, salt: bytes, progress: Progress) -> None:
+        """Build the copy; where there is one before it, only the people are bounded again to whom rows arrived."""
+        if aside.before is not None and not is_catalog(self.policy.source):
+            with suppress(EngineFailed):  # then everything is read again
+                return self._build(spark, aside, salt, progress, _said_before(aside.before, self.limits))
+            shutil.rmtree(aside.folder, ignore_errors=True)
+            aside.folder.mkdir(mode=0o700)
+        return self._build(spark, aside, salt, progress, NOTHING)
+
+    def _build(self, spark: Any, aside: Aside, salt: bytes, progress: Progress, before: Before) -> None:
+        identity, folder, policy = aside.identity, aside.folder, self.policy
         views: set[str] = set()
-        sources = read_schema(spark, self.policy, view_name(identity, "s_source"), views)
-        counts = {
-            name: sum(
-                int(execute(f"SELECT count(*) FROM {part.relation}")[0][0])  # noqa: S608
-                for part in source.parts
-            )
-            for name, source in sources.items()
-        }
-        build = SparkBuild(spark, identity, folder, self.policy, sources, counts, views)
+        sources = read_schema(spark, policy, view_name(identity, "s_source"), views)
+        now = {} if is_catalog(policy.source) else marked(policy, folder_of(policy.source), salt)
+        new = added_files(policy, before, now)
+        added = {name: self._added(spark, name, paths, identity, views) for name, paths in new.items()}
+        rows = {fold(name): _count(source.parts) for name, source in sources.items()}
+        read = {name: _count(added[fold(name)]) if fold(name) in added else rows[fold(name)] for name in sources}
+        kept = Path() if aside.before is None else rows_folder(places_of(policy), identity_of(aside.before))
+        build = SparkBuild(spark, identity, folder, policy, sources, read, views, added, kept)
         (folder / ROWS).mkdir(mode=0o700)
         try:
+            if any(rows[fold(name)] - read[name] != before.rows[fold(name)] for name in read if fold(name) in added):
+                raise EngineFailed()  # a file differs although its mark does not: everything is read again
             build.bring_salt(salt)
             copied: list[CopiedTable] = []
             for table in self.policy.tables:
@@ -131,11 +145,19 @@ class SparkCopying:
                 else:
                     copied += bounded_table(build, table, progress)
             build.drop(["salt"])
-            write_beside(folder / "copy", copied, public_rows(build), self.limits)
+            write_beside(folder / "copy", copied, public_rows(build), self.limits, (now, rows))
             (folder / ROWS / _WHOLE).touch(mode=0o600)
         finally:
             with suppress(EngineFailed):  # a session that ended has no views
                 build.forget()
+
+    def _added(
+        self, spark: Any, name: str, paths: tuple[Path, ...], identity: str, views: set[str]
+    ) -> tuple[Part, ...]:
+        """Return the rows of files that were added to the table of this folded name."""
+        at, table = next((at, one) for at, one in enumerate(self.policy.tables) if fold(one.name) == name)
+        files = replace(files_of(folder_of(self.policy.source), table), paths=paths)
+        return read_files(spark, table, files, view_name(identity, f"s_added{at}_"), views).parts if paths else ()
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
         """Return what is public about a copy; None where its folder is gone."""
@@ -149,6 +171,15 @@ class SparkCopying:
         for path in places.ledger.parent.iterdir():
             if path.name.startswith(begins) and path.name.removeprefix(begins) not in kept:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _count(parts: Sequence[Part]) -> int:
+    return sum(int(execute(f"SELECT count(*) FROM {part.relation}")[0][0]) for part in parts)  # noqa: S608
+
+
+def _said_before(file: Path, limits: Limits) -> Before:
+    with closing(open_copy(file, limits)) as connection:
+        return read_marks(connection, COPY)
 
 
 def _input_files(spark: Any, relation: str) -> list[str]:

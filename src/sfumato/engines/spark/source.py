@@ -77,7 +77,11 @@ def read_schema(session: Any, policy: Policy, begins: str, views: set[str]) -> d
 
 
 def _of_folder(session: Any, location: Location, table: Table, begins: str, views: set[str]) -> SparkTable:
-    files = files_of(folder_of(location), table)
+    return read_files(session, table, files_of(folder_of(location), table), begins, views)
+
+
+def read_files(session: Any, table: Table, files: Files, begins: str, views: set[str]) -> SparkTable:
+    """Return what some files of a table hold; each part becomes a view, as in `read_schema`."""
     if len(files.partitions) > 1:
         raise BadSource(
             f"tables.{table.name} has files with different partition columns.",

@@ -193,15 +193,8 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     quoted, within = dialect.quoted, [_sortable(dialect, column, f"c{at}") for at, column in enumerate(columns)]
     names = [f"id AS {quoted(unit_column(table) or '')}"]
     names += [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
-    names.append(f"nth AS {quoted(RANK)}")
-    for at, column in enumerate(columns):
-        if column.unique:
-            names.append(f"{_once(dialect, f'c{at}', within)} AS {quoted(once_name(column.name))}")
-    for at, column in enumerate(columns):
-        if column in numbered_keys(table):
-            names.append(f"{_cell(dialect, f'c{at}', column)} AS {quoted(cell_name(column.name))}")
+    names += [f"{sql} AS {quoted(name)}" for name, sql in _numbers(dialect, table, columns, within).items()]
     counted = [at for at, column in enumerate(columns) if column in counted_columns(table)]
-    names += [f"n{at} AS {quoted(rows_name(columns[at].name))}" for at in counted]
     found = [f"r.{name}" for name in ["id", *(f"c{at}" for at in range(len(columns)))]]
     listed = ", ".join([*found, *(f"{_rows_with(dialect, f'c{at}')} AS n{at}" for at in counted)])
     rank = f"CAST({dialect.row_number(['id'], within)} AS {dialect.rank_type})"
@@ -212,6 +205,19 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
         f"SELECT {listed}, c.nth FROM {rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place "
         f"WHERE {here}) AS kept"
     )
+
+
+def _numbers(dialect: Dialect, table: Table, columns: list[Column], within: list[str]) -> dict[str, str]:
+    """Return the hidden columns of a row, by their names."""
+    found = {RANK: "nth"}
+    for at, column in enumerate(columns):
+        if column.unique:
+            found[once_name(column.name)] = _once(dialect, f"c{at}", within)
+        if column in numbered_keys(table):
+            found[cell_name(column.name)] = _cell(dialect, f"c{at}", column)
+        if column in counted_columns(table):
+            found[rows_name(column.name)] = f"n{at}"
+    return found
 
 
 def _each_row(build: Building, columns: list[Column]) -> str:
@@ -229,10 +235,7 @@ def _write(build: Building, table: Table, columns: list[Column], rows: str | Non
     order += [] if unit is None else [dialect.quoted(unit)]
     order += [_sortable(dialect, column, names[at]) for at, column in enumerate(columns) if at not in first]
     if unit is not None:
-        names = [dialect.quoted(unit), *names, dialect.quoted(RANK)]
-        names += [dialect.quoted(once_name(column.name)) for column in columns if column.unique]
-        names += [dialect.quoted(cell_name(column.name)) for column in columns if column in numbered_keys(table)]
-        names += [dialect.quoted(rows_name(column.name)) for column in columns if column in counted_columns(table)]
+        names = [dialect.quoted(unit), *names, *map(dialect.quoted, _numbers(dialect, table, columns, []))]
     names = names or [dialect.quoted(LONE)]
     number = None
     if unit is None and dialect.numbers_rows:

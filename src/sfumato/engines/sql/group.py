@@ -94,13 +94,17 @@ def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) 
     return _grouped(replace(bounded, rows=rows), [*used.keys, bucket, *([_OWN] if several else [])], ["count(*)"])
 
 
-def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+FEW_OWNERS = 4
+"""So many owners of each value are asked for first: nearly always they can serve all values."""
+
+
+def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect, owners: int | None = None) -> str:
     """Return the statement of values that are matched to people: keys, person, value, own, how many.
 
     A row without a person stands for so many values that are always served (own = 0), or for so many people of whom
-    each has `own` values that nobody else has, and no other; a row with one says that this person has this value, and
-    `own` besides. What is always served needs no person: it has as many owners as there are values with as few owners
-    as it or fewer. Proof: proofs/matching.md, 3
+    each has `own` values that nobody else has; a row with one says that this person has this value, which others have
+    too, and `own` besides, both by a number. What is always served has as many owners as there are values with as few
+    owners as it or fewer. With `owners`, of each value no more pairs than that. Proof: proofs/matching.md, 3
     """
     bounded = _bounded(plan, tables, dialect)
     used = bounded.used
@@ -110,26 +114,46 @@ def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) 
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
     if argument.facts.kind is Kind.INTEGER:
         value = clipped(value, argument.facts, dialect)  # what it was priced for, whatever is stored
-    keys, pair_keys = _listed(used.keys), _listed(f"p.{key}" for key in used.keys)
+    keys, by = _listed(used.keys), f" GROUP BY {', '.join(used.keys)}" if used.keys else ""
+    by_counts = f" GROUP BY {', '.join(f'counts.{key}' for key in used.keys)}" if used.keys else ""
     cell = f"PARTITION BY {', '.join(used.keys)} " if used.keys else ""
-    same = " AND ".join(f"p.{name} = g.{name}" for name in (*used.keys, "val"))
-    person = f"OVER (PARTITION BY {pair_keys}p.{_OWNER})"
-    by = f" GROUP BY {', '.join(used.keys)}" if used.keys else ""
+    number = dialect.row_number([], [])  # merely distinct, and shorter than what it stands for
     pairs = f"SELECT DISTINCT {keys}{_OWNER}, {value} AS val FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
+
+    def joined(left: str, right: str, *names: str) -> str:
+        same = " AND ".join(f"{left}.{name} = {right}.{name}" for name in (*used.keys, *names))
+        return f"{left} JOIN {right} ON {same or 'TRUE'}"
+
+    def of(table: str) -> str:
+        return _listed(f"{table}.{key}" for key in used.keys)
+
     few = "max(CASE WHEN owners < upto THEN owners ELSE 0 END)"
-    own = "sum(CASE WHEN g.owners = 1 THEN 1 ELSE 0 END)"
+    own = "sum(CASE WHEN owners = 1 THEN 1 ELSE 0 END) AS own, max(owners) AS farthest, count(*) AS theirs"
+    # whoever has few values is asked first
+    nth = dialect.row_number([f"scarce.{key}" for key in used.keys] + ["scarce.number"], ["theirs", "several.person"])
+    first = "" if owners is None else f" WHERE nth <= {owners}"
     return f"""WITH pairs AS ({pairs}),
         owned AS (SELECT {keys}val, count(*) AS owners FROM pairs GROUP BY {keys}val),
-        placed AS (SELECT {keys}val, owners, count(*) OVER ({cell}ORDER BY owners) AS upto FROM owned),
-        graded AS (SELECT {keys}val, owners, {few} OVER ({cell}) AS few FROM placed),
-        scarce AS (
-            SELECT {pair_keys}p.{_OWNER}, p.val, g.owners, {own} {person} AS own, max(g.owners) {person} AS farthest
-            FROM pairs AS p JOIN graded AS g ON {same} WHERE g.owners <= g.few
+        counts AS (SELECT {keys}owners, count(*) AS times FROM owned GROUP BY {keys}owners),
+        placed AS (SELECT {keys}owners, sum(times) OVER ({cell}ORDER BY owners) AS upto FROM counts),
+        least AS (SELECT {keys}{few} AS few FROM placed{by}),
+        rare AS (
+            SELECT {of("owned")}owned.val, owned.owners, {number} AS number
+            FROM {joined("owned", "least")} WHERE owned.owners <= least.few
         ),
-        alone AS (SELECT DISTINCT {keys}{_OWNER}, own FROM scarce WHERE farthest = 1)
-        SELECT {keys}{_OWNER}, val, own, 1 AS times FROM scarce WHERE owners > 1
-        UNION ALL SELECT {keys}NULL, NULL, own, count(*) FROM alone GROUP BY {keys}own
-        UNION ALL SELECT {keys}NULL, NULL, 0, count(*) FROM graded WHERE owners > few{by}"""  # noqa: S608
+        scarce AS (
+            SELECT {of("pairs")}pairs.{_OWNER}, rare.number, rare.owners FROM {joined("pairs", "rare", "val")}
+        ),
+        people AS (SELECT {keys}{_OWNER}, {own} FROM scarce GROUP BY {keys}{_OWNER}),
+        several AS (SELECT {keys}{_OWNER}, own, theirs, {number} AS person FROM people WHERE farthest > 1),
+        shared AS (
+            SELECT {of("scarce")}several.person, scarce.number AS val, several.own, {nth if first else "1"} AS nth
+            FROM {joined("scarce", "several", _OWNER)} WHERE scarce.owners > 1
+        )
+        SELECT {keys}person, val, own, 1 AS times FROM shared{first}
+        UNION ALL SELECT {keys}NULL, NULL, own, count(*) FROM people WHERE own > 0 GROUP BY {keys}own
+        UNION ALL SELECT {of("counts")}NULL, NULL, 0, sum(counts.times)
+        FROM {joined("counts", "least")} WHERE counts.owners > least.few{by_counts}"""  # noqa: S608
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBu
 from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
-from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
+from sfumato.engines.sql.group import FEW_OWNERS, buckets_sql, group_sql, histogram_sql, matched_sql
 from sfumato.engines.sql.meeting import meetings_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
@@ -39,6 +40,8 @@ class Statements:
     statements: tuple[str | None, ...]
     histograms: tuple[Mapping[str, str], ...]
     """The statements of each group's histograms, and of what is chosen in it, by their names."""
+    whole: tuple[Mapping[str, str], ...] = ()
+    """The statements of values that are matched, with all their owners, by their names."""
 
     @property
     def nothing(self) -> bool:
@@ -73,18 +76,28 @@ def prepared(
         | {one.name: checked(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
+    whole = tuple(
+        {
+            one.name: checked(matched_sql(group, one, tables, dialect))
+            for one in group.chosen
+            if isinstance(one.mechanism, MatchedCount)
+        }
+        for group in groups
+    )
     return Statements(
         plan,
         tuple(None if (sql := group_sql(group, tables, dialect)) is None else checked(sql) for group in groups),
         histograms,
+        whole,
     )
 
 
 def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
     if one.quantity.function is Aggregation.MEETINGS:
         return meetings_sql(group, one, tables, dialect)
-    write = matched_sql if isinstance(one.mechanism, MatchedCount) else buckets_sql
-    return write(group, one, tables, dialect)
+    if isinstance(one.mechanism, MatchedCount):
+        return matched_sql(group, one, tables, dialect, FEW_OWNERS)
+    return buckets_sql(group, one, tables, dialect)
 
 
 def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
@@ -92,12 +105,20 @@ def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
     if not isinstance(job, Statements):
         raise AssertionError("a job is run by the engine that prepared it")
     found = []
-    for group, statement, histograms in zip(job.plan.groups, job.statements, job.histograms, strict=True):
+    parts = zip(job.plan.groups, job.statements, job.histograms, job.whole, strict=True)
+    for group, statement, histograms, whole in parts:
         numbers = _aggregates(group, [] if statement is None else run(statement))
         rows = {one: run(histograms[one.name]) for one in group.measured if one.name in histograms}
         vectors = {one.name: _histogram(one, numbers.keys, cells) for one, cells in rows.items()}
         columns = {one.name: {**numbers.columns, **vectors}[one.name] for one in group.measured}
-        held = {one.name: _held(group, one, numbers.keys, run(histograms[one.name])) for one in group.chosen}
+        held = {}
+        for one in group.chosen:
+            asked = run(histograms[one.name])
+            held[one.name] = (
+                _matched(one.mechanism.limits, group, numbers.keys, asked, partial(run, whole[one.name]))
+                if isinstance(one.mechanism, MatchedCount)
+                else _held(group, one, numbers.keys, asked)
+            )
         found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
     return Aggregates(tuple(found))
 
@@ -171,14 +192,9 @@ def _histogram(one: Measured, keys: Sequence[tuple[Place, ...]], rows: Rows) -> 
 
 
 def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows: Rows) -> Held:
-    """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh.
-
-    Of values that are matched, the buckets are the limits, and they hold how many values are served.
-    """
+    """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh."""
     if one.quantity.function is Aggregation.MEETINGS:
         return _held_keys(len(plan.group.keys), keys, rows)
-    if isinstance(one.mechanism, MatchedCount):
-        return _served(one.mechanism.limits, keys, len(plan.group.keys), rows)
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = np.zeros(len(rows), dtype=np.int64)
     if width:
@@ -206,27 +222,46 @@ def _held_keys(width: int, keys: Sequence[tuple[Place, ...]], rows: Rows) -> Hel
     return HeldKeys({place: tuple(listed) for place, listed in found.items()})
 
 
-def _served(limits: tuple[int, ...], keys: Sequence[tuple[Place, ...]], width: int, rows: Rows) -> HeldBuckets:
-    """Return for every cell how many values are served within each limit; see `matched_sql` for the rows."""
-    places = {key: place for place, key in enumerate(keys)}
-    sizes = np.zeros((len(keys), len(limits)), dtype=np.int64)
-    pairs: dict[int, list[tuple[Any, Any, int]]] = {}
-    for *key, person, value, own, times in rows:
-        if (place := places.get(tuple(key))) is None:
-            continue  # what is in no cell is nowhere
-        if person is not None:
-            pairs.setdefault(place, []).append((person, value, int(own)))
-        else:
-            sizes[place] += [int(times) * (min(int(own), limit) if own else 1) for limit in limits]
-    for place, found in pairs.items():
-        people = {person: number for number, person in enumerate(dict.fromkeys(person for person, _, _ in found))}
-        values = {value: number for number, value in enumerate(dict.fromkeys(value for _, value, _ in found))}
-        own_of = np.zeros(len(people), dtype=np.int64)
-        own_of[[people[person] for person, _, _ in found]] = [own for _, _, own in found]
-        ends = np.array([(people[person], values[value]) for person, value, _ in found], dtype=np.int64)
-        sizes[place] += matched_values(ends[:, 0], ends[:, 1], own_of, limits)
+def _matched(
+    limits: tuple[int, ...], plan: GroupPlan, keys: Sequence[tuple[Place, ...]], few: Rows, whole: Callable[[], Rows]
+) -> HeldBuckets:
+    """Return for every cell how many values are served within each limit: its buckets are the limits.
+
+    Where a few owners of each value serve all values, so do all of them; else `whole` tells who else has them.
+    """
+    width = len(plan.group.keys)
+    sizes, all_served = _served(limits, keys, width, few)
+    if not all_served:
+        sizes, _ = _served(limits, keys, width, whole())
     cells, buckets = (part.ravel() for part in np.indices(sizes.shape))
     return HeldBuckets(cells, buckets, sizes.ravel())
+
+
+def _served(limits: tuple[int, ...], keys: Sequence[tuple[Place, ...]], width: int, rows: Rows) -> tuple[Answers, bool]:
+    """Return how many values are served, a row per cell, and whether those of several owners all are within 1.
+
+    See `matched_sql` for the rows.
+    """
+    places = {key: place for place, key in enumerate(keys)}
+    sizes = np.zeros((len(keys), len(limits)), dtype=np.int64)
+    pairs, all_served = [], True
+    for row in rows:
+        if (place := places.get(row[:width])) is None:
+            continue  # what is in no cell is nowhere
+        person, value, own, times = row[width:]
+        if person is not None:
+            pairs.append((place, person, value, own))
+        elif times is not None:
+            sizes[place] += [int(times) * (min(int(own), limit) if own else 1) for limit in limits]
+    found = np.array(pairs, dtype=np.int64).reshape(-1, 4)
+    for place in np.unique(found[:, 0]).tolist():
+        here = found[found[:, 0] == place]
+        _, first, people = np.unique(here[:, 1], return_index=True, return_inverse=True)
+        different, values = np.unique(here[:, 2], return_inverse=True)
+        served = matched_values(people, values, here[first, 3], limits)
+        sizes[place] += served
+        all_served &= served[0] == len(different)
+    return sizes, all_served
 
 
 def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:
