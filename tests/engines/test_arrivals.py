@@ -132,7 +132,7 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=3, deadline=None, phases=[Phase.generate], derandomize=True)
+@settings(max_examples=6, deadline=None, phases=[Phase.generate])
 @given(data=st.data())
 def test_bounding_those_again_to_whom_rows_arrived_is_bounding_everybody(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
