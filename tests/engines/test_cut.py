@@ -114,6 +114,12 @@ def test_removing_a_person_changes_no_other_row(person: int) -> None:
     assert Counter({row: count for row, count in whole.items() if row[0] != unit}) == without
 
 
+def test_which_of_rows_that_bounds_made_equal_is_kept_does_not_depend_on_where_they_lie() -> None:
+    rows = [(5, 9, 0.5, 1), (5, 5, 0.5, 1), (5, 2**62, 0.5, 1), (5, 7, 0.5, 7)]
+    found = [_copied(order)["visits" + CUT] for order in (rows, rows[::-1], rows[2:] + rows[:2], rows[1:] + rows[:1])]
+    assert found == found[:1] * 4
+
+
 def test_without_truncation_in_the_policy_nothing_is_written() -> None:
     rows = pa.table({"choice": [12]})
     assert set(bounded(policy_of({"votes": VOTES}), {"votes": rows})) == {"votes"}

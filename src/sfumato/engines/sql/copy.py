@@ -12,7 +12,7 @@ from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.catalog_of import counted_columns, facts_of, most_removed, most_rows, numbered_keys
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import cut_columns, cut_rows
+from sfumato.engines.sql.cut import cut_columns, cut_rows, tracked
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import draw_again, drawn, first_draw
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, cell_name, once_name, rows_name
@@ -166,14 +166,17 @@ def _chosen(build: Building, columns: list[Column], most: int, part: int, here: 
     along = [*carried, *(key for key in unique if key not in carried)]
     names = ", ".join(["place", "id", *along])
     listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in along)]
+    # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
+    # does not matter, because they are equal. Where losses are kept, what bounds took from them may differ: it decides.
+    lost = [f"o{at}" for at in tracked(build, columns)]
+    listed += [f"r.{name} AS {name}" for name in lost]
     draws = (
         f"SELECT {', '.join(listed)}, {first_draw('c.own', values, dialect)} AS first "  # noqa: S608
         f"FROM {build.stage('rows')} AS r JOIN {build.stage('crowded')} AS c ON c.id = r.id "
         f"WHERE c.part = {part} AND {here}"
     )
-    # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
-    # does not matter, because they are equal.
-    chosen = f"SELECT {names}, first, {dialect.row_number(['id', 'first'], [])} AS nth FROM ({draws}) AS d"  # noqa: S608
+    number = dialect.row_number(["id", "first"], [f"{name} NULLS LAST" for name in lost])
+    chosen = f"SELECT {names}, first, {number} AS nth FROM ({draws}) AS d"  # noqa: S608
     chosen = f"SELECT {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({chosen}) AS d"  # noqa: S608
     for key in unique:
         once = dialect.row_number(["id", key], ["draw"])

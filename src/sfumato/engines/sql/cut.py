@@ -15,6 +15,11 @@ def uncut(columns: list[Column]) -> list[tuple[int, Column]]:
     return [(at, column) for at, column in enumerate(columns) if is_clipped(column)]
 
 
+def tracked(build: Building, columns: list[Column]) -> list[int]:
+    """Return the places of the columns of which the stage also holds what they were before their bounds."""
+    return [] if build.policy.budget.truncation is None else [at for at, _ in uncut(columns)]
+
+
 def cut_columns(build: Building, columns: list[Column], unit: str | None) -> list[tuple[str, str]]:
     """Return the columns of the table of losses, and their types."""
     types = [(name, "BIGINT") for name in _losses(build.dialect, columns)]

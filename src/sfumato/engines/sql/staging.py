@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.column import Part, check_type, keyed
-from sfumato.engines.sql.cut import uncut
+from sfumato.engines.sql.cut import tracked
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, Reference, Table, UnitColumn, UnitPath
 
@@ -22,7 +22,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     _key_tables(build, columns)
     kept = [f"{_domain(build, column, at)} AS c{at}" for at, column in enumerate(columns)]
     kept = kept or ["CAST(0 AS BIGINT) AS c0"]
-    free = uncut(columns) if build.policy.budget.truncation is not None else []
+    free = [(at, columns[at]) for at in tracked(build, columns)]
     kept += [f"p.o{at} AS o{at}" for at, _ in free]
     reading, dialect, arrived = build.reading, build.dialect, build.arrived(table.name)
     key, joined, parts, order = None, "", 1, ""
