@@ -1,6 +1,6 @@
 """What an answer says about itself: which cells noise chose, where no bar can be told, and why there is no group."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sfumato.accounting.loss import round_up
@@ -22,6 +22,14 @@ SELECTED = (
     "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT): each interval holds for its cell, but "
     "among chosen cells high or low noise is over-represented."
 )
+
+FOUND = ("Chosen privately", "Different values were counted by matching", "At most")
+"""How notes begin that tell what noise found: levels, limits, the people of the fullest key."""
+
+
+def apart_from_noise(notes: Sequence[str]) -> tuple[str, ...]:
+    """Return notes without what noise decided of them, for whoever compares what neighbours show."""
+    return tuple(next((begins for begins in FOUND if note.startswith(begins)), note) for note in notes)
 
 
 def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:

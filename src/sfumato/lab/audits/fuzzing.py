@@ -23,6 +23,7 @@ from sfumato.lab.people.population import CANARY, WANDERER, neighbour_of, popula
 from sfumato.lab.people.questions import questions
 from sfumato.lab.people.seeded import Seeded
 from sfumato.policy.policy import Policy
+from sfumato.release.notes import apart_from_noise
 
 NAME = "fuzzing"
 EPSILON = "0.5"
@@ -72,7 +73,13 @@ def seen(database: Database, sql: str) -> tuple[str, ...]:
         release = database.ask(sql, epsilon=EPSILON)
         words = " ".join([*quote.notes, *quote.mechanisms.values()])
         free = "selected privately" in words or "HAVING" in sql
-        shown += ["answered", release.loss, release.notes, release.columns, None if free else len(release)]
+        shown += [
+            "answered",
+            release.loss,
+            apart_from_noise(release.notes),
+            release.columns,
+            None if free else len(release),
+        ]
         shown += [release.event, release.receipt.policy, release.receipt.timing]
     except EngineFailed:
         shown.append(f"{_FAULT}the engine failed")
