@@ -127,8 +127,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/copy.py",
-            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
-            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
+            'return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
+            'return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
         ),
         (
             "engines/sql/flow.py",
@@ -210,8 +210,8 @@ BUGS: tuple[Bug, ...] = (
         "database",
         (
             "release/publish.py",
-            "    groups = tuple(\n        _publish_group(group, exact, source)",
-            "    source = Metered(source)\n    groups = tuple(\n        _publish_group(group, exact, source)",
+            "    groups = tuple(\n        choices[group.group.label]",
+            "    source = Metered(source)\n    groups = tuple(\n        choices[group.group.label]",
         ),
         (
             "release/publish.py",
@@ -363,7 +363,7 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "a NULL raises",
         "fuzzing",
-        ("engines/sql/job.py", "[(row[at] or 0) if at < len(row) else 0", "[row[at] if at < len(row) else 0"),
+        ("engines/sql/job.py", "[(row[place] or 0) if place < len(row)", "[row[place] if place < len(row)"),
     ),
     planned(
         "a division by zero raises",

@@ -59,7 +59,8 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
             continue
         values: Answers = np.asarray(exact.columns[measured.name])[places]
         values = values if measured.level is None else values[:, measured.level]
-        columns.append((measured.name, _values(mechanism.release(values, source))))
+        noisy = mechanism.release(values, source)
+        columns.append((measured.name, _values(noisy)))
     columns += [(one.name, _chosen(one, exact.held[one.name], places, source)) for one in plan.chosen]
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
 
