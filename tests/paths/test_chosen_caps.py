@@ -18,7 +18,9 @@ import sfumato
 from sfumato.database import Database
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import BadPolicy
+from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.levels import amounts_to, histogram_of, unit_of
 from sfumato.planning.plan import Measured, Plan
 from sfumato.policy.canonical import canonical_text
@@ -299,3 +301,19 @@ def test_the_policy_says_it_in_one_spelling_and_refuses_half_of_it(tmp_path: Pat
     ):
         with pytest.raises(BadPolicy):
             read_policy(_policy(tmp_path, rows, bounds))
+
+
+def test_levels_keep_their_laplace_noise_beside_a_top_list(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL)
+    policy = _policy(tmp_path, *CHOSEN["rows"], epsilon=3, delta="1e-5")
+    bought = {"who": {"type": "integer"}, "shelf": {"type": "integer", "bounds": [0, 99]}}
+    policy["tables"]["bought"] = {"unit": "who", "rows_per_unit": 50, "columns": bought}
+    (tmp_path / "data" / "bought.csv").write_text("who,shelf\n1,1\n2,1\n2,3\n", encoding="utf-8")
+    largest = "SELECT shelf, COUNT(DISTINCT who) AS n FROM bought GROUP BY shelf ORDER BY n DESC LIMIT 10"
+    with sfumato.open(policy) as database:
+        listed = database._prepare(largest, None, Price("1")).plan
+        assert isinstance(listed.groups[0].selection, TopList)
+        assert isinstance(listed.groups[0].measured[0].mechanism, Gaussian)  # which levels must not get
+        counted, shelves = database.ask_all([QUESTIONS[1], largest], epsilon=1)
+        assert len(counted.rows()) == 2
+        assert len(shelves.rows()) == 10

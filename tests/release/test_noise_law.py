@@ -12,8 +12,14 @@ from sfumato.accounting.event import Neighbours
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm
+from sfumato.planning.plan import Measured
+from sfumato.query.aggregate import Aggregate
+from sfumato.query.functions import Aggregation
+from sfumato.release.forms import Affine, Ratio
+from sfumato.release.measured_cells import MeasuredCells
 from sfumato.release.noise_law import Floats, Law, law_of, moments_of, quantile_of_sum, tail_of_two
 from sfumato.release.ratio import of_few, of_two, ratio_interval
+from sfumato.sensitivity import norms
 
 LAWS = (Law(True, 3.0), Law(True, 40.0), Law(False, 5.0), Law(False, 60.0))
 
@@ -189,3 +195,32 @@ def test_sums_of_noise_that_is_shared_stay_within_their_quantile(parts: int, oth
         beyond = (density * gammaincc(parts + 1, reach / np.maximum(np.abs(places), 1e-9))).sum() / density.sum()
         assert beyond <= tail * 1.03
         assert tail < 0.05 or beyond >= tail * 0.75  # not much wider than it needs to be
+
+
+@pytest.mark.parametrize("rate", [4, 6])
+@pytest.mark.parametrize("mean", [0, 10])
+def test_averages_hold_their_level_also_where_noise_that_is_shared_is_small(rate: int, mean: int) -> None:
+    """Against the exact law of a sum of values up to 100 and a count: every pair of integers by its probability."""
+    joint = MaxNorm((100, 1), 1, Fraction(rate), Neighbours.ADD_REMOVE)
+    sums, counts = (one.ravel().astype(np.float64) for one in np.mgrid[-900:901, -9:10])
+    steps = joint.law.steps
+    chances = np.exp(-rate * np.ceil(steps * np.maximum(np.abs(sums) / 100, np.abs(counts))) / steps)
+    count = Aggregate(Aggregation.COUNT, ())
+    measured = tuple(
+        Measured(name, count, norms.count(1, Neighbours.ADD_REMOVE), joint.part(place))
+        for place, name in enumerate("TN")
+    )
+    size, people = len(sums), 10**6
+    moments = [np.repeat(one, size) for one in zip(*(moments_of(one.mechanism) for one in measured), strict=True)]
+    cells = MeasuredCells(
+        *(measured, ("g", "g"), {("g", "T"): 0, ("g", "N"): size}, np.repeat([0, 1], size)),
+        np.concatenate([sums + mean * people, counts + people]),
+        *(*moments, np.tile(np.arange(size), 2), (None, None), (None, None)),
+    )
+    rows = np.arange(size)
+    over, under = (Affine(cells, np.zeros(size), rows, start + rows, np.ones(size)) for start in (0, size))
+    ratio = Ratio(over, under, np.full(size, -np.inf), np.full(size, np.inf), ())
+    for tail in (Fraction(1, 20), Fraction(1, 100)):
+        low, high = ratio.ends(tail)
+        missed = chances[(low > mean) | (high < mean)].sum() / chances.sum()
+        assert missed <= 1.05 * tail

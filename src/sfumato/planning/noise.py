@@ -187,17 +187,17 @@ def _gaussian_noise(
     None where there is nothing to measure, or no delta, or where the exact curve could not bring it below `error`.
     Where top lists are chosen, their choices and all noise share one zCDP loss.
     """
+    every = measurements(needs)
+    if any(one.levels is not None for one in every):  # proofs/chosen_caps.md speaks of Laplace noise
+        return None
     if any(need.top is not None for need in needs):
         return _concentrated_noise(needs, epsilons, delta)
     keys, parts = _parted(needs, epsilons)
-    every = measurements(needs)
     choices = {one: part for one, part in zip(every, parts, strict=True) if one.quantity.function in CHOSEN}
     noise = [part for one, part in zip(every, parts, strict=True) if one not in choices]
     budget = sum(noise, Fraction(0))
     for_noise = delta / 2 if selections(needs) else delta
     if not noise or for_noise < _LEAST_DELTA or not _LEAST_EPSILON <= budget <= _MOST_EPSILON:
-        return None
-    if any(one.levels is not None for one in every):  # proofs/chosen_caps.md speaks of Laplace noise
         return None
     rho = concentrated_loss(budget, for_noise)
     if rho is None:

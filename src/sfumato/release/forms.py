@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.release.measured_cells import MeasuredCells, Places
 from sfumato.release.noise_law import Floats, quantile_of_sum
-from sfumato.release.ratio import Flags, Possible, of_few, of_many, of_pair, of_two, ratio_interval
+from sfumato.release.ratio import Flags, Possible, of_few, of_many, of_pair, of_reaches, of_two, ratio_interval
 
 Ends = tuple[Floats, Floats]
 Events = Mapping[object, Places]
@@ -249,9 +249,12 @@ class Ratio:
             one, other = cells.laws[int(kinds[0, 0])], cells.laws[int(kinds[0, 1])]
             if one is not None and other is not None:
                 return of_two(over, under, (one, other), (weights[0], weights[1]), tail)
-            scales = cells.pair(kinds[0])
-            if scales is not None and bool((draws[:, 0] == draws[:, 1]).all()):
-                return of_pair(over, under, scales, (weights[0], weights[1]), tail)
+            if bool(((draws[:, 0] == draws[:, 1]) & (draws[:, 0] >= 0)).all()):
+                if cells.coarse(int(kinds[0, 0])):
+                    reaches = cells.margins(kinds[0], Fraction(tail) / 2)
+                    return of_reaches(over, under, (reaches[0], reaches[1]), (weights[0], weights[1]))
+                if (scales := cells.pair(kinds[0])) is not None:
+                    return of_pair(over, under, scales, (weights[0], weights[1]), tail)
         moments = np.zeros((3, rows, max(most, 1)))
         for place, each in enumerate((cells.variances, cells.fourths, cells.shared)):
             moments[place][both[0], column] = each[both[1]]

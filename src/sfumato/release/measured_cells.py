@@ -21,6 +21,8 @@ from sfumato.release.one_table import AgreedMargin, consistent, shown_cells
 _WIDEST = 10**75
 _SURE = 100
 """Far from a threshold, having been released changes a tail by less than one part in so many."""
+_FINE = 2
+"""Up to this rate shared integer noise is near its real law: a radius of 1 is half a standard step of it."""
 Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
@@ -116,12 +118,15 @@ class MeasuredCells:
     def pair(self, kinds: Places) -> tuple[float, float] | None:
         """Return the scales of two numbers that share their noise with each other and nothing else, else None."""
         one, other = (self.measured[kind].mechanism for kind in kinds.tolist())
-        if not isinstance(one, MaxNormPart) or not isinstance(other, MaxNormPart) or one.joint != other.joint:
-            return None
-        if len(one.joint.sides) != 2 or self.labels[int(kinds[0])] != self.labels[int(kinds[1])]:
+        if not isinstance(one, MaxNormPart) or not isinstance(other, MaxNormPart) or len(one.joint.sides) != 2:
             return None
         deviations = [(one.joint.law.moments(part.place)[0]) ** 0.5 for part in (one, other)]
         return deviations[0] / 2, deviations[1] / 2  # the variance is four squared scales
+
+    def coarse(self, kind: int) -> bool:
+        """Whether noise that is shared is so small that integers tell its law, and no real law beside it does."""
+        mechanism = self.measured[kind].mechanism
+        return isinstance(mechanism, MaxNormPart) and mechanism.joint.law.rate > _FINE
 
     def reach(self, kind: int) -> tuple[float, float]:
         """Return what the true integer can be, whatever the data: a count is not below 0, nor a sum of such values."""

@@ -79,6 +79,16 @@ def of_pair(over: Floats, under: Floats, scales: tuple[float, float], weights: P
     return possible
 
 
+def of_reaches(over: Floats, under: Floats, reaches: tuple[float, float], weights: Pair) -> Possible:
+    """Return what is possible where each of two noisy integers is within its reach, whatever their law together."""
+
+    def possible(p: Floats, q: Floats) -> Flags:
+        sizes = np.abs(p[:, None] * weights[0] - q[:, None] * weights[1])
+        return np.asarray(np.abs(p * over - q * under) <= sizes[:, 0] * reaches[0] + sizes[:, 1] * reaches[1])
+
+    return possible
+
+
 def of_few(
     over: Floats, under: Floats, moments: tuple[Floats, Floats, Floats], draws: Places, weights: Pair, tail: float
 ) -> Possible:
