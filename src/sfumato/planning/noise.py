@@ -184,20 +184,21 @@ def _gaussian_noise(
 ) -> Noise | None:
     """Return Gaussian noise at the price of the measurements' Laplace noise; half of delta is for keys, if any.
 
-    None where there is nothing to measure, or no delta, or where the exact curve could not bring it below `error`.
+    None where there is nothing to measure, or no delta, where a level is chosen, or where the exact curve could not
+    bring it below `error`.
     Where top lists are chosen, their choices and all noise share one zCDP loss.
     """
+    every = measurements(needs)
+    if any(one.levels is not None for one in every):  # proofs/chosen_caps.md speaks of Laplace noise
+        return None
     if any(need.top is not None for need in needs):
         return _concentrated_noise(needs, epsilons, delta)
     keys, parts = _parted(needs, epsilons)
-    every = measurements(needs)
     choices = {one: part for one, part in zip(every, parts, strict=True) if one.quantity.function in CHOSEN}
     noise = [part for one, part in zip(every, parts, strict=True) if one not in choices]
     budget = sum(noise, Fraction(0))
     for_noise = delta / 2 if selections(needs) else delta
     if not noise or for_noise < _LEAST_DELTA or not _LEAST_EPSILON <= budget <= _MOST_EPSILON:
-        return None
-    if any(one.levels is not None for one in every):  # proofs/chosen_caps.md speaks of Laplace noise
         return None
     rho = concentrated_loss(budget, for_noise)
     if rho is None:
@@ -278,6 +279,8 @@ def assembled(
         chosen: list[Chosen] = []
         for one in need.measurements:
             mechanism = next(noise)
+            if one.levels is not None and not isinstance(mechanism, Laplace):
+                raise AssertionError("a level that is chosen has Laplace noise, or nothing is planned")
             if isinstance(mechanism, Laplace | Gaussian | MaxNormPart):
                 measured.append(Measured(one.name, one.quantity, one.sensitivity, mechanism, one.levels))
             else:
