@@ -131,6 +131,23 @@ def _moves(one: Measured, mine: Any, theirs: Any, choice: bool) -> Iterator[tupl
             yield place, moved, np.abs(mine[:, place] - theirs[:, place])
 
 
+def test_a_top_list_beside_a_cap_that_is_chosen_is_answered(tmp_path: Path) -> None:
+    """Lists may share one zCDP loss with Gaussian noise; what is measured at a level that is chosen has Laplace's."""
+    _write(tmp_path, SMALL)
+    (tmp_path / "data" / "homes.csv").write_text("who,city\n1,a\n2,b\n3,b\n", encoding="utf-8")
+    policy = _policy(tmp_path, *CHOSEN["rows"], delta="0.001")
+    cities = {"type": "text", "values": [f"c{place}" for place in range(200)]}
+    policy["tables"]["homes"] = {
+        "unit": "who",
+        "rows_per_unit": 20,
+        "columns": {"who": {"type": "integer"}, "city": cities},
+    }
+    listed = "SELECT city, COUNT(DISTINCT who) AS n FROM homes GROUP BY city ORDER BY n DESC LIMIT 3"
+    with sfumato.open(policy) as database:
+        many, few = database.ask_all(["SELECT COUNT(*) AS x FROM visits", listed], epsilon="0.1")
+    assert (len(many.rows()), len(few.rows())) == (1, 3)
+
+
 def test_the_law_of_choice_and_measurement_together_stays_within_the_price(tmp_path: Path) -> None:
     """For all pairs of neighbours with up to three people, and all outcomes in a box, exactly: losses are rational."""
     _write(tmp_path, SMALL)

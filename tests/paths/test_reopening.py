@@ -66,3 +66,48 @@ def test_integers_are_not_read_on_another_grid(tmp_path: Path) -> None:
         pytest.raises(PolicyChanged, match="cannot be shown again"),
     ):
         database.reopen(answer.receipt.id)
+
+
+MET = (
+    "SELECT COUNT(*) AS n FROM visits JOIN wards USING (dept)",
+    "SELECT COUNT(*) AS n, SUM(days) AS days FROM stays JOIN wards USING (dept)",
+    "SELECT COUNT(DISTINCT days) AS n FROM stays JOIN wards USING (dept)",
+    "SELECT COUNT(*) AS n FROM stays a JOIN wards USING (dept) JOIN stays b ON a.days = b.days AND a.id <> b.id",
+    "SELECT AVG(beds) AS mean FROM people JOIN (SELECT dept, COUNT(*) AS beds FROM wards GROUP BY dept) w USING (dept)",
+    "SELECT MEDIAN(beds) AS mid FROM people JOIN (SELECT dept, COUNT(*) AS beds FROM wards GROUP BY dept) w "
+    "USING (dept)",
+)
+
+
+def test_it_is_not_shown_with_the_noise_of_another_public_table(tmp_path: Path) -> None:
+    """The event is a pure loss, whatever one person moves; how far the kept noise reaches depends on that."""
+    data = tmp_path / "data"
+    data.mkdir()
+    rows = "".join(f"{person},er,{days}\n" for person in range(9) for days in range(6))
+    for name in ("visits", "stays", "people"):
+        (data / f"{name}.csv").write_text(f"id,dept,days\n{rows}", encoding="utf-8")
+    (data / "wards.csv").write_text("dept\ner\n" + 3 * "icu\n", encoding="utf-8")
+    columns = {
+        "id": {"type": "integer"},
+        "dept": {"type": "text", "values": ["er", "icu"]},
+        "days": {"type": "integer", "bounds": [0, 60]},
+    }
+    words = {
+        **policy(tmp_path),
+        "source": f"csv:{data}",
+        "tables": {
+            "visits": {"unit": "id", "rows_per_unit": {"most": 9, "choose": "private"}, "columns": columns},
+            "stays": {"unit": "id", "rows_per_unit": 9, "columns": columns},
+            "people": {"unit": "id", "rows_per_unit": 1, "columns": columns},
+            "wards": {"public": True},
+        },
+    }
+    with sfumato.open(words) as database:
+        answers = [database.ask(sql, epsilon=1) for sql in MET]
+        for answer in answers:
+            assert database.reopen(answer.receipt.id).intervals() == answer.intervals()
+        (data / "wards.csv").write_text("dept\n" + 3 * "er\n" + 5 * "icu\n", encoding="utf-8")
+        database.refresh()
+        for answer in answers:
+            with pytest.raises(PolicyChanged, match="cannot be shown again"):
+                database.reopen(answer.receipt.id)

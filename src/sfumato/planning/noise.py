@@ -184,7 +184,8 @@ def _gaussian_noise(
 ) -> Noise | None:
     """Return Gaussian noise at the price of the measurements' Laplace noise; half of delta is for keys, if any.
 
-    None where there is nothing to measure, or no delta, or where the exact curve could not bring it below `error`.
+    None where there is nothing to measure, or no delta, where a level is chosen, or where the exact curve could not
+    bring it below `error`.
     Where top lists are chosen, their choices and all noise share one zCDP loss.
     """
     every = measurements(needs)
@@ -278,6 +279,8 @@ def assembled(
         chosen: list[Chosen] = []
         for one in need.measurements:
             mechanism = next(noise)
+            if one.levels is not None and not isinstance(mechanism, Laplace):
+                raise AssertionError("a level that is chosen has Laplace noise, or nothing is planned")
             if isinstance(mechanism, Laplace | Gaussian | MaxNormPart):
                 measured.append(Measured(one.name, one.quantity, one.sensitivity, mechanism, one.levels))
             else:

@@ -1,9 +1,15 @@
 """The identity of a question: its canonical plan, and the policy's words about the tables it touches."""
 
 import json
+from collections.abc import Iterator
 
 from sfumato.accounting.event import to_json
 from sfumato.analysis.catalog import REMOVED
+from sfumato.language.flow import Flow, Kept, below
+from sfumato.language.scalar import address, walk
+from sfumato.mechanisms.matched_count import MatchedCount
+from sfumato.mechanisms.max_norm import MaxNormPart
+from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.noise import event_of
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.canonical import canonical
@@ -27,8 +33,38 @@ def tables_of(relation: Relation) -> set[str]:
 
 def _group(group: GroupPlan) -> list[object]:
     measured = [[one.name, str(one.quantity.function), one.quantity.distinct] for one in group.measured]
-    event = event_of((group,))  # it holds the selection, then every mechanism in order, with all parameters
+    event = event_of((group,))  # it holds the selection, then every mechanism in order
     selected = group.selection is not None if group.passing is None else group.passing.threshold
     rest = ["rest"] if any(key.rest for key in group.group.keys) else []  # one more cell: other noise is kept of it
-    together = [["together", *(one.name for one in group.together)]] if group.together else []
-    return [group.group.label, selected, measured, None if event is None else to_json(event), *rest, *together]
+    reached = list(_reached(group))
+    told = None if event is None else to_json(event)
+    return [group.group.label, selected, measured, told, *rest, *([reached] if reached else [])]
+
+
+def _reached(group: GroupPlan) -> Iterator[list[object]]:
+    """Give what a pure loss does not tell of the numbers that are kept: how far one person moves them, on which grid.
+
+    It follows from policy and text, and from public tables, which another snapshot may have others of.
+    """
+    for one in group.measured:
+        if one.levels is not None:
+            yield [one.name, one.levels.amounts, [moved.l1 for moved in one.levels.sensitivities]]
+        elif isinstance(one.mechanism, MaxNormPart):
+            yield [one.name, one.mechanism.joint.sides[one.mechanism.place], one.mechanism.joint.sensitivity]
+    for choice in group.chosen:
+        match choice.mechanism:
+            case MatchedCount(limits, cells):
+                yield [choice.name, limits, cells]
+            case Meetings(_, sides, several):
+                yield [choice.name, [[side.rows, side.repeats] for side in sides], several]
+    public = {node.label for node in _nodes(group.group.rows) if isinstance(node, Kept)}
+    for each in group.everything:
+        for part in (part for argument in each.quantity.arguments for part in walk(argument)):
+            if (place := address(part)) is not None and place.label in public:
+                yield [each.name, place.name, part.facts.low, part.facts.high, str(part.facts.step)]
+
+
+def _nodes(flow: Flow) -> Iterator[Flow]:
+    yield flow
+    for source in below(flow):
+        yield from _nodes(source)
