@@ -211,11 +211,21 @@ def test_averages_hold_their_level_also_where_noise_that_is_shared_is_small(rate
         for place, name in enumerate("TN")
     )
     size, people = len(sums), 10**6
-    moments = [np.repeat(one, size) for one in zip(*(moments_of(one.mechanism) for one in measured), strict=True)]
+    variances, fourths, shared = (
+        np.repeat(one, size) for one in zip(*(moments_of(one.mechanism) for one in measured), strict=True)
+    )
     cells = MeasuredCells(
-        *(measured, ("g", "g"), {("g", "T"): 0, ("g", "N"): size}, np.repeat([0, 1], size)),
-        np.concatenate([sums + mean * people, counts + people]),
-        *(*moments, np.tile(np.arange(size), 2), (None, None), (None, None)),
+        measured=measured,
+        labels=("g", "g"),
+        starts={("g", "T"): 0, ("g", "N"): size},
+        kinds=np.repeat([0, 1], size),
+        values=np.concatenate([sums + mean * people, counts + people]),
+        variances=variances,
+        fourths=fourths,
+        shared=shared,
+        draws=np.tile(np.arange(size), 2),
+        laws=(None, None),
+        selections=(None, None),
     )
     rows = np.arange(size)
     over, under = (Affine(cells, np.zeros(size), rows, start + rows, np.ones(size)) for start in (0, size))
