@@ -12,6 +12,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm
+from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
@@ -205,7 +206,7 @@ def test_averages_hold_their_level_also_where_noise_that_is_shared_is_small(rate
     sums, counts = (one.ravel().astype(np.float64) for one in np.mgrid[-900:901, -9:10])
     steps = joint.law.steps
     chances = np.exp(-rate * np.ceil(steps * np.maximum(np.abs(sums) / 100, np.abs(counts))) / steps)
-    count = Aggregate(Aggregation.COUNT, ())
+    count: Quantity = Aggregate(Aggregation.COUNT, ())
     measured = tuple(
         Measured(name, count, norms.count(1, Neighbours.ADD_REMOVE), joint.part(place))
         for place, name in enumerate("TN")
