@@ -95,7 +95,7 @@ def test_a_quote_takes_no_time_whatever_the_price(database: sfumato.Database, ep
     numbers = "SELECT dept, COUNT(*), AVG(cost), VAR_POP(age) FROM visits GROUP BY dept"
     selected = "SELECT city, COUNT(*), SUM(age) FROM visits GROUP BY city"
     for sql in (numbers, selected):
-        begun = time.monotonic()
+        begun = time.process_time()  # of the processor: a busy machine is not slow here
         with suppress(Refusal):  # some of these prices protect nobody, or choose no key
             database.explain(sql, epsilon=epsilon, delta=delta)
-        assert time.monotonic() - begun < 1
+        assert time.process_time() - begun < 2
