@@ -12,6 +12,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm
+from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
@@ -205,7 +206,7 @@ def test_averages_hold_their_level_also_where_noise_that_is_shared_is_small(rate
     sums, counts = (one.ravel().astype(np.float64) for one in np.mgrid[-900:901, -9:10])
     steps = joint.law.steps
     chances = np.exp(-rate * np.ceil(steps * np.maximum(np.abs(sums) / 100, np.abs(counts))) / steps)
-    count = Aggregate(Aggregation.COUNT, ())
+    count: Quantity = Aggregate(Aggregation.COUNT, ())
     measured = tuple(
         Measured(name, count, norms.count(1, Neighbours.ADD_REMOVE), joint.part(place))
         for place, name in enumerate("TN")
@@ -213,9 +214,17 @@ def test_averages_hold_their_level_also_where_noise_that_is_shared_is_small(rate
     size, people = len(sums), 10**6
     moments = [np.repeat(one, size) for one in zip(*(moments_of(one.mechanism) for one in measured), strict=True)]
     cells = MeasuredCells(
-        *(measured, ("g", "g"), {("g", "T"): 0, ("g", "N"): size}, np.repeat([0, 1], size)),
-        np.concatenate([sums + mean * people, counts + people]),
-        *(*moments, np.tile(np.arange(size), 2), (None, None), (None, None)),
+        measured=measured,
+        labels=("g", "g"),
+        starts={("g", "T"): 0, ("g", "N"): size},
+        kinds=np.repeat([0, 1], size),
+        values=np.concatenate([sums + mean * people, counts + people]),
+        variances=moments[0],
+        fourths=moments[1],
+        shared=moments[2],
+        draws=np.tile(np.arange(size), 2),
+        laws=(None, None),
+        selections=(None, None),
     )
     rows = np.arange(size)
     over, under = (Affine(cells, np.zeros(size), rows, start + rows, np.ones(size)) for start in (0, size))
