@@ -105,14 +105,14 @@ class MaxNormLaw:
     def tail(self, part: int, beyond: int, bits: int) -> Between:
         """Enclose P[|Zᵢ| > beyond] * 2**bits between integers, for beyond >= 0."""
         side, others = self.sides[part], self.sides[:part] + self.sides[part + 1 :]
-        precision = bits + 64
+        precision, steps = bits + 64, self.steps
         beyond_it: list[tuple[int, int, int]] = []
-        for rest in range(self.steps):
+        for rest in range(steps):
             # the least number of whole sides at which the part reaches beyond
-            least = max(0, -(-(beyond + 1 - side * rest // self.steps) // side))
-            polynomial = _times([2 * (side * rest // self.steps - beyond), 2 * side], self._integers(others, rest))
+            least = max(0, -(-(beyond + 1 - side * rest // steps) // side))
+            polynomial = _times([2 * (side * rest // steps - beyond), 2 * side], self._integers(others, rest, steps))
             beyond_it += [
-                (coefficient, rest + self.steps * (least + order), order)
+                (coefficient, rest + steps * (least + order), order)
                 for order, coefficient in enumerate(_in_binomials(_shifted(polynomial, least)))
             ]
         low, high = self._sum(beyond_it, precision)
@@ -122,20 +122,18 @@ class MaxNormLaw:
     def _sum(self, terms: Sequence[tuple[int, int, int]], bits: int) -> Between:
         """Enclose the sum of c · e^(-rate·n/steps) · (1 - y)^(parts - j) over terms (c, n, j), times 2**bits."""
         low = high = 0
+        one_step, parts = self.rate / self.steps, len(self.sides)
+        powers = [_rest_power(self.rate, parts - order, bits) for order in range(parts + 1)]
         for coefficient, exponent, order in terms:
-            one = self._term(exponent, order, bits)
+            one = product(exp_minus_bounds(one_step * exponent, bits), powers[order], bits)
             low, high = low + coefficient * one[0], high + coefficient * one[1]
         return low, high
 
-    def _term(self, exponent: int, order: int, bits: int) -> Between:
-        decay = exp_minus_bounds(self.rate * exponent / self.steps, bits)
-        return product(decay, _rest_power(self.rate, len(self.sides) - order, bits), bits)
-
-    def _integers(self, sides: Sequence[int], rest: int) -> list[int]:
+    def _integers(self, sides: Sequence[int], rest: int, steps: int) -> list[int]:
         """Return how many integers the box has at k whole sides and `rest` steps, as a polynomial in k."""
         found = [1]
         for side in sides:
-            found = _times(found, [2 * (side * rest // self.steps) + 1, 2 * side])
+            found = _times(found, [2 * (side * rest // steps) + 1, 2 * side])
         return found
 
     def _reach(self, side: int, whole: Integers, rest: npt.NDArray[np.int64]) -> Integers:
@@ -170,7 +168,7 @@ class _Weight:
 def _weights(sides: tuple[int, ...], rate: Fraction, steps: int) -> tuple[_Weight, ...]:
     """Return the weight of each (rest, order): the radius is then order + (order + 1 geometrics) sides and the rest."""
     law = MaxNormLaw(sides, rate)
-    listed = [_in_binomials(law._integers(sides, rest)) for rest in range(steps)]
+    listed = [_in_binomials(law._integers(sides, rest, steps)) for rest in range(steps)]
     total = sum(map(sum, listed))
     return tuple(
         _Weight(Fraction(coefficient, total), rate, Fraction(rest, steps) + order, len(sides) - order)
@@ -182,10 +180,11 @@ def _weights(sides: tuple[int, ...], rate: Fraction, steps: int) -> tuple[_Weigh
 @lru_cache(maxsize=256)
 def _everything(law: MaxNormLaw, bits: int) -> Between:
     """Enclose the sum over all integers of what `tail` adds up over some."""
-    listed = (_in_binomials(law._integers(law.sides, rest)) for rest in range(law.steps))
+    steps = law.steps
+    listed = (_in_binomials(law._integers(law.sides, rest, steps)) for rest in range(steps))
     return law._sum(
         [
-            (coefficient, rest + law.steps * order, order)
+            (coefficient, rest + steps * order, order)
             for rest, coefficients in enumerate(listed)
             for order, coefficient in enumerate(coefficients)
         ],
@@ -267,17 +266,18 @@ def _moments(law: MaxNormLaw, part: int) -> tuple[float, float]:
     """Add up over radii what a uniform part has: m(m + 1)/3, and (3m² + 3m - 1) of a fifth of it."""
     side, rate = law.sides[part], float(law.rate)
     rest_of_one = -expm1(-rate)
-    parts, scale = len(law.sides), law._integers(law.sides, 0)[-1]
+    parts, steps = len(law.sides), law.steps
+    scale = law._integers(law.sides, 0, steps)[-1]
     sums = [0.0, 0.0, 0.0]
-    for rest in range(law.steps):
-        reach = [side * rest // law.steps, side]
+    for rest in range(steps):
+        reach = [side * rest // steps, side]
         squares = _times(reach, [reach[0] + 1, side])  # m(m + 1)
-        box = law._integers(law.sides, rest)
+        box = law._integers(law.sides, rest, steps)
         fourth = _times(squares, [3 * one for one in squares])
         fourth = [one - (squares[place] if place < len(squares) else 0) for place, one in enumerate(fourth)]
         for place, polynomial in enumerate((box, _times(box, squares), _times(box, fourth))):
             terms = _in_binomials(polynomial)
             shares = (float(Fraction(one, scale)) for one in terms)
             total = sum(one * exp(-rate * j) * rest_of_one ** (parts - j) for j, one in enumerate(shares))
-            sums[place] += exp(-rate * rest / law.steps) * total
+            sums[place] += exp(-rate * rest / steps) * total
     return sums[1] / sums[0] / 3, sums[2] / sums[0] / 15

@@ -32,9 +32,11 @@ from sfumato.lab.people.seeded import Seeded
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.meetings import Meetings, SharedKeys
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.threshold import Selected
 from sfumato.mechanisms.top_list import TopList
@@ -51,6 +53,8 @@ ASKED = 1
 _FEW = 2
 _RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, CountedKeys, TopList)
 _SELECTIONS = (OptimalSelection, CountedKeys, TopList)
+_WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
+"""What draws noise of its own inside: it is one mechanism, and its parts are no calls."""
 
 Mechanism = Laplace | Gaussian | MaxNorm | OptimalSelection | CountedKeys | TopList
 Vector = dict[tuple[Place, ...], int]
@@ -111,7 +115,8 @@ def _held(group: GroupAggregates, held: Held) -> Vector:
 def recording() -> Iterator[list[MechanismCall]]:
     """Write down every call of a mechanism that draws from a source of its own, not from a metered one."""
     calls: list[MechanismCall] = []
-    originals = {kind: kind.release for kind in _RECORDED}
+    originals: dict[type, Any] = {kind: kind.release for kind in (*_RECORDED, *_WHOLE)}
+    inside: list[object] = []
 
     def _selected(self: OptimalSelection | CountedKeys | TopList, values: object, source: Source) -> Any:
         given = np.asarray(values)
@@ -121,19 +126,28 @@ def recording() -> Iterator[list[MechanismCall]]:
 
     def _noised(self: Any, values: object, source: Source) -> Any:
         answers = originals[type(self)](self, values, source)
-        if not isinstance(source, Metered):  # that is the second draw, which nobody sees
+        if not inside and not isinstance(source, Metered):  # that is the second draw, which nobody sees
             given = np.asarray(values).ravel()  # of histograms, cell after cell
             noise = np.asarray(answers).astype(object).ravel() - given.astype(object)
             calls.append(MechanismCall(self, tuple(given.tolist()), tuple(noise.tolist())))
         return answers
 
+    def _whole(self: Any, *values: object) -> Any:
+        inside.append(self)
+        try:
+            return originals[type(self)](self, *values)
+        finally:
+            inside.pop()
+
     try:
         for kind in _RECORDED:
             setattr(kind, "release", _selected if kind in _SELECTIONS else _noised)  # noqa: B010
+        for whole in _WHOLE:
+            setattr(whole, "release", _whole)  # noqa: B010
         yield calls
     finally:
-        for kind, original in originals.items():
-            setattr(kind, "release", original)  # noqa: B010
+        for changed, original in originals.items():
+            setattr(changed, "release", original)  # noqa: B010
 
 
 def price_alarms(made: Recording) -> Iterator[str]:
