@@ -101,6 +101,8 @@ class Preparation:
                     "Questions that are asked together have one price.",
                     ("Leave OPTIONS(epsilon, delta) out, and say ", Setting("epsilon"), " for all of them."),
                 )
+        if len(read) == 1:
+            return self.alone(read[0], price, key, engine)
         workload = workload_of([one.private for one in read])
         wish = self._wish(price, Options())
         plans = make_plans(workload.together, wish, tuple(one.outcome for one in workload.questions))
