@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
@@ -36,6 +36,8 @@ class Price:
     share: object = None
     delta: object = None
     kept: KeptPlan | None = None
+    fixed: bool = False
+    """Whether margins are known before the data is read, wherever that is possible, though no margin is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ class Preparation:
                     "Questions that are asked together have one price.",
                     ("Leave OPTIONS(epsilon, delta) out, and say ", Setting("epsilon"), " for all of them."),
                 )
+        if len(read) == 1:
+            return self.alone(read[0], price, key, engine)
         workload = workload_of([one.private for one in read])
         wish = self._wish(price, Options())
         plans = make_plans(workload.together, wish, tuple(one.outcome for one in workload.questions))
@@ -132,7 +136,8 @@ class Preparation:
         if account is None and price.share is not None:
             account = self._ledger.account(self._account)
         typed = (price.epsilon, price.within, price.delta)
-        return read_wish(*typed, options, self._policy.budget, self._cap(), share=price.share, account=account)
+        wish = read_wish(*typed, options, self._policy.budget, self._cap(), share=price.share, account=account)
+        return replace(wish, fixed=price.fixed)
 
     def _place(self, plans: tuple[Plan, ...], names: list[str], wish: Wish, key: str | None, engine: Engine) -> int:
         """Return which plan to ask by: one that is paid for, or else what suits the account as it is now."""

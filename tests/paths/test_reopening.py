@@ -47,6 +47,13 @@ def test_it_is_shown_again_after_a_refresh_and_under_another_budget(tmp_path: Pa
             database.as_analyst("press").reopen(answer.receipt.id)
 
 
+def test_one_question_asked_together_with_none_is_that_question(tmp_path: Path) -> None:
+    with sfumato.open(policy(tmp_path, bounds=[0, 100], step=1)) as database:
+        (answer,) = database.ask_all([COST], epsilon=1)
+        assert database.reopen(answer.receipt.id).rows() == answer.rows()
+        assert database.ask(COST, epsilon=1).receipt.id == answer.receipt.id
+
+
 def test_it_is_found_by_its_receipt_and_the_rest_of_the_history_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -267,6 +267,17 @@ def test_windows_of_a_dashboard_are_sums_of_the_last_periods(tmp_path: Path) -> 
     assert len(drawn["layer"]) == 2
 
 
+def test_different_values_go_on_as_a_stream_with_the_same_noise_at_every_step(tmp_path: Path) -> None:
+    """An answer would choose by matching how many values of a person count; a stream has one noise for all steps."""
+    columns = {"patient_id": {"type": "integer"}, "day": {"type": "date"}}
+    tables = {"visits": {"unit": "patient_id", "rows_per_unit": 8, "columns": columns}}
+    visits = [(patient, "er", day) for patient in range(3) for day in range(1, 9)]
+    database = opened(tmp_path, visits, tables=tables)
+    board = streams.publish(database, "SELECT COUNT(DISTINCT day) AS n FROM visits", every="day", horizon=2, epsilon=90)
+    board.add()
+    assert exact(board) == [[8]]
+
+
 def test_what_cannot_go_on_is_refused_and_costs_nothing(tmp_path: Path) -> None:
     database = opened(tmp_path, [(1, "er", 1)])
     good: dict[str, Any] = {"every": "day", "horizon": 4, "epsilon": 1}

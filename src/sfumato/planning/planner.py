@@ -40,6 +40,8 @@ class Wish:
     within: tuple[tuple[str, Fraction], ...]
     cap: PrivacyLoss
     share: Share | None = None
+    fixed: bool = False
+    """Whether margins are known before the data is read, wherever that is possible, though none is named."""
 
 
 def read_wish(
@@ -89,7 +91,8 @@ def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = (
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
-    needs = tuple(needs_of(group, private.neighbours, fixed=bool(wish.within)) for group in with_rests(private.groups))
+    fixed = wish.fixed or bool(wish.within)
+    needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in with_rests(private.groups))
     needs, choices = levelled(needs, private.neighbours)
     tables = common_tables(needs)
     needs = weighed(needs, tables)

@@ -264,8 +264,8 @@ def _stream(place: Path, plan: Published, words: str, database: Database) -> Str
 
 
 def _prepare(database: Database, sql: str) -> Prepared:
-    """Plan one period: the price asked for here is never charged, the stream's is."""
-    return database._prepare(sql, None, Price(Fraction(1)))
+    """Plan one period: the price asked for here is never charged, the stream's is, and its noise is the same always."""
+    return database._prepare(sql, None, Price(Fraction(1), fixed=True))
 
 
 def _require_publishable(asked: _Asked) -> None:
