@@ -223,7 +223,8 @@ class Database:
         wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
         place = _place_of(question, kept)
         event = KeptPlan(found.event, account_of_share(wish))
-        price, engine = replace(Price(*(wish.get(name) for name in _PRICES)), kept=event), self._engine
+        epsilon, within, share, delta = (wish.get(name) for name in _PRICES)
+        price, engine = Price(epsilon, within, share, delta, event), self._engine
         if "texts" in kept:
             asked = self._preparation.together(self._preparation.listed(kept["texts"], engine), price, None, engine)
         else:

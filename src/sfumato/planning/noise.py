@@ -48,6 +48,8 @@ _UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
 _LEAST_DELTA = Fraction(1, 10**300)
+_LEAST_SHARED = Fraction(1, 10**50)
+"""Below it, which no one can type, the margins of shared noise would take many digits to find."""
 _GUMBEL = Fraction(5, 3)
 """About the variance of standard Gumbel noise, π²/6."""
 _FINE = 10**12
@@ -87,7 +89,7 @@ def used_of_fresh(noise: Noise, cap: PrivacyLoss) -> Fraction:
 def pure_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
     """Return Laplace noise, or noise that measurements share where that errs less, of this pure loss in all."""
     plain = laplace_noise(needs, _equal_price(needs, epsilon), delta)
-    shared = shared_noise(needs)
+    shared = shared_noise(needs) if epsilon >= _LEAST_SHARED else ()
     if not any(shared):
         return plain
     joint = laplace_noise(needs, _equal_price(needs, epsilon, shared), delta, shared)
