@@ -1,6 +1,7 @@
 """How far two exact laws are apart: the smallest delta at an epsilon, in 60-digit arithmetic."""
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from mpmath import mp, mpf
@@ -24,8 +25,14 @@ def hockey_stick(left: dict[Any, Any], right: dict[Any, Any], epsilon: Fraction)
 
 def worst(case: Case, epsilon: Fraction) -> Any:
     """The largest divergence over all pairs of a case, both directions."""
+    laws = laws_of(case)
     return max(
-        hockey_stick(case.law(one), case.law(other), epsilon)
-        for pair in case.pairs
-        for one, other in (pair, pair[::-1])
+        hockey_stick(laws[one], laws[other], epsilon) for pair in case.pairs for one, other in (pair, pair[::-1])
     )
+
+
+@lru_cache(maxsize=2)
+def laws_of(case: Case) -> dict[Any, dict[Any, Any]]:
+    """The law of each input, once: the laws of one case are asked for together."""
+    with mp.workdps(60):
+        return {value: case.law(value) for value in {value for pair in case.pairs for value in pair}}

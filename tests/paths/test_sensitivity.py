@@ -212,8 +212,9 @@ def test_no_replaced_person_moves_an_aggregate_further_than_declared(
 
 def test_the_law_can_fail(clinics: list[tuple[Opened, list[Opened]]]) -> None:
     """Most shapes do move on some neighbour: a law over constants would prove nothing."""
-    moved = sum(_check(*clinics[0], sql) > 0 for sql in SHAPES)
-    assert moved > len(SHAPES) * Fraction(4, 5)
+    some = SHAPES[::4]
+    moved = sum(_check(*clinics[0], sql) > 0 for sql in some)
+    assert moved > len(some) * Fraction(4, 5)
 
 
 def test_the_rest_is_a_cell_that_a_person_may_be_in_too(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_the_worst_ratio_is_the_printed_one(parameters: tuple[int, int, int], ga
 
 
 @pytest.mark.parametrize("parameters", [(1, 2, 1), (2, 6, 3), (4, 2, 2), (8, 12, 5)])
-@pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 20), Fraction(2, 5)])
+@pytest.mark.parametrize("gamma", [Fraction(0), Fraction(2, 5)])
 def test_no_offset_or_shift_anywhere_is_worse(parameters: tuple[int, int, int], gamma: Fraction) -> None:
     """All pairs in exact fractions, three half-lives beyond the sweep, both signs."""
     noise = Consistent(*parameters)
@@ -150,8 +150,8 @@ def test_the_printed_parameters_of_a_tenth_have_the_printed_loss_and_error(
     assert float(noise.worst_error(gamma)) / noise.reach == pytest.approx(error, rel=5e-5)
 
 
-@pytest.mark.parametrize("gamma", [Fraction(0), TENTH, Fraction(1, 2)])
-@pytest.mark.parametrize("parameters", [(4, 4, 1), (4, 6, 2), (8, 4, 3), (2, 16, 1)])
+@pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 2)])
+@pytest.mark.parametrize("parameters", [(4, 6, 2), (8, 4, 3), (2, 16, 1)])
 def test_the_worst_error_is_that_of_the_opponent_at_the_worst_value(
     parameters: tuple[int, int, int], gamma: Fraction
 ) -> None:
