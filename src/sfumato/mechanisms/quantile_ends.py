@@ -49,21 +49,19 @@ class EndsOf:
         exact = q * (cell.total + abs(self.wanted) + 2 * self.weight + 1) >= _SAFE
         # interpolation looks one value further than a rank, on either side
         rank, slack = p * cell.total, 2 * q * self.weight
-        farthest = self._farthest(places)
-        found = []
-        before = np.full(len(places), self.wanted, dtype=object if exact else np.int64)
-        for far in first_distances(most):
-            surplus = np.full(len(places), self.wanted, dtype=before.dtype)  # the last distance holds everything
-            lower, upper = (cell.below(ends).astype(before.dtype) for ends in (places - far, places + far + 1))
-            left, right = rank - q * lower - slack, q * upper - rank - slack
-            # an end at the end of the range holds everything on its side, and so does an extreme's
-            on_left = (far < places) & (self.level > 0)
-            on_right = (places + far < last) & (self.level < 1)
-            either = np.where(on_left & on_right, np.minimum(left, right), np.where(on_left, left, right))
-            surplus = np.where(far < farthest, either, surplus)
-            found.append(np.maximum(0, np.maximum(self.wanted - surplus, before - self.wanted)))
-            before = surplus
-        return np.column_stack(found)
+        kind = object if exact else np.int64
+        at, far = places[:, None], np.array(first_distances(most))
+        lower, upper = (cell.below(ends).astype(kind) for ends in (at - far, at + far + 1))
+        left, right = rank - q * lower - slack, q * upper - rank - slack
+        # an end at the end of the range holds everything on its side, and so does an extreme's
+        on_left = (far < at) & (self.level > 0)
+        on_right = (at + far < last) & (self.level < 1)
+        either = np.where(on_left & on_right, np.minimum(left, right), np.where(on_left, left, right))
+        wanted = np.full(either.shape, self.wanted, dtype=kind)  # the last distance holds everything
+        surplus = np.where(far < self._farthest(at), either, wanted)
+        before = np.column_stack((wanted[:, :1], surplus[:, :-1]))
+        found: Integers = np.maximum(0, np.maximum(wanted - surplus, before - wanted))
+        return found
 
     def pairs(self) -> tuple[Integers, Integers]:
         """Return all answers and the numbers of their distances, each pair once."""
