@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
@@ -36,7 +36,7 @@ class Price:
     share: object = None
     delta: object = None
     kept: KeptPlan | None = None
-    fixed: bool = False
+    fixed: bool = field(default=False, kw_only=True)
     """Whether margins are known before the data is read, wherever that is possible, though no margin is named."""
 
 
