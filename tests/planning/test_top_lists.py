@@ -31,6 +31,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
+from sfumato.planning.noise import choices_epsilon
 from sfumato.planning.planner import Wish, make_plan, make_plans
 from sfumato.planning.quote import make_quote
 from sfumato.planning.spending import Share
@@ -170,3 +171,18 @@ def test_a_quote_says_how_a_list_is_made() -> None:
     quote = make_quote(make_plan(listed(shop(), 3), price(1, DELTA)))
     assert quote.mechanisms["dept"] == "the 3 largest, chosen privately"
     assert any("chosen privately, one after another" in note and "people on" in note for note in quote.notes)
+
+
+@pytest.mark.parametrize("margin", [10**14, 10**30])
+def test_a_list_within_any_margin_has_a_price(margin: int) -> None:
+    private = listed(shop(key=MANY), 3)
+    wish = replace(margins(**{private.names[-1]: margin}), delta=DELTA, cap=PrivacyLoss(Fraction(100), DELTA * 1000))
+    plan = make_plan(private, wish)
+    assert plan.event is not None  # noise so wide may be (0, delta)-DP, but it is charged
+    assert plan.loss.epsilon < 1
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 3), Fraction(1, 10**30), Fraction(1, 10**70)])
+def test_choices_cost_nearly_the_whole_of_their_loss_and_never_more(rho: Fraction) -> None:
+    each = choices_epsilon(3, rho) / 3
+    assert rho * Fraction(999, 1000) < 3 * each**2 / 8 <= rho

@@ -258,8 +258,10 @@ def _concentrated_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...]
 
 def choices_epsilon(chosen: int, rho: Fraction) -> Fraction:
     """Return chosen · ε with chosen · ε²/8 <= rho, rounded down: what so many choices of a top list cost."""
-    squared = 8 * rho * chosen * _FINE**2  # (chosen · ε)²
-    return Fraction(isqrt(squared.numerator // squared.denominator), _FINE)
+    squared, fine = 8 * rho * chosen, _FINE  # (chosen · ε)²
+    while squared * fine**2 < _FINE**2:  # of 12 digits, however small it is: nothing costs 0
+        fine *= _FINE
+    return Fraction(isqrt(squared.numerator * fine**2 // squared.denominator), fine)
 
 
 def _parted(
