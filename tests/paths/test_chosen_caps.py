@@ -278,7 +278,7 @@ def test_it_is_said_what_was_chosen_and_the_interval_with_bias_holds_the_truth(l
     for sql, truth in TRUTH.items():
         release = light.ask(sql, epsilon=5)
         assert any(note.startswith("Chosen privately: ") and "ε = 1 of the price" in note for note in release.notes)
-        [ends] = release.intervals(bias=True)
+        [ends] = release.intervals("0.999", bias=True)
         assert ends["x"][0] <= truth <= ends["x"][1]
         assert light.ask(sql, epsilon=5).rows() == release.rows()
     average = light.ask("SELECT AVG(cost) AS x FROM visits", epsilon=5).rows()[0]["x"]

