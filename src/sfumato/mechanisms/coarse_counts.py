@@ -12,7 +12,6 @@ import numpy as np
 
 from sfumato.mechanisms.held_values import HeldValues
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.selection import Integers
 from sfumato.randomness.source import Source
 
@@ -61,6 +60,6 @@ def coarse_counts(cell: HeldValues, mechanism: Laplace, source: Source) -> Coars
     """Measure the counts of one cell; a unit adds its weight to them at most, as to the cell."""
     parts = min(_PARTS, cell.buckets)
     edges = np.arange(parts + 1) * cell.buckets // parts
-    noisy = np.diff(cell.below(edges)) + DiscreteLaplace(mechanism.scale).draw(parts, source)
+    noisy = mechanism.release(np.diff(cell.below(edges)), source)
     before = np.maximum.accumulate(np.maximum(np.cumsum(noisy.astype(np.float64)), 0.0))
     return CoarseCounts(edges, [0.0, *before.tolist()], float(mechanism.scale))

@@ -13,7 +13,6 @@ from sfumato.mechanisms.choice import permute_and_flip_margin
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
-from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.source import Source
 
 CHOSEN_WITH = Fraction(1, 3)
@@ -77,8 +76,8 @@ class MatchedCount:
         """Return the place of the chosen limit and the noisy number of one cell."""
         exact = [int(size) for size in integer_answers(sizes)]
         place = self._chooser.release(np.array(self.scores(exact), dtype=np.int64), source)
-        (noise,) = DiscreteLaplace(self.noise(place).scale).draw(1, source).tolist()
-        return place, exact[place] + noise
+        (noisy,) = self.noise(place).release(np.array([exact[place]], dtype=np.int64), source)
+        return place, int(noisy)
 
     def scores(self, sizes: list[int]) -> list[int]:
         """Return 0 for a limit that was worth it where the next one is not, and less the farther away from that."""

@@ -1,5 +1,6 @@
 """What an answer says about itself: which cells noise chose, where no bar can be told, and why there is no group."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -23,13 +24,15 @@ SELECTED = (
     "among chosen cells high or low noise is over-represented."
 )
 
-FOUND = ("Chosen privately", "Different values were counted by matching", "At most")
+_FOUND = re.compile(
+    r"Chosen privately:|Different values were counted by matching,|At most [\d,]+ people were found to share"
+)
 """How notes begin that tell what noise found: levels, limits, the people of the fullest key."""
 
 
 def apart_from_noise(notes: Sequence[str]) -> tuple[str, ...]:
     """Return notes without what noise decided of them, for whoever compares what neighbours show."""
-    return tuple(next((begins for begins in FOUND if note.startswith(begins)), note) for note in notes)
+    return tuple("found by noise" if _FOUND.match(note) else note for note in notes)
 
 
 def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:

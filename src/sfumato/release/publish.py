@@ -92,9 +92,7 @@ def _together(
 
 
 def _chosen(one: Chosen, held: Held, places: list[int], source: Source) -> NoisyValues:
-    """Return what was chosen in every cell: three buckets per level, the commonest one, a limit and its
-    number; or crowd and meetings.
-    """
+    """Return what was chosen in every cell: buckets, the commonest, a limit and its number, or crowd and meetings."""
     if isinstance(one.mechanism, Meetings) and isinstance(held, HeldKeys):
         return one.mechanism.release([held.of(place) for place in places], source)
     if not isinstance(held, HeldBuckets):
