@@ -207,12 +207,18 @@ def counted_cases() -> tuple[Case, ...]:
     gaussian = CountedKeys.by_delta(smooth, smooth.event, 1, delta)
     rows = Laplace(6, Fraction(3), ADD)
     several = CountedKeys.by_delta(rows, rows.event, 2, delta, most=3)
-    t, m, g, s = (one.threshold for one in (single, many, gaussian, several))
+    others = Laplace(4, Fraction(2), REPLACE)
+    swapped = CountedKeys.by_delta(others, others.event, 1, delta, most=2)
+    far = Gaussian(4, Fraction(9), ADD)
+    wide = CountedKeys.by_delta(far, far.event, 1, delta, most=2)
+    t, m, g, s, o, w = (one.threshold for one in (single, many, gaussian, several, swapped, wide))
     return (
         counted_case(single, pairs_of(added, [(n,) for n in range(t + 3)], 1, 1), Fraction(1)),
         counted_case(many, pairs_of(replaced, [(0, 0, 0, 0), (0, 0, m, m)], 1, 2), Fraction(4)),
         counted_case(gaussian, pairs_of(added, [(n,) for n in range(g + 3)], 1, 1), Fraction(1)),
         counted_case(several, pairs_of(added, [(0, 0), (0, s), (s - 3, s)], 3, 2), Fraction(2)),
+        counted_case(swapped, pairs_of(replaced, [(0, 0), (0, o), (o - 2, o), (1, o - 1)], 2, 1), Fraction(2)),
+        counted_case(wide, pairs_of(added, [(n,) for n in range(w + 3)], 2, 1), Fraction(1)),
     )
 
 

@@ -40,9 +40,9 @@ def test_an_empty_selection_says_why_and_what_to_change(clinic: sfumato.Database
     release = clinic.ask(sql, epsilon="0.5")
     assert len(release) == 0
     (note,) = [note for note in release.notes if "No group passed" in note]
-    (quoted,) = [note for note in clinic.explain(sql, epsilon="0.5").notes if "people on" in note]
-    needed = quoted.split("from ")[1].split(" people")[0]
-    assert f"from {needed} people on" in note  # the public number that the quote named before
+    (quoted,) = [note for note in clinic.explain(sql, epsilon="0.5").notes if "rows on" in note]
+    needed = quoted.split("from ")[1].split(" rows")[0]
+    assert f"from {needed} rows on" in note  # the public number that the quote named before
     assert "fewer than 2 groups" in note
     assert "coarser keys" in note
     assert note in repr(release)

@@ -12,6 +12,7 @@ from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting,
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.flow import Show
 from sfumato.language.scalar import address
+from sfumato.planning.alternatives import better, by_rows, cheaper, pairs_of, showing_as_much
 from sfumato.planning.best_margins import weighed
 from sfumato.planning.levels import has_levels, levelled, priced
 from sfumato.planning.measurements import Needs, longest_spelled, needs_of
@@ -20,8 +21,8 @@ from sfumato.planning.one_table import common_tables, with_rests
 from sfumato.planning.origins import origins, shown_unchanged
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.spending import Share, noise_for
-from sfumato.planning.top_lists import fewer_people, is_better, with_top_lists
-from sfumato.planning.within import noise_within, used_by
+from sfumato.planning.top_lists import with_top_lists
+from sfumato.planning.within import noise_within
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
 
@@ -98,7 +99,7 @@ def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = (
     needs = weighed(needs, tables)
     lists = with_top_lists(needs, outcomes or (private.outcome,), tables, private.neighbours)
     # a list is found by noise that is known before; where a level is chosen, all cells are measured at it
-    lists = tuple(need if has_levels(need) else as_list for need, as_list in zip(needs, lists, strict=True))
+    lists = tuple(need if has_levels(need) else by_rows(other) for need, other in zip(needs, lists, strict=True))
     if not wish.delta and any(need.keys is not None for need in needs):
         for need in lists:
             if need.keys is not None and (need.top is None or not longest_spelled(need.group)):
@@ -110,21 +111,28 @@ def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = (
 
 
 def _better_noise(
-    private: PrivateQuery, needs: tuple[Needs, ...], lists: tuple[Needs, ...], wish: Wish
+    private: PrivateQuery, needs: tuple[Needs, ...], others: tuple[Needs, ...], wish: Wish
 ) -> tuple[Noise, ...]:
-    """Return the noise of all cells, or that of top lists where it is better; what is refused is not."""
+    """Return the noise of all cells, or first that of the other needs where it is better; what is refused is not.
+
+    The noise of all cells stays in the last place: an answer that was given with it before is still found.
+    """
     try:
         every = _noise(private, needs, wish)
     except UnreachableMargin:
-        return _noise(private, lists, wish)
-    try:
-        listed = _noise(private, lists, wish)
-    except UnreachableMargin:
-        return every
-    if wish.within:  # both reach the margins: the smaller charge is better
-        cheaper = used_by(listed[0], wish.cap) < used_by(every[0], wish.cap)
-        return listed if cheaper and fewer_people(every[0], listed[0]) else every
-    return listed if is_better(needs, every[0], lists, listed[0]) else every
+        return _noise(private, others, wish)
+    while others != needs:
+        try:
+            found = _noise(private, others, wish)
+        except UnreachableMargin:
+            return every
+        pairs = pairs_of(every, found, wish.share)
+        shown = showing_as_much(needs, others, pairs)
+        if shown == others:
+            first = cheaper(others, pairs, wish.cap) if wish.within else better(needs, others, pairs)
+            return (*first, *every)
+        others = shown
+    return every
 
 
 def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple[Noise, ...]:

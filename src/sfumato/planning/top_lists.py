@@ -5,8 +5,6 @@ cells; measuring all costs as much as one person can do to all. Proof: proofs/to
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import round_up
@@ -15,10 +13,9 @@ from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.measurements import Needs, Top, counts_everybody, topped
-from sfumato.planning.noise import Noise, expected_error
 from sfumato.planning.one_table import CommonTable
 from sfumato.planning.origins import GroupColumn, plain_origin
-from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.plan import Plan
 from sfumato.planning.within import CONFIDENCE
 from sfumato.query.functions import Aggregation
 
@@ -45,20 +42,6 @@ def with_top_lists(
         wanted = [(name, count) for (group, name), count in cut.items() if group == label and alone]
         lists.append(_listed(need, *wanted[0], neighbours) if wanted else need)
     return tuple(lists)
-
-
-def is_better(needs: tuple[Needs, ...], noise: Noise, lists: tuple[Needs, ...], other: Noise) -> bool:
-    """Whether top lists err less than all cells, and show groups of no more people where keys are not public."""
-    return fewer_people(noise, other) and expected_error(lists, other[0]) < _error(needs, noise[0], lists)
-
-
-def fewer_people(noise: Noise, other: Noise) -> bool:
-    """Whether every group of the second appears from no more people on than in the first.
-
-    One that its number of rows selects may need twice as many: they are for the worst case of one row each.
-    """
-    pairs = zip(noise[0], other[0], strict=True)
-    return all(_people(two) <= _people(one) * (2 if _by_rows(two) else 1) for one, two in pairs)
 
 
 def is_a_list(plan: Plan) -> bool:
@@ -94,31 +77,6 @@ def list_note(chosen: TopList | SpelledList) -> str:
     )
 
 
-def _by_rows(group: GroupPlan) -> bool:
-    return group.passing is not None and group.passing.most > 1
-
-
-def _people(group: GroupPlan) -> int:
-    return 0 if group.selection is None else group.selection.units_for(CONFIDENCE)
-
-
-def _error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...], lists: tuple[Needs, ...]) -> Fraction:
-    """Return the expected error where all cells are measured; the noise that ranks them counts once more."""
-    ranked = tuple(
-        replace(
-            need,
-            measurements=tuple(
-                replace(one, importance=one.importance + 1) if listed.top and one.name == listed.top.by else one
-                for one in need.measurements
-            ),
-        )
-        if need.keys is None
-        else need
-        for need, listed in zip(needs, lists, strict=True)
-    )
-    return expected_error(ranked, groups)
-
-
 def _cuts(flow: Flow) -> Iterator[tuple[GroupColumn, int]]:
     """Find what is ordered by a column of a group, the largest first, and cut off; and after how many rows."""
     match flow:
@@ -140,8 +98,7 @@ def _is_table(flow: Flow) -> bool:
 def _listed(need: Needs, name: str, count: int, neighbours: Neighbours) -> Needs:
     """Return the needs of a list, if the column counts everybody of a cell, and there are more cells.
 
-    Where one person may have several rows in a cell, choosing costs more than the noise of all cells; there the noisy
-    numbers of rows select the keys that nobody declared, instead of a selection for a price of its own.
+    Where one person may have several rows in a cell, choosing costs more than the noise of all cells.
     """
     made = next((one for one in need.derived if one.name == name), None)
     few = need.group.public_keys and need.group.cells <= count
@@ -149,8 +106,6 @@ def _listed(need: Needs, name: str, count: int, neighbours: Neighbours) -> Needs
     if not isinstance(made, Counted) or few or not known or not 1 <= count <= MOST_CHOICES:
         return need
     by = next(one for one in need.measurements if one.name == made.plain)
-    if not counts_everybody(by.quantity):
+    if not counts_everybody(by.quantity) or by.sensitivity.linf > 1:
         return need
-    if by.sensitivity.linf == 1:
-        return topped(need, Top(count, by.name), neighbours)
-    return need if need.selecting is not None or need.keys is None else replace(need, rows=by.name)
+    return topped(need, Top(count, by.name), neighbours)
