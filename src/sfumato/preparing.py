@@ -147,8 +147,8 @@ class Preparation:
         if known is not None:
             return known
         part = None if wish.share is None else wish.share.part
-        account = self._ledger.account(self._account)
-        return plans.index(chosen(plans, account, part, epsilon=wish.epsilon))
+        account, dataset = self._ledger.account(self._account), self._ledger.account()
+        return plans.index(chosen(plans, account, part, epsilon=wish.epsilon, dataset=dataset))
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""

@@ -1,13 +1,17 @@
 """Many accounts on one open dataset: one engine, one ledger, and the last handle lets go of both."""
 
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
+from sfumato.accounting.event import GaussianNoise, Neighbours, Repeated
+from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter, BudgetExhausted, UnknownName
+from sfumato.ledger.ledger import Request
 
 SQL = "SELECT COUNT(*) FROM visits"
 
@@ -68,3 +72,22 @@ def test_threads_share_one_engine_each_with_its_account(database: sfumato.Databa
         for name in ("ada", "grace"):
             with database.as_analyst(name) as analyst:
                 assert len(analyst.history()) == 4
+
+
+def test_an_analyst_is_answered_by_the_noise_that_the_dataset_can_still_pay_for(tmp_path: Path) -> None:
+    """Shared noise is preferred at this price, and only its pure loss is small; the dataset counts Rényi losses."""
+    write(tmp_path, a_world(1))
+    budget = {"epsilon": 3, "delta": "1e-6"}
+    with (
+        sfumato.open(policy(tmp_path, budget=budget, analysts={"ada": {"epsilon": 3}})) as owner,
+        owner.as_analyst("ada") as ada,
+    ):
+        two = "SELECT COUNT(*) AS n, SUM(cost) AS total FROM visits"
+        assert "max-norm" in ada.explain(two, epsilon="0.5").mechanisms["n"]
+        spent = Repeated(GaussianNoise(1, Fraction(70), Neighbours.ADD_REMOVE), 18)
+        loss = PrivacyLoss(Fraction(3), Fraction(1, 10**6))
+        asked = (spent, loss, owner._policy_hash, owner.version, "f" * 32)
+        with owner._ledger.charge(Request("", "before", "SELECT 1", *asked)) as charge:
+            charge.settle("{}")
+        assert "max-norm" not in ada.explain(two, epsilon="0.5").mechanisms["n"]
+        assert len(ada.ask(two, epsilon="0.5")) == 1

@@ -130,6 +130,12 @@ def test_an_account_that_cannot_pay_for_the_preferred_noise_gets_the_other() -> 
     assert shared.event is not None
     assert not account.accepts(shared.event)
     assert chosen((shared, alone), account, None, epsilon=wish.epsilon) is alone
+    # an analyst who has spent nothing is charged to the dataset, too
+    fresh, whole = Filter(Fraction(3), Fraction(1, 10**6)), account
+    assert chosen((shared, alone), fresh, None, epsilon=wish.epsilon) is shared
+    assert chosen((shared, alone), fresh, None, epsilon=wish.epsilon, dataset=whole) is alone
+    assert chosen((shared, alone), fresh, None, dataset=whole) is alone
+    assert chosen((shared, alone), fresh, Fraction(1, 2), dataset=whole) is alone
 
 
 def test_what_no_row_moves_has_noise_of_its_own() -> None:

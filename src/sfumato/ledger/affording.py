@@ -28,7 +28,7 @@ def afforded(
         if price == "0":
             break
         plans = make_plans(private, replace(wish, epsilon=Fraction(price), within=()))
-        plan = chosen(plans, ledger.account(account), None, epsilon=Fraction(price))
+        plan = chosen(plans, ledger.account(account), None, epsilon=Fraction(price), dataset=ledger.account())
         if plan.event is not None and ledger.fits(plan.event, account):
             bought = make_quote(plan).bought()
             said = ("What is left buys this question at ", Setting("epsilon", price), f"{bought}.")
@@ -46,7 +46,7 @@ def _affordable_share(
         if wish.share is None or left <= 0:
             break
         smaller = replace(wish, share=replace(wish.share, part=Fraction(left, 1000)))
-        plan = chosen(make_plans(private, smaller), now, Fraction(left, 1000))
+        plan = chosen(make_plans(private, smaller), now, Fraction(left, 1000), dataset=ledger.account())
         if plan.event is not None and ledger.fits(plan.event, account):
             share = Setting("share", f"{Decimal(left) / 10:f}%")
             said = ("What is left buys this question at ", share, f"{make_quote(plan).bought()}.")

@@ -84,24 +84,31 @@ def noise_for(needs: tuple[Needs, ...], share: Share, delta: Fraction) -> tuple[
     return tuple(sorted(found, key=lambda noise: _error(needs, noise)))
 
 
-def chosen(plans: tuple[Plan, ...], account: Filter, part: Fraction | None, *, epsilon: Fraction | None = None) -> Plan:
+def chosen(
+    plans: tuple[Plan, ...],
+    account: Filter,
+    part: Fraction | None,
+    *,
+    epsilon: Fraction | None = None,
+    dataset: Filter | None = None,
+) -> Plan:
     """Return the plan to charge to an account as it is now, of several in the order of preference.
 
     With an epsilon, it is the first that is accepted; with a share, the first that uses no more than that; else, and
-    where there is none, the one that uses least.
+    where there is none, the one that uses least. An analyst's account is charged to the `dataset`, too, so that what
+    only this refuses comes after what both accept.
     """
     if len(plans) == 1:
         return plans[0]
-    if epsilon is not None:
-        for plan in plans:
-            if plan.event is None or account.accepts(plan.event):
-                return plan
+    caps = (account,) if dataset is None else (account, dataset)
+    refused = [one.event is not None and not all(cap.accepts(one.event) for cap in caps) for one in plans]
+    if epsilon is not None and not all(refused):
+        return plans[refused.index(False)]
     used = [inf if one.event is None else _or_infinity(account.used_after(one.event)) for one in plans]
-    if part is not None:
-        for plan, after in zip(plans, used, strict=True):
-            if after <= account.used + part:
-                return plan
-    return plans[min(range(len(plans)), key=lambda place: (used[place], place))]
+    places = range(len(plans))
+    if part is not None and (fitting := [place for place in places if used[place] <= account.used + part]):
+        return plans[min(fitting, key=lambda place: (refused[place], place))]
+    return plans[min(places, key=lambda place: (refused[place], used[place], place))]
 
 
 def share_note(account: Filter, event: Event) -> str:
