@@ -51,6 +51,29 @@ def test_top_lists_are_the_largest_groups_by_people(shop: sfumato.Database) -> N
     assert release.intervals()[0]["n"] == (90, 90)
 
 
+def test_what_follows_the_first_and_what_is_large_enough_are_lists_too(shop: sfumato.Database) -> None:
+    people = "SELECT article, COUNT(DISTINCT person) AS n FROM bought GROUP BY article"
+    for rest, expected in (
+        ("ORDER BY n DESC LIMIT 1 OFFSET 1", [("milk", 70)]),
+        ("HAVING COUNT(DISTINCT person) >= 60 ORDER BY n DESC LIMIT 3", [("tea", 90), ("milk", 70)]),
+    ):
+        sql = f"{people} {rest}"
+        assert "chosen privately" in shop.explain(sql, epsilon=1000).mechanisms["article"]
+        assert rows(shop, sql) == expected
+        assert any("over-represented" in note for note in shop.ask(sql, epsilon=1000).notes)  # noise chose among them
+
+
+def test_rows_and_sums_select_what_they_show(shop: sfumato.Database) -> None:
+    counted = "SELECT article, COUNT(*) AS n FROM bought GROUP BY article"
+    assert any("rows on" in note for note in shop.explain(counted, epsilon=20).notes)
+    release = shop.ask(counted, epsilon=20)  # tea has 92 rows, and appears from fewer than 80 on
+    assert "tea" in [row["article"] for row in release.rows()]
+    assert all(abs(row["n"] - ARTICLES[row["article"]] - 2) < 40 for row in release.rows())  # 20 scales of the noise
+    summed = "SELECT article, SUM(price) AS total FROM bought GROUP BY article ORDER BY total DESC LIMIT 2"
+    assert any("a sum of" in note for note in shop.explain(summed, epsilon=1).notes)
+    assert shop.ask(summed, epsilon=1).rows() == []  # all together are far from it
+
+
 def test_a_list_of_declared_keys_shows_its_largest_alone(shop: sfumato.Database) -> None:
     sql = "SELECT shelf, COUNT(DISTINCT person) AS n FROM bought GROUP BY shelf ORDER BY n DESC LIMIT 3"
     assert shop.explain(sql, epsilon=1000).mechanisms["shelf"] == "the 3 largest, chosen privately"

@@ -1,5 +1,6 @@
 """The number of rows that is shown selects the keys that nobody declared, where that errs less and shows as much."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -21,8 +22,9 @@ from sfumato.accounting.event import Neighbours
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.accounting.pure import epsilon as pure_epsilon
-from sfumato.analysis.private_query import Group
-from sfumato.language.scalar import Scalar
+from sfumato.analysis.private_query import Group, PrivateQuery
+from sfumato.language.flow import Order, Take
+from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
@@ -34,6 +36,7 @@ from sfumato.query.aggregate import Aggregate
 
 DELTA, LEVEL = Fraction(1, 10**9), Fraction(95, 100)
 ROWS = asked("count")
+NEGATIVE = replace(AGE, facts=replace(AGE.facts, low=-1))
 WISHES = {
     "epsilon": price(1, DELTA),
     "share": Wish(
@@ -55,6 +58,13 @@ def both(group: Group, wish: Wish, neighbours: Neighbours = Neighbours.ADD_REMOV
     """The preferred plan of a group, and the one that selects keys by themselves."""
     plans = make_plans(private_of(group, neighbours=neighbours), wish)
     return plans[0].groups[0], next(one.groups[0] for one in plans if one.groups[0].counted is None)
+
+
+def largest(private: PrivateQuery, count: int = 3) -> PrivateQuery:
+    """The largest cells by the first aggregate."""
+    by = column(private.groups[0].label, "a1", AGE.facts)
+    cut = Take(Order(private.outcome.source, ((by, True, False),)), count, 0)
+    return replace(private, outcome=replace(private.outcome, source=cut))
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
@@ -124,6 +134,36 @@ def test_people_select_where_they_are_counted_and_declared_keys_need_no_selectio
     assert (people.counted, people.selection.most) == ("m2", 1)
     public = group_of(ROWS, keys=(PUBLIC_DEPT,), rows=100, groups=100)
     assert make_plan(private_of(public), price(1, DELTA)).groups[0].selection is None
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_a_list_by_a_sum_is_selected_by_that_sum(neighbours: Neighbours) -> None:
+    total = visits(asked("sum", AGE))
+    private = largest(private_of(total, neighbours=neighbours))
+    one = make_plan(private, price(1, DELTA))
+    every = make_plan(private_of(total, neighbours=neighbours), price(1, DELTA)).groups[0]  # no list: all are shown
+    assert isinstance(every.selection, OptimalSelection)
+    (group,) = one.groups
+    assert isinstance(group.selection, CountedKeys)
+    assert group.selection.most == 100 * 120
+    assert group.selection.delta <= DELTA
+    reached, before = (plan.measured[0].mechanism.margin(LEVEL) for plan in (group, every))
+    assert 10 * reached < before
+    assert group.selection.units_for(LEVEL) <= 2 * before
+    assert any("from a sum of" in note for note in make_quote(one).notes)
+
+
+@pytest.mark.parametrize(
+    ("group", "selected"),
+    [
+        (visits(asked("sum", AGE), rows=20, groups=2), None),  # groups would need several times the sum to appear
+        (visits(asked("sum", NEGATIVE)), None),  # which may be negative
+        (visits(asked("sum", AGE), ROWS), "m2"),  # rows are counted, so that they select
+        (visits(asked("sum", AGE), asked("count", UNIT, distinct=True)), "m2"),
+    ],
+)
+def test_a_list_by_a_sum_is_selected_otherwise(group: Group, selected: str | None) -> None:
+    assert make_plan(largest(private_of(group)), price(1, DELTA)).groups[0].counted == selected
 
 
 def test_each_group_of_a_question_is_judged_by_itself() -> None:

@@ -1,4 +1,4 @@
-"""Bars of a top list hold given that its groups were chosen and shown.
+"""Bars hold given that a top list chose its groups, or that groups were selected by what they show.
 
 Each share is compared with its level by 4.9 standard deviations, one-sided: a true one fails once in two million.
 """
@@ -13,8 +13,11 @@ from tests.sources import HashSource
 import sfumato
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.top_list import TopList
+from sfumato.planning.plan import Measured
 from sfumato.preparing import Price
+from sfumato.query.functions import Aggregation
 from sfumato.release.publish import publish
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import make_release
@@ -61,3 +64,40 @@ def test_bars_of_a_top_list_hold_at_their_level(database: sfumato.Database, beyo
         truths = [each * int(people[int(str(row["article"]))]) for row in bars]
         held = sum(low <= true <= high for (low, high), true in zip((row[name] for row in bars), truths, strict=True))
         assert held / len(bars) > 0.95 - 4.9 * sqrt(0.95 * 0.05 / len(bars)), name
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT article, COUNT(*) AS n, SUM(price) AS total, AVG(price) AS mean FROM bought GROUP BY 1",
+        "SELECT article, SUM(price) AS total FROM bought GROUP BY 1 ORDER BY 2 DESC LIMIT 900",
+    ],
+    ids=["rows", "sum"],
+)
+@pytest.mark.parametrize("beyond", [-2, 0, 6])
+def test_bars_hold_for_what_an_amount_selected(database: sfumato.Database, sql: str, beyond: int) -> None:
+    """One row or sum selects: cells below the threshold, at it, and some deviations of the noise beyond it."""
+    plan = database._prepare(sql, None, Price(epsilon="20")).plan
+    (group,) = plan.groups
+    chosen = group.selection
+    assert isinstance(chosen, CountedKeys)
+    assert chosen.most > 1
+    least = chosen.threshold // (1 if "COUNT" in sql else 30)
+    cells = least + beyond * chosen.noise.margin(Fraction(1, 2)) // (1 if "COUNT" in sql else 30)
+    counts = np.full(3 * KEYS, cells)
+    sums = {one.name: counts * (_per_row(one)) for one in group.measured}
+    keys = tuple((f"{place:05}",) for place in range(3 * KEYS))
+    noisy = publish(plan, Aggregates((GroupAggregates(keys, sums, counts),)), HashSource(f"amount {sql} {beyond}"))
+    bars = make_release(plan, noisy, Receipt("r", "p", "v", plan.loss), evaluate).intervals(Fraction(95, 100))
+    assert len(bars) > KEYS // 4
+    for name, true in {"n": cells, "total": 30 * cells, "mean": 30}.items():
+        if name in bars[0]:
+            held = sum(low <= true <= high for low, high in (row[name] for row in bars))
+            assert held / len(bars) > 0.95 - 4.9 * sqrt(0.95 * 0.05 / len(bars)), name
+
+
+def _per_row(one: Measured) -> int:
+    """What a row of somebody who pays 30 adds, around the offset that is subtracted."""
+    if one.quantity.function is Aggregation.COUNT:
+        return 1
+    return 30 - (50 if one.quantity.arguments[0].facts.low < 0 else 0)

@@ -15,8 +15,9 @@ from sfumato.accounting.event import Approximate, Event
 from sfumato.certified.binary import scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
+from sfumato.mechanisms.answers import integer_answers
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.mechanisms.keys import PRECISION, chance_of_any, key_counts, touched_keys
+from sfumato.mechanisms.keys import PRECISION, chance_of_any, touched_keys
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.threshold import Selected
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
@@ -91,9 +92,10 @@ class CountedKeys:
 
     def release(self, values: object, source: Source) -> Selected:
         """Release the keys that pass, given one true number per key (0 means that the key is absent)."""
-        counts = key_counts(values)
+        counts = integer_answers(values)  # sums may be large
         noisy = self.noise.release(counts, source)  # also for keys that cannot pass
-        places = np.flatnonzero((counts >= 1) & np.asarray(noisy >= self.threshold, dtype=np.bool_))
+        present, passed = (np.asarray(flags, dtype=np.bool_) for flags in (counts >= 1, noisy >= self.threshold))
+        places = np.flatnonzero(present & passed)
         return Selected(places, noisy[places])
 
     def bar(self, noisy: int, confidence: Fraction) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Which cells of a group are shown, and by what: two plans are compared by how much they err and what they show.
 
 One measures every cell, and selects keys that nobody declared for a price of its own. The other chooses the largest
-cells (`planning/top_lists.py`), or lets the noisy number of rows that is shown anyway select the keys.
+cells (`planning/top_lists.py`), or lets a noisy number of rows, or a sum, that is shown anyway select the keys.
 Proof: proofs/top_list.md, proofs/counted_keys.md
 """
 
@@ -9,29 +9,51 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.accounting.loss import PrivacyLoss
+from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.mechanisms.counted_keys import CountedKeys
+from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.measurements import Needs, counts_everybody
 from sfumato.planning.noise import Noise, expected_error
 from sfumato.planning.plan import GroupPlan
 from sfumato.planning.spending import Share
 from sfumato.planning.within import CONFIDENCE, used_by
+from sfumato.query.functions import Aggregation
 
 Pair = tuple[Noise, Noise]
 
 MOST_MORE = 2
-"""A group that its rows select appears from at most so many times the size that `_size` tells of all cells."""
+"""A group that an amount selects appears from at most so many times the size that `_size` tells of all cells."""
 
 
-def by_rows(need: Needs) -> Needs:
-    """Return the needs where the noisy number of all rows selects the keys, if it is measured and nothing else selects.
+def by_amount(need: Needs, ranking: str | None) -> Needs:
+    """Return the needs where a noisy amount selects the keys, if one is measured and nothing else selects.
 
-    One person may have several rows in a cell: so many more than one are needed until a key appears.
+    That is the number of all rows; or the sum of values that are not negative, if cells are ranked by it and only the
+    largest are shown. One person may add much to a cell: so much more is needed until a key appears.
     """
     if need.keys is None or need.top is not None or need.selecting is not None:
         return need
-    counts = [one for one in need.measurements if counts_everybody(one.quantity) and one.levels is None]
-    return replace(need, rows=counts[0].name) if counts else need
+    known = [one for one in need.measurements if one.levels is None]
+    rows = [one for one in known if counts_everybody(one.quantity)]
+    sums = [one for one in known if one.name == ranking and _is_amount(one.quantity)]
+    return replace(need, amount=(rows or sums)[0].name) if rows or sums else need
+
+
+def _is_amount(quantity: Quantity) -> bool:
+    return quantity.function is Aggregation.SUM and not quantity.distinct and quantity.arguments[0].facts.low >= 0
+
+
+def size_words(group: GroupPlan) -> str:
+    """Say from which size on a group appears: people, rows, or a sum."""
+    if group.selection is None:
+        return "0 people"
+    needed = group.selection.units_for(CONFIDENCE)
+    if group.passing is None or group.passing.most == 1:
+        return f"{needed:,} people"
+    (quantity,) = (one.quantity for one in group.measured if one.name == group.counted)
+    if quantity.function is not Aggregation.SUM:
+        return f"{needed:,} rows"
+    return f"a sum of {round_up(needed * quantity.arguments[0].facts.step)}"
 
 
 def pairs_of(every: Sequence[Noise], found: Sequence[Noise], share: Share | None) -> tuple[Pair, ...]:
@@ -84,7 +106,7 @@ def _all_show(others: Sequence[Needs], one: Noise, two: Noise) -> bool:
 
 
 def _shows(other: Needs, one: GroupPlan, two: GroupPlan) -> bool:
-    return _growth(one, two) <= (MOST_MORE if other.rows is not None else 1)
+    return _growth(one, two) <= (MOST_MORE if other.amount is not None else 1)
 
 
 def _most_growth(one: Noise, two: Noise) -> Fraction:
@@ -100,13 +122,14 @@ def _growth(one: GroupPlan, two: GroupPlan) -> Fraction:
 def _size(one: GroupPlan, two: GroupPlan) -> int:
     """Return from how many people on a group appears where all cells are measured, and its number tells something.
 
-    Where rows select in the second, that is a number that noise could not have made of nothing: a group that is
-    missing because it has fewer rows than that would have shown its key, and no number.
+    Where an amount selects in the second, that is one that noise could not have made of nothing: a group that is
+    missing because it has less than that would have shown its key, and no number. Of a sum, people say nothing.
     """
     if not isinstance(two.selection, CountedKeys) or two.selection.most == 1:
         return _people(one)
-    noise = next(measured.mechanism for measured in one.measured if measured.name == two.counted)
-    return max(_people(one), noise.margin(CONFIDENCE))
+    amount = next(measured for measured in one.measured if measured.name == two.counted)
+    least = 0 if amount.quantity.function is Aggregation.SUM else _people(one)
+    return max(least, amount.mechanism.margin(CONFIDENCE))
 
 
 def _people(group: GroupPlan) -> int:

@@ -60,18 +60,21 @@ class Needs:
     moves: int = 1
     """How many times one person moves measurements by their sides."""
     top: Top | None = None
-    rows: str | None = None
-    """The number of rows by whose noisy values keys are selected, though one person may have several in a cell."""
+    amount: str | None = None
+    """The number of rows, or the sum, whose noisy values select the keys, though one person may add more than 1."""
 
     @property
     def selecting(self) -> Measurement | None:
-        """The measurement by whose noisy values keys are selected: a number of people, of all of them in each cell."""
+        """The measurement by whose noisy values keys are selected: a number of people, of all of them in each cell.
+
+        Or else the `amount`.
+        """
         if self.top is not None:
             return next(one for one in self.measurements if one.name == self.top.by)
         if self.keys is None:
             return None
-        if self.rows is not None:
-            return next(one for one in self.measurements if one.name == self.rows)
+        if self.amount is not None:
+            return next(one for one in self.measurements if one.name == self.amount)
         counts = [one for one in self.measurements if one.sensitivity.linf == 1 and counts_everybody(one.quantity)]
         return min(counts, key=lambda one: one.sensitivity.l1, default=None)
 

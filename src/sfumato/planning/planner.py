@@ -12,7 +12,7 @@ from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting,
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.flow import Show
 from sfumato.language.scalar import address
-from sfumato.planning.alternatives import better, by_rows, cheaper, pairs_of, showing_as_much
+from sfumato.planning.alternatives import better, cheaper, pairs_of, showing_as_much
 from sfumato.planning.best_margins import weighed
 from sfumato.planning.levels import has_levels, levelled, priced
 from sfumato.planning.measurements import Needs, longest_spelled, needs_of
@@ -99,7 +99,7 @@ def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = (
     needs = weighed(needs, tables)
     lists = with_top_lists(needs, outcomes or (private.outcome,), tables, private.neighbours)
     # a list is found by noise that is known before; where a level is chosen, all cells are measured at it
-    lists = tuple(need if has_levels(need) else by_rows(other) for need, other in zip(needs, lists, strict=True))
+    lists = tuple(need if has_levels(need) else other for need, other in zip(needs, lists, strict=True))
     if not wish.delta and any(need.keys is not None for need in needs):
         for need in lists:
             if need.keys is not None and (need.top is None or not longest_spelled(need.group)):

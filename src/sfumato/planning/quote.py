@@ -19,6 +19,7 @@ from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.alternatives import size_words
 from sfumato.planning.choosing_notes import choosing_notes
 from sfumato.planning.cut_off import CutOff
 from sfumato.planning.matching_notes import matching_notes
@@ -267,9 +268,7 @@ def _notes(plan: Plan) -> Iterator[str]:
         if isinstance(group.selection, TopList | SpelledList):
             yield list_note(group.selection)
         elif group.selection is not None:
-            needed = group.selection.units_for(CONFIDENCE)
-            counted = "people" if group.passing is None or group.passing.most == 1 else "rows"
             yield (
                 f"Groups are selected privately with δ = {round_up(group.selection.delta)}: "
-                f"one appears with probability 95 % from {needed:,} {counted} on, and smaller ones may be missing."
+                f"one appears with probability 95 % from {size_words(group)} on, and smaller ones may be missing."
             )

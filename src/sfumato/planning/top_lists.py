@@ -8,10 +8,14 @@ from collections.abc import Iterator, Sequence
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import round_up
-from sfumato.language.flow import Flow, Given, Order, Show, Take, below, noisy_tables
+from sfumato.language.flow import Flow, Given, Keep, Order, Show, Take, below, noisy_tables
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.counted import Counted
+from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.summed import Summed
+from sfumato.planning.alternatives import by_amount
 from sfumato.planning.measurements import Needs, Top, counts_everybody, topped
 from sfumato.planning.one_table import CommonTable
 from sfumato.planning.origins import GroupColumn, plain_origin
@@ -34,13 +38,15 @@ def with_top_lists(
     """Return the needs where every group of which the outcomes show the largest cells alone is such a list."""
     shared = {margin.label for table in tables for margin in table.margins}
     read = [given.table for outcome in outcomes for given in noisy_tables(outcome)]
-    cut = dict(found for outcome in outcomes for found in _cuts(outcome))
+    cut = {group: (name, count) for outcome in outcomes for (group, name), count in _cuts(outcome)}
     lists = []
     for need in needs:
         label = need.group.label
         alone = read.count(label) == 1 and label not in shared and not any(key.rest for key in need.group.keys)
-        wanted = [(name, count) for (group, name), count in cut.items() if group == label and alone]
-        lists.append(_listed(need, *wanted[0], neighbours) if wanted else need)
+        by = cut.get(label) if alone else None
+        made = None if by is None else next((one for one in need.derived if one.name == by[0]), None)
+        listed = need if by is None else _listed(need, made, by[1], neighbours)
+        lists.append(by_amount(listed, made.plain if isinstance(made, Summed) else None))
     return tuple(lists)
 
 
@@ -50,7 +56,10 @@ def is_a_list(plan: Plan) -> bool:
     flow: Flow = plan.private.outcome
     while isinstance(flow, Show):
         flow = flow.source
-    return [label for (label, _), _ in _cuts(flow)] == lists != [] and isinstance(flow, Take)
+    match flow:
+        case Take(Order(source, _), _, 0) if _is_table(source):
+            return [label for (label, _), _ in _cuts(flow)] == lists != []
+    return False
 
 
 def list_note(chosen: TopList | SpelledList) -> str:
@@ -78,14 +87,38 @@ def list_note(chosen: TopList | SpelledList) -> str:
 
 
 def _cuts(flow: Flow) -> Iterator[tuple[GroupColumn, int]]:
-    """Find what is ordered by a column of a group, the largest first, and cut off; and after how many rows."""
+    """Find what is ordered by a column of a group, the largest first, and cut off; and after how many rows.
+
+    The largest of those cells that are above a constant are those of the largest cells that are above it; and what
+    comes after the first m of them is among m more.
+    """
     match flow:
-        case Take(Order(source, keys), int() as count, 0) if keys and keys[0][1] and _is_table(source):
-            if (found := plain_origin(keys[0][0], source)) is not None:
-                yield found, count
+        case Take(Order(source, keys), int() as count, offset) if keys and keys[0][1]:
+            found = plain_origin(keys[0][0], source)
+            if found is not None and _is_table(_unfiltered(source, found)):
+                yield found, count + offset
         case _:
             for part in below(flow):
                 yield from _cuts(part)
+
+
+def _unfiltered(flow: Flow, by: GroupColumn) -> Flow:
+    """Return a flow without the conditions that this column is above constants."""
+    while isinstance(flow, Show | Keep):
+        if isinstance(flow, Keep) and not _is_floor(flow.condition, flow.source, by):
+            return flow
+        flow = flow.source
+    return flow
+
+
+def _is_floor(condition: Scalar, source: Flow, by: GroupColumn) -> bool:
+    """Whether a condition holds for all values of a column from some constant on, and says nothing else."""
+    match condition:
+        case Scalar(Operator.AND, parts):
+            return all(_is_floor(part, source, by) for part in parts)
+        case Scalar(Operator.LESS | Operator.AT_MOST, (Scalar(Operator.CONSTANT), above)):
+            return plain_origin(above, source) == by
+    return False
 
 
 def _is_table(flow: Flow) -> bool:
@@ -95,12 +128,11 @@ def _is_table(flow: Flow) -> bool:
     return isinstance(flow, Given) and flow.rows is None
 
 
-def _listed(need: Needs, name: str, count: int, neighbours: Neighbours) -> Needs:
-    """Return the needs of a list, if the column counts everybody of a cell, and there are more cells.
+def _listed(need: Needs, made: Derived | None, count: int, neighbours: Neighbours) -> Needs:
+    """Return the needs of a list, if it is by a column that counts everybody of a cell, and there are more cells.
 
-    Where one person may have several rows in a cell, choosing costs more than the noise of all cells.
+    Where one person may add much to a cell, choosing costs more than the noise of all cells.
     """
-    made = next((one for one in need.derived if one.name == name), None)
     few = need.group.public_keys and need.group.cells <= count
     known = all(one.quantity.function in _MEASURED for one in need.measurements)
     if not isinstance(made, Counted) or few or not known or not 1 <= count <= MOST_CHOICES:

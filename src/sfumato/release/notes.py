@@ -9,11 +9,11 @@ from sfumato.language.flow import noisy_tables
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.aggregates.matched import Matched
 from sfumato.planning.aggregates.met import Met
+from sfumato.planning.alternatives import size_words
 from sfumato.planning.choosing_notes import chosen_note, price_of
 from sfumato.planning.matching_notes import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.top_lists import is_a_list
-from sfumato.planning.within import CONFIDENCE
 from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
 from sfumato.release.estimates import integers
 from sfumato.release.intervals import Answered, open_columns
@@ -120,10 +120,6 @@ def _matched(plan: Plan, noisy: Noisy) -> Iterator[str]:
 
 def _nobody(group: GroupPlan) -> str:
     """Say from which size on there would be a group: a public number, whatever the data."""
-    if group.selection is None:
-        return ""
-    needed = group.selection.units_for(CONFIDENCE)
-    counted = "people" if group.passing is None or group.passing.most == 1 else "rows"
     touched = group.group.contribution.groups
     ways = ["group by coarser keys (months instead of days, ranges instead of values)", "spend more epsilon"]
     if touched > 1:
@@ -131,5 +127,5 @@ def _nobody(group: GroupPlan) -> str:
         ways.insert(0, f"{fewer}(max_groups_contributed = 1) …")
     return (
         "No group passed the private selection, so there is nothing to show. A group appears with probability 95 % "
-        f"from {needed:,} {counted} on. To see groups, {', or '.join(ways)}."
+        f"from {size_words(group)} on. To see groups, {', or '.join(ways)}."
     )
