@@ -6,12 +6,24 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, UNIT, asked, group_of, margins, price, private_of
+from tests.planning.clinic_groups import (
+    AGE,
+    COST,
+    PUBLIC_DEPT,
+    UNIT,
+    URGENT,
+    asked,
+    group_of,
+    margins,
+    price,
+    private_of,
+)
 
 from sfumato.accounting.event import Composed, GaussianNoise, LaplaceNoise, Neighbours, Pure
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import Contribution, Group
+from sfumato.accounting.pure import epsilon as pure_epsilon
+from sfumato.analysis.private_query import Contribution, Group, Key
 from sfumato.language.scalar import column
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNormPart
@@ -31,6 +43,7 @@ from sfumato.randomness.max_norm import MaxNormLaw
 NULLABLE = COST.facts.nullable
 VISITS = group_of(asked("count"), asked("avg", COST), keys=(PUBLIC_DEPT,))
 ADD = Neighbours.ADD_REMOVE
+FREE = Contribution(3, 3, False, False)
 
 
 def _summed(low: int, high: int) -> Quantity:
@@ -101,6 +114,25 @@ def test_a_count_beside_the_average_of_a_nullable_column_errs_half_as_much() -> 
 def test_a_count_and_a_sum_err_half_as_much_as_with_noise_of_their_own() -> None:
     before, now = _variances(group_of(asked("count"), asked("sum", AGE)))
     assert [one / other for one, other in zip(before, now, strict=True)] == pytest.approx([2, 2], rel=0.01)
+
+
+def test_counts_and_sums_share_their_noise_in_every_margin_of_one_table() -> None:
+    keys = (PUBLIC_DEPT, Key("urgent", URGENT, (False, True)))
+    groups = (
+        replace(group_of(asked("count"), asked("sum", AGE), keys=keys[:size], label=f"by {size}"), contribution=FREE)
+        for size in (2, 1, 0)
+    )
+    plan = make_plan(private_of(*groups), price(1))
+    assert len(plan.tables) == 2
+    assert [len(group.together) for group in plan.groups] == [2, 2, 2]
+    assert plan.event is not None
+    assert pure_epsilon(plan.event) == 1
+    now = [group.measured[0].mechanism.margin(Fraction(95, 100)) for group in plan.groups]
+    alone = make_plan(
+        private_of(*(replace(group, asked=group.asked[:1]) for group in plan.private.groups)), price("0.5")
+    )  # half of the price for the counts, as if nothing were shared
+    before = [group.measured[0].mechanism.margin(Fraction(95, 100)) for group in alone.groups]
+    assert all(1.3 * reach < then for reach, then in zip(now, before, strict=True))
 
 
 def test_it_is_one_event_of_the_whole_price() -> None:

@@ -20,7 +20,8 @@ _FINENESS = 256
 def weighed(needs: tuple[Needs, ...], tables: Sequence[CommonTable]) -> tuple[Needs, ...]:
     """Return the needs with importances by which margins of one table get the shares that are best for all of them.
 
-    Errors of a share s are taken to be proportional to 1/s², as those of Laplace noise are.
+    Errors of a share s are taken to be proportional to 1/s², as those of Laplace noise are. The importances are the
+    slopes of the error there, so that what they say of other noise is never too little.
     """
     found = {(need.group.label, one.name): one for need in needs for one in need.measurements}
     changed: dict[tuple[str, str], Measurement] = {}
@@ -32,8 +33,7 @@ def weighed(needs: tuple[Needs, ...], tables: Sequence[CommonTable]) -> tuple[Ne
             part = Fraction(max(1, round(share / max(shares) * _FINENESS)), _FINENESS)
             scale = Fraction(max(shares)).limit_denominator(_FINENESS**2)
             # the cube root of importance · wide is the share that a measurement gets (planning/split.py)
-            # their shares are found for noise of their own, so that they share none
-            changed[margin.label, margin.name] = replace(one, importance=total * (part * scale) ** 3, side=None)
+            changed[margin.label, margin.name] = replace(one, importance=total * (part * scale) ** 3)
     return tuple(
         replace(
             need,
