@@ -48,12 +48,13 @@ def test_notes_tell_what_bounding_may_have_removed() -> None:
 
 
 def test_selected_keys_are_told_with_the_size_that_appears() -> None:
-    plan = make_plan(private_of(group_of(asked("count"), keys=(SECRET_DEPT,))), price(1, "1e-6"))
-    selection = plan.groups[0].selection
-    assert selection is not None
-    quote = make_quote(plan)
-    assert quote.mechanisms["dept"] == "keys selected privately"
-    assert any(f"{selection.units_for('0.95'):,} people" in note for note in quote.notes)
+    for groups, counted in ((1, "people"), (20, "rows")):
+        plan = make_plan(private_of(group_of(asked("count"), keys=(SECRET_DEPT,), groups=groups)), price(1, "1e-6"))
+        selection = plan.groups[0].selection
+        assert selection is not None
+        quote = make_quote(plan)
+        assert quote.mechanisms["dept"] == "keys selected privately"
+        assert any(f"{selection.units_for('0.95'):,} {counted}" in note for note in quote.notes)
 
 
 def test_what_is_computed_from_a_count_has_no_fixed_margin_and_what_is_renamed_has() -> None:

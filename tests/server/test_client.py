@@ -63,6 +63,8 @@ def test_margins_averages_and_public_rows_travel_too(remote: RemoteDatabase, loc
 
 def test_prices_budgets_and_history_are_the_same(remote: RemoteDatabase, local: sfumato.Database) -> None:
     assert str(remote.explain(BY_DEPT, epsilon="0.1")) == str(local.explain(BY_DEPT, epsilon="0.1"))
+    four = remote.explain(BY_DEPT, epsilon="0.1", household=4)
+    assert str(four) == str(local.explain(BY_DEPT, epsilon="0.1", household=4))
     release = remote.ask(COUNT, epsilon="0.2")
     assert remote.budget() == local.budget()
     charged = remote.history()[-1]

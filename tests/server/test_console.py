@@ -321,6 +321,12 @@ def test_the_price_while_typing_is_free_and_for_pages_of_ours(server: Running) -
     reply = server.request("POST", "/price", json.dumps({"sql": BY_DEPT, "within": {"": "25"}}), given, None)
     assert reply.json["margins"]["n"] <= 25
     assert reply.json["price"].startswith("costs ε")
+    assert reply.json["together"] == ""
+    four = {"sql": BY_DEPT, "epsilon": "1", "household": "4"}
+    reply = server.request("POST", "/price", json.dumps(four), given, None)
+    assert reply.json["together"].startswith("A household of 4 loses ε = 4, δ = 0 together")
+    wrong = server.request("POST", "/price", json.dumps({**four, "household": "1001"}), given, None)
+    assert (wrong.status, wrong.json["code"]) == (400, "bad_parameter")
     assert (
         server.request(
             "POST", "/price", json.dumps({"sql": BY_DEPT, "epsilon": "1"}), {**given, "Cookie": ""}, None

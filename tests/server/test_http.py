@@ -258,6 +258,17 @@ def test_explaining_is_free_and_the_same_text_each_time(server: Running, spent: 
     assert first.json["margins"]["n"] > 0
 
 
+def test_explaining_says_what_a_household_loses_and_asking_knows_none(server: Running) -> None:
+    question = {"sql": BY_DEPT, "epsilon": "0.25"}
+    for four in (4, "4"):
+        reply = server.post("/explain", {**question, "household": four})
+        assert reply.json["notes"][0].startswith("A household of 4 loses ε = 1, δ = 0 together")
+        assert reply.json["loss"]["epsilon"] == "1/4"
+    for wrong in (0, -1, 1.5, "four", None, [4], 10**6, "9" * 5000):
+        assert server.post("/explain", {**question, "household": wrong}).status == 400
+    assert server.post("/ask", {**question, "household": 4}).json["code"] == "bad_request"
+
+
 def test_repeats_of_one_key_are_one_charge(server: Running) -> None:
     question = {"sql": "SELECT COUNT(*) AS n FROM visits WHERE cost > 11", "epsilon": "1"}
     first, again = (server.post("/ask", question, Idempotency_Key="once") for _ in range(2))

@@ -108,9 +108,14 @@ def make_quote(plan: Plan, losses: CutOff | None = None, spent: Fraction | None 
 
 
 def for_household(quote: Quote, people: object) -> Quote:
-    """Return the quote with what so many units lose together (proofs/group.md); as it is for None."""
+    """Return the quote with what so many units lose together; as it is for None."""
     if people is None:
         return quote
+    return replace(quote, notes=(household_note(quote.loss, people), *quote.notes))
+
+
+def household_note(loss: PrivacyLoss, people: object) -> str:
+    """Say what so many units lose together (proofs/group.md)."""
     size = integer(people, "household", 1)
     if size > _MOST_TOGETHER:
         raise BadParameter(
@@ -118,10 +123,7 @@ def for_household(quote: Quote, people: object) -> Quote:
             f"What people lose together is told for up to {_MOST_TOGETHER:,}.",
             "Give a smaller number.",
         )
-    note = (
-        f"A household of {size} loses {group_loss(quote.loss, size)} together, where each of them loses {quote.loss}."
-    )
-    return replace(quote, notes=(note, *quote.notes))
+    return f"A household of {size} loses {group_loss(loss, size)} together, where each of them loses {loss}."
 
 
 def _cut(

@@ -12,7 +12,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from sfumato.errors import BadParameter, LedgerUnavailable, Speaker, shown
-from sfumato.exact import typed_rational, typed_share
+from sfumato.exact import integer, typed_rational, typed_share
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import Quote
 from sfumato.randomness.identity import fresh_id
@@ -100,10 +100,20 @@ class RemoteDatabase:
         return [answer_of(document, partial(again, place)) for place, document in enumerate(documents)]
 
     def explain(
-        self, sql: str, *, epsilon: object = None, within: object = None, share: object = None, delta: object = None
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        share: object = None,
+        delta: object = None,
+        household: object = None,
     ) -> Quote:
-        """Return price, margins and mechanisms; free."""
-        return quote_of(self._fetch("POST", "/explain", _question(sql, epsilon, within, share, delta)))
+        """Return price, margins and mechanisms; free. With `household` also what so many people lose together."""
+        question = _question(sql, epsilon, within, share, delta)
+        if household is not None:
+            question["household"] = integer(household, "household", 1)
+        return quote_of(self._fetch("POST", "/explain", question))
 
     def reopen(self, receipt: str) -> Release:
         """Return an answer that this account was given before, by the id of its receipt; free."""

@@ -29,32 +29,36 @@ def _object(required: list[str], **properties: Schema) -> Schema:
     return {"type": "object", "required": required, "properties": properties}
 
 
-_SCHEMAS: dict[str, Schema] = {
-    "Question": {
-        **_object(
-            ["sql"],
-            sql={"type": "string", "minLength": 1},
-            epsilon=_NUMBER,
-            within={
-                "type": "object",
-                "minProperties": 1,
-                "additionalProperties": _NUMBER,
-                "description": "95 % margins, by column.",
-            },
-            share={
-                "description": "A part of the account's budget: a percentage such as 2%, or a number of at most 1.",
-                "oneOf": [
-                    {"type": "string", "pattern": r"^(([1-9][0-9]?|100|0\.[0-9]{0,6}[1-9])%|0\.[0-9]{0,9}[1-9])$"},
-                    {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-                ],
-            },
-            delta={
-                "description": "A number from 0 to the policy's query_delta.",
-                "oneOf": [{"type": "string"}, {"type": "number"}],
-            },
-        ),
-        "additionalProperties": False,
+_QUESTION: dict[str, Schema] = {
+    "sql": {"type": "string", "minLength": 1},
+    "epsilon": _NUMBER,
+    "within": {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": _NUMBER,
+        "description": "95 % margins, by column.",
     },
+    "share": {
+        "description": "A part of the account's budget: a percentage such as 2%, or a number of at most 1.",
+        "oneOf": [
+            {"type": "string", "pattern": r"^(([1-9][0-9]?|100|0\.[0-9]{0,6}[1-9])%|0\.[0-9]{0,9}[1-9])$"},
+            {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        ],
+    },
+    "delta": {
+        "description": "A number from 0 to the policy's query_delta.",
+        "oneOf": [{"type": "string"}, {"type": "number"}],
+    },
+}
+_HOUSEHOLD: Schema = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": 1000,
+    "description": "How many people's loss together is told, too.",
+}
+_SCHEMAS: dict[str, Schema] = {
+    "Question": {**_object(["sql"], **_QUESTION), "additionalProperties": False},
+    "ExplainedQuestion": {**_object(["sql"], **_QUESTION, household=_HOUSEHOLD), "additionalProperties": False},
     "Loss": _LOSS,
     "Release": _object(
         ["columns", "rows", "intervals", "loss", "receipt"],
@@ -116,7 +120,9 @@ def _content(name: str) -> Schema:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
 
 
-def _operation(summary: str, name: str, *, body: bool = False, open_to_all: bool = False, **more: object) -> Schema:
+def _operation(
+    summary: str, name: str, *, body: str | None = None, open_to_all: bool = False, **more: object
+) -> Schema:
     refused: Schema = {"description": "A refusal: what, why, what next.", "content": _content("Refusal")}
     operation: Schema = {
         "summary": summary,
@@ -125,8 +131,8 @@ def _operation(summary: str, name: str, *, body: bool = False, open_to_all: bool
     }
     if open_to_all:
         operation["security"] = []
-    if body:
-        operation["requestBody"] = {"required": True, "content": _content("Question")}
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": _content(body)}
     return operation
 
 
@@ -147,8 +153,7 @@ def description() -> Schema:
     if isinstance(responses, dict):
         files = {MEDIA[form].partition(";")[0]: {"schema": {"type": "string"}} for form in ("csv", "arrow")}
         responses["200"]["content"] |= files
-    together = _operation("Answer several questions as one charge.", "Releases", parameters=[key])
-    together["requestBody"] = {"required": True, "content": _content("Questions")}
+    together = _operation("Answer several questions as one charge.", "Releases", body="Questions", parameters=[key])
     return {
         "openapi": "3.1.0",
         "info": {"title": "sfumato", "version": "1", "description": "Private answers about many people."},
@@ -158,9 +163,9 @@ def description() -> Schema:
             "schemas": _SCHEMAS,
         },
         "paths": {
-            "/ask": {"post": _operation("Answer and charge.", "Release", body=True, parameters=[key])},
+            "/ask": {"post": _operation("Answer and charge.", "Release", body="Question", parameters=[key])},
             "/ask_all": {"post": together},
-            "/explain": {"post": _operation("The price and the margins; free.", "Quote", body=True)},
+            "/explain": {"post": _operation("The price and the margins; free.", "Quote", body="ExplainedQuestion")},
             "/budget": {"get": _operation("What may be spent, was, and is left.", "Budget")},
             "/history": {"get": _operation("What was charged, oldest first.", "History")},
             "/tables": {"get": _operation("Tables and columns, bounds and keys.", "Tables")},

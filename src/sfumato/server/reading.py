@@ -11,11 +11,16 @@ LARGEST = 1 << 20
 PRICES = ("epsilon", "within", "share", "delta")
 """What a question may be given besides its text: as `Database.ask` takes it."""
 KEYS = ("sql", *PRICES)
+HOUSEHOLD = "household"
+"""What may also be asked of a price: what so many people lose together."""
 TOGETHER = ("questions", "epsilon", "share", "delta", "level")
 """What a list of questions may be given."""
+_DIGITS = 9
+"""No household has more people than can be written so."""
 _SHAPES = {
     "within": ("It is an object of columns and their margins.", '{"within": {"n": 25}}'),
     "share": ("It is a percentage as text, or a number.", '{"share": "2%"}'),
+    HOUSEHOLD: ("It is a number of people.", '{"household": 4}'),
 }
 
 
@@ -39,20 +44,33 @@ def read_question(body: bytes) -> PricedQuestion:
     >>> read_question(b'{"sql": "SELECT 1", "epsilon": 0.10}').price
     {'epsilon': '0.10'}
     """
+    return _question(body, KEYS)
+
+
+def read_explained(body: bytes) -> PricedQuestion:
+    """Read a question whose price is asked for, or refuse it: it may also name a household.
+
+    >>> read_explained(b'{"sql": "SELECT 1", "epsilon": 1, "household": 4}').price
+    {'epsilon': '1', 'household': 4}
+    """
+    return _question(body, (*KEYS, HOUSEHOLD))
+
+
+def _question(body: bytes, keys: tuple[str, ...]) -> PricedQuestion:
     data = read_object(body)
     for key in data:
-        if key not in KEYS:
+        if key not in keys:
             raise BadRequest(
                 f"The request has the key {shown(key)}.",
                 "Unknown keys are refused so that a typo cannot silently change a price.",
-                f"{suggestion(key, KEYS)}The keys are: {', '.join(KEYS)}.",
+                f"{suggestion(key, keys)}The keys are: {', '.join(keys)}.",
             )
     sql = data.get("sql")
     if type(sql) is not str:
         raise BadRequest(
             "The request has no question.", "`sql` is a text.", 'Send {"sql": "SELECT …", "epsilon": "0.1"}.'
         )
-    return PricedQuestion(sql, {key: _price(key, data[key]) for key in PRICES if key in data})
+    return PricedQuestion(sql, {key: _price(key, data[key]) for key in keys if key in data and key != "sql"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +128,9 @@ def _price(key: str, value: object) -> object:
     if key == "within":
         if isinstance(value, dict) and all(isinstance(margin, str) for margin in value.values()):
             return {name: str(margin) for name, margin in value.items()}
+    elif key == HOUSEHOLD:
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
+            return int(value)
     elif isinstance(value, str):
         return str(value)
     says, example = _SHAPES.get(key, ("It is a number, or a number as text.", f'{{"{key}": "0.1"}}'))

@@ -10,7 +10,7 @@ from sfumato.release.encoding import encoded
 from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gate
 from sfumato.server.openapi import description
-from sfumato.server.reading import read_question, read_questions
+from sfumato.server.reading import read_explained, read_question, read_questions
 from sfumato.server.replies import MEDIA, file_reply, json_reply
 from sfumato.server.requests import body_of, caller_of, gate_of, require_json
 from sfumato.server.tables import tables_document
@@ -49,7 +49,7 @@ async def explain(request: Request) -> Response:
     """Say what a question would cost, and how near the answer would be; free."""
     caller = caller_of(request)
     require_json(request)
-    question = read_question(await body_of(request))
+    question = read_explained(await body_of(request))
     quote = await gate_of(request).explain(caller, question.sql, **question.price)
     return json_reply({**quote_document(quote), "text": str(quote)})
 

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from sfumato.errors import BadParameter, NotFound, NotGranted, Refusal
 from sfumato.ledger.ledger import Entry
+from sfumato.planning.quote import household_note
 from sfumato.policy.canonical import policy_hash
 from sfumato.release.documents import quote_document
 from sfumato.release.encoding import encoded
@@ -25,7 +26,7 @@ from sfumato.server.console.owner import Account, OwnerDesk, owner_page
 from sfumato.server.console.session import forget, remember, require_same_page, required, visitor
 from sfumato.server.gate import Caller, Gate
 from sfumato.server.grants import OWNER, Secrets
-from sfumato.server.reading import read_question
+from sfumato.server.reading import HOUSEHOLD, read_explained
 from sfumato.server.replies import MEDIA, file_reply, json_reply
 from sfumato.server.requests import body_of, gate_of, require_json
 from sfumato.server.routes import file_name, reopened, wanted
@@ -74,11 +75,15 @@ async def price(request: Request) -> Response:
     caller, gate = required(request), gate_of(request)
     require_same_page(request)
     require_json(request)
-    question = read_question(await body_of(request))
+    question = read_explained(await body_of(request))
     found = await _margins_by_name(gate, caller, question.sql, question.price)
+    people = found.pop(HOUSEHOLD, None)
     quote = await gate.explain(caller, question.sql, **found)
     words = f"costs {wording.loss_text(quote.loss)}" if quote.loss.epsilon else "free"
-    return json_reply({**quote_document(quote), "price": words, "buys": wording.margins_text(quote)})
+    together = "" if people is None else household_note(quote.loss, people)
+    return json_reply(
+        {**quote_document(quote), "price": words, "buys": wording.margins_text(quote), "together": together}
+    )
 
 
 async def ask(request: Request) -> Response:

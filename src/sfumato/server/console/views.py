@@ -307,12 +307,22 @@ def _price_fields(draft: EditorText) -> Html:
         placeholder="2%",
         id="share",
     )
+    household = tag(
+        "input",
+        name="household",
+        inputmode="numeric",
+        size="4",
+        aria_label="people whose loss together is shown",
+        placeholder="4",
+        id="household",
+    )
     return tag(
         "fieldset",
         tag("legend", "What may it cost, or how near must it be?"),
         tag("div", radio("epsilon", "at most ε"), epsilon, class_="pair"),
         tag("div", radio("margin", "within ±"), margin, tag("span", "for"), column, class_="pair"),
         tag("div", radio("share", "a share of the budget"), share, class_="pair"),
+        tag("div", tag("label", "show what a household loses, of", for_="household"), household, class_="pair"),
         tag("datalist", id="columns"),
     )
 

@@ -122,6 +122,8 @@
     if (form.elements.by.value === "margin" && margin) question.within = { [form.elements.column.value.trim()]: margin };
     else if (form.elements.by.value === "share" && share) question.share = share;
     else if (form.elements.epsilon.value.trim()) question.epsilon = form.elements.epsilon.value.trim();
+    const household = form.elements.household.value.trim();
+    if (household) question.household = household;
     const number = ++latest;
     let reply, said;
     try {
@@ -134,7 +136,7 @@
       const words = document.createElement("strong");
       words.textContent = said.price;
       price.className = "";
-      price.replaceChildren(words, said.buys);
+      price.replaceChildren(words, said.buys, said.together ? " " + said.together : "");
       document.getElementById("columns").replaceChildren(...Object.keys(said.margins).map((name) => new Option(name)));
     } else if (reply.status === 401) {
       location.reload();
@@ -153,6 +155,7 @@
       soon();
     });
   }
+  form.elements.household.addEventListener("input", soon);
   form.addEventListener("change", soon);
   form.addEventListener("submit", () => { form.querySelector(".primary").setAttribute("aria-busy", "true"); });
   colour();
