@@ -1,25 +1,23 @@
 """Exact aggregates get their noise here, and nothing exact goes further."""
 
 from dataclasses import replace
-from math import ceil, log2
+from math import ceil
 
 import numpy as np
 
-from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBuckets, HeldKeys
+from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
-from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
-from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
-from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
+from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Metered, Source
+from sfumato.release.choices import cell_choice
 from sfumato.release.chosen_levels import LEVEL, at_levels, choose_level, resolved
 from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues
 
@@ -61,7 +59,7 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
         values = values if measured.level is None else values[:, measured.level]
         noisy = mechanism.release(values, source)
         columns.append((measured.name, _values(noisy)))
-    columns += [(one.name, _chosen(one, exact.held[one.name], places, source)) for one in plan.chosen]
+    columns += [(one.name, cell_choice(one).release(exact.held[one.name], places, source)) for one in plan.chosen]
     return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
 
 
@@ -89,27 +87,6 @@ def _together(
     columns: list[Answers] = [np.asarray(exact.columns[one.name])[places] for one in together]
     noisy = joint.release(np.stack([integer_answers(column) for column in columns], axis=1), source)
     return {one.name: noisy[:, place] for place, one in enumerate(together)}
-
-
-def _chosen(one: Chosen, held: Held, places: list[int], source: Source) -> NoisyValues:
-    """Return what was chosen in every cell: buckets, the commonest, a limit and its number, or crowd and meetings."""
-    if isinstance(one.mechanism, Meetings) and isinstance(held, HeldKeys):
-        return one.mechanism.release([held.of(place) for place in places], source)
-    if not isinstance(held, HeldBuckets):
-        raise AssertionError("what is chosen among buckets holds buckets")
-    return tuple(_choose(one, *held.of(place), source) for place in places)
-
-
-def _choose(one: Chosen, buckets: Answers, weights: Answers, source: Source) -> tuple[int, ...]:
-    if isinstance(one.mechanism, Quantiles):
-        return tuple(int(place) for place in one.mechanism.release(buckets, weights, source).ravel())
-    if isinstance(one.mechanism, Meetings):
-        raise AssertionError("meetings are released over all cells at once")
-    if isinstance(one.mechanism, MatchedCount):
-        return one.mechanism.release(weights if len(weights) else np.zeros_like(one.mechanism.limits), source)
-    scores = np.zeros(one.quantity.arguments[0].facts.span, dtype=np.int64)
-    scores[buckets] = weights
-    return (one.mechanism.release(scores, source),)
 
 
 def _values(noisy: Answers) -> NoisyValues:
@@ -152,13 +129,8 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
                 mechanism.release(np.zeros(numbers, dtype=np.int64), metered)
             elif mechanism.place == 0:
                 mechanism.joint.release(np.zeros((numbers, len(group.together)), dtype=np.int64), metered)
-        nothing = np.zeros(0, dtype=np.int64)
         for one in group.chosen:
-            if isinstance(one.mechanism, Meetings):
-                one.mechanism.release([()] * len(noisy.keys), metered)
-                continue
-            for _ in noisy.keys:
-                _choose(one, nothing, nothing, metered)
+            cell_choice(one).release(None, range(len(noisy.keys)), metered)
     return metered.bits
 
 
@@ -168,21 +140,9 @@ def needed_bits(plan: Plan, noisy: Noisy) -> int:
     for group, released in zip(resolved(plan, noisy.groups).groups, noisy.groups, strict=True):
         for measured in group.measured:
             needed += len(released.numbers(measured.name)) * entropy_of(measured.mechanism)
-        needed += sum(_choice_bits(one, released) for one in group.chosen)
+        chosen = ((cell_choice(one), released.numbers(one.name)) for one in group.chosen)
+        needed += sum(choice.entropy(numbers, len(released.keys)) for choice, numbers in chosen)
     return ceil(needed)
-
-
-def _choice_bits(one: Chosen, released: NoisyGroup) -> float:
-    """Return no less than the entropy of the choices, and what the noise has that meetings found for themselves."""
-    if isinstance(one.mechanism, Meetings):
-        scales = [one.mechanism.noise(crowd).scale for crowd in released.numbers(one.name)[::2]]
-        return sum(entropy_bits(DiscreteLaplace(scale)) for scale in scales)
-    if isinstance(one.mechanism, MatchedCount):
-        limits = one.mechanism.limits
-        last = entropy_bits(DiscreteLaplace(one.mechanism.noise(len(limits) - 1).scale))
-        return (log2(len(limits)) + last) * len(released.keys)
-    choices = 3 * len(one.mechanism.levels) if isinstance(one.mechanism, Quantiles) else 1
-    return choices * log2(one.quantity.arguments[0].facts.span) * len(released.keys)
 
 
 def entropy_of(noise: Laplace | Gaussian | MaxNormPart) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -302,10 +303,9 @@ def _measurement(measured: Measured, moves: list[int], distance: int) -> Iterato
 def _selection(
     selection: OptimalSelection | CountedKeys | TopList, one: MechanismCall, other: MechanismCall, distance: int
 ) -> Iterator[str]:
-    """The cells come in the engine's order: compare how many have each number of people."""
-    most = max((*one.values, *other.values), default=0)
-    counts = [np.bincount(np.array(call.values, dtype=np.int64), minlength=most + 1)[1:] for call in (one, other)]
-    changed = int(np.abs(np.cumsum((counts[0] - counts[1])[::-1])).sum())  # so many keys gained or lost one person
+    """The cells come in the engine's order: compare the largest with the largest, and so on; no cell holds nothing."""
+    ordered = (sorted(call.values, reverse=True) for call in (one, other))
+    changed = sum(abs(here - there) for here, there in zip_longest(*ordered, fillvalue=0))
     declared = selection.touched * distance * (selection.most if isinstance(selection, CountedKeys) else 1)
     if changed > declared:
         yield f"{changed} keys gained or lost a person, and {declared} are declared"

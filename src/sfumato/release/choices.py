@@ -1,0 +1,120 @@
+"""What is chosen in every cell, and how: each family of choices releases itself, and says how much chance it took."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log2
+from typing import Protocol
+
+import numpy as np
+
+from sfumato.engines.aggregates import Held, HeldBuckets, HeldKeys
+from sfumato.mechanisms.answers import Answers
+from sfumato.mechanisms.matched_count import MatchedCount
+from sfumato.mechanisms.meetings import Meetings
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.planning.plan import Chosen
+from sfumato.randomness.discrete_laplace import DiscreteLaplace
+from sfumato.randomness.entropy import entropy_bits
+from sfumato.randomness.source import Source
+from sfumato.release.noisy import NoisyValues
+
+_NOTHING = np.zeros(0, dtype=np.int64)
+
+
+class CellChoice(Protocol):
+    """Choices in the cells of a group, one row of integers for each."""
+
+    def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
+        """Return what was chosen in these cells by what they hold; None is nothing at all."""
+
+    def entropy(self, numbers: Sequence[int], cells: int) -> float:
+        """Return no less than the entropy, in bits, of choices that were released as these numbers."""
+
+
+def cell_choice(one: Chosen) -> CellChoice:
+    """Return how something is chosen."""
+    match one.mechanism:
+        case Quantiles() as mechanism:
+            return _Ranks(mechanism, one.quantity.arguments[0].facts.span)
+        case PermuteAndFlip() as mechanism:
+            return _Modes(mechanism, one.quantity.arguments[0].facts.span)
+        case MatchedCount() as mechanism:
+            return _Limits(mechanism)
+        case Meetings() as mechanism:
+            return _Crowds(mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranks:
+    """Of each level the lower end, the answer and the upper end, as buckets."""
+
+    mechanism: Quantiles
+    span: int
+
+    def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
+        cells = (self.mechanism.release(*_buckets(held, place), source) for place in places)
+        return tuple(tuple(int(bucket) for bucket in chosen.ravel()) for chosen in cells)
+
+    def entropy(self, numbers: Sequence[int], cells: int) -> float:
+        return 3 * len(self.mechanism.levels) * log2(self.span) * cells
+
+
+@dataclass(frozen=True, slots=True)
+class _Modes:
+    """The bucket that holds most."""
+
+    mechanism: PermuteAndFlip
+    span: int
+
+    def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
+        return tuple((self.mechanism.release(self._scores(*_buckets(held, place)), source),) for place in places)
+
+    def _scores(self, buckets: Answers, weights: Answers) -> Answers:
+        scores = np.zeros(self.span, dtype=np.int64)
+        scores[buckets] = weights
+        return scores
+
+    def entropy(self, numbers: Sequence[int], cells: int) -> float:
+        return log2(self.span) * cells
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The place of a limit, and the noisy number of values within it."""
+
+    mechanism: MatchedCount
+
+    def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
+        sizes = (_buckets(held, place)[1] for place in places)
+        none = np.zeros_like(self.mechanism.limits)
+        return tuple(self.mechanism.release(size if len(size) else none, source) for size in sizes)
+
+    def entropy(self, numbers: Sequence[int], cells: int) -> float:
+        limits = self.mechanism.limits
+        last = entropy_bits(DiscreteLaplace(self.mechanism.noise(len(limits) - 1).scale))
+        return (log2(len(limits)) + last) * cells
+
+
+@dataclass(frozen=True, slots=True)
+class _Crowds:
+    """The limit of the crowd, one for all cells, and the noisy number of meetings."""
+
+    mechanism: Meetings
+
+    def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
+        if isinstance(held, HeldBuckets):
+            raise AssertionError("people meet by keys")
+        return self.mechanism.release([() if held is None else held.of(place) for place in places], source)
+
+    def entropy(self, numbers: Sequence[int], cells: int) -> float:
+        """Return what the noise has that they found for themselves."""
+        scales = [self.mechanism.noise(crowd).scale for crowd in numbers[::2]]
+        return sum(entropy_bits(DiscreteLaplace(scale)) for scale in scales)
+
+
+def _buckets(held: Held | None, place: int) -> tuple[Answers, Answers]:
+    """Return the buckets of one cell that hold something, and what they hold."""
+    if isinstance(held, HeldKeys):
+        raise AssertionError("what is chosen among buckets holds buckets")
+    return (_NOTHING, _NOTHING) if held is None else held.of(place)
