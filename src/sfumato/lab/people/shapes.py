@@ -45,17 +45,17 @@ def ranked(say: Phrases, table: str) -> str:
     columns = scalars.named("integer", "decimal", "date") or ["1"]
     number = say.one([say.one(columns), f"LEAST(GREATEST({scalars.number(1)}, 0), {say.one(['9', '500'])})"])
     measures = [f"{say.one(_RANKED).format(number)} AS m{place}" for place in range(say.few(3))]
-    key = scalars.of(say.one(KEYS), 1) if say.few(2) == 1 else None
-    listed = ", ".join([*([f"{key} AS k"] if key else []), *measures])
-    return f"SELECT {listed} FROM {table}{say.where(scalars)}{' GROUP BY 1' if key else ''}"
+    key = say.one(scalars.named("text", "boolean") or ["1"]) if say.few(2) == 1 else None  # each cell takes a while
+    shown = ", ".join([*([f"{key} AS k"] if key else []), *measures])
+    return f"SELECT {shown} FROM {table}{say.where(scalars)}{' GROUP BY 1' if key else ''}"
 
 
 def paired(say: Phrases, table: str) -> str:
     """Functions of two columns."""
     scalars = say.scalars(table)
     both = [f"LEAST(GREATEST({scalars.number(1)}, -5), {say.one(['7', '100'])})" for _ in range(2)]
-    listed = ", ".join(f"{say.one(_PAIRED)}({both[0]}, {both[1]}) AS m{place}" for place in range(say.few(2)))
-    return f"SELECT {listed}, COUNT(*) AS n FROM {table}{say.where(scalars)}"
+    shown = ", ".join(f"{say.one(_PAIRED)}({both[0]}, {both[1]}) AS m{place}" for place in range(say.few(2)))
+    return f"SELECT {shown}, COUNT(*) AS n FROM {table}{say.where(scalars)}"
 
 
 def rolled(say: Phrases, table: str) -> str:
@@ -63,8 +63,8 @@ def rolled(say: Phrases, table: str) -> str:
     scalars = say.scalars(table)
     keys = [scalars.of(say.one(KEYS), 1) for _ in range(2)]
     measure = say.measure(scalars)
-    listed = f"{keys[0]} AS k0, {keys[1]} AS k1, {measure} AS m, COUNT(*) AS n"
-    return f"SELECT {listed} FROM {table}{say.where(scalars)} GROUP BY {say.one(_ROLLED)}"
+    shown = f"{keys[0]} AS k0, {keys[1]} AS k1, {measure} AS m, COUNT(*) AS n"
+    return f"SELECT {shown} FROM {table}{say.where(scalars)} GROUP BY {say.one(_ROLLED)}"
 
 
 def met(say: Phrases, table: str) -> str:
@@ -78,9 +78,9 @@ def met(say: Phrases, table: str) -> str:
     mine = Scalars(say.columns(table, "a."), scalars.random)
     count = say.one(["COUNT(*)", "COUNT(*)", "COUNT(*)", "SUM(1)", f"COUNT({mine.number(1)})"])
     key = say.one([f"a.{name}" for name in common]) if say.few(3) == 1 else None
-    listed = f"{key} AS k, {count} AS m" if key else f"{count} AS m"
+    shown = f"{key} AS k, {count} AS m" if key else f"{count} AS m"
     by = " GROUP BY 1" if key else ""
-    return f"SELECT {listed} FROM {table} a JOIN {table} b ON {on}{apart}{say.where(mine)}{by}"
+    return f"SELECT {shown} FROM {table} a JOIN {table} b ON {on}{apart}{say.where(mine)}{by}"
 
 
 def listed(say: Phrases, table: str) -> str:
