@@ -63,6 +63,10 @@ class Dialect:
     """The number of a row among those that agree in the first, in the order of the second; both may be empty.
 
     Where the first is empty, some engines give numbers that are distinct and no more."""
+    bit: Callable[[str], str]
+    """2 to the power of an integer from 0 to 60, as a BIGINT."""
+    bits: Callable[[str], str]
+    """How many bits of a BIGINT that is not negative are 1."""
     draw: Callable[[str], str]
     """The first 48 bits of SHA-256 of a text in UTF-8, in any form that is ordered as these bits are."""
     scalar_text: Callable[[str, Kind], str]
