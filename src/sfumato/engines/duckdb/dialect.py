@@ -55,6 +55,7 @@ DUCKDB = Dialect(
     wide=WIDE,
     quotient=lambda a, b: f"({a} // {b})",
     remainder=lambda a, b: f"({a} % {b})",
+    shared=lambda a, b: f"({a} // {b})",
     whole_double=lambda double: f"CAST({double} AS {WIDE})",
     truncated=lambda double: f"trunc({double})",
     narrowed=lambda wide: f"TRY_CAST({wide} AS {NARROW})",

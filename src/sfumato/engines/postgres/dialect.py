@@ -60,6 +60,7 @@ POSTGRES = Dialect(
     wide=WIDE,
     quotient=lambda a, b: f"div({a}, {b})",
     remainder=lambda a, b: f"mod({a}, {b})",
+    shared=lambda a, b: f"({a} / {b})",
     whole_double=numbers.whole_double,
     truncated=lambda double: f"trunc({double})",
     narrowed=texts.narrowed,

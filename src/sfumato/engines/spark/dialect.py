@@ -77,6 +77,7 @@ SPARK = Dialect(
     wide=WIDE,
     quotient=numbers.quotient,
     remainder=lambda a, b: f"({a} % {b})",
+    shared=lambda a, b: f"({a} div {b})",
     whole_double=numbers.whole_double,
     truncated=numbers.truncated,
     narrowed=lambda wide: f"try_cast({wide} AS {NARROW})",

@@ -45,6 +45,8 @@ class Dialect:
     """Of two wide integers, towards zero; NULL is NULL, and the divisor is never zero."""
     remainder: Callable[[str, str], str]
     """What `quotient` leaves, with the sign of the dividend."""
+    shared: Callable[[str, str], str]
+    """The quotient of two positive BIGINTs, rounded down, as a BIGINT."""
     whole_double: Callable[[str], str]
     """A double that is a whole number, as a wide integer, exactly."""
     truncated: Callable[[str], str]

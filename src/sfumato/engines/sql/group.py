@@ -30,6 +30,7 @@ _RANK = "nth_row"
 _OWN = "own"
 _ALIKE = "alike"
 _ROWS = "own_rows"
+_STORED = "stored"
 _NOTHING: Mapping[str, Scalar] = MappingProxyType({})
 
 
@@ -75,25 +76,39 @@ def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Diale
 
 
 def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
-    """Return the statement of what is chosen: keys, bucket, how many rows their owner has, how many such rows.
+    """Return the statement of what is chosen: keys, bucket, and what the rows in it weigh together.
 
-    Only rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no
-    cell. Where everybody has one row, how many rows an owner has is left out; where the copy knows, it is not counted.
+    A row weighs an equal part of what those of its owner weigh, rounded down, and 1 where everybody has one row. Only
+    rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no cell.
+    Where the copy knows how many rows an owner has, they are not counted.
     """
     several = plan.group.contribution.rows > 1
     counted = counted_rows(plan.group, one) if several else None
     if counted is not None:
         plan = replace(plan, group=replace(plan.group, rows=counted.rows))
-    bounded = _bounded(plan, tables, dialect, {} if counted is None else {_OWN: counted.count})
+    bounded = _bounded(plan, tables, dialect, {} if counted is None else {_STORED: counted.count})
     used = bounded.used
     (by,) = one.quantity.arguments
     bucket = used.names[by]
     present = [f"{bucket} IS NOT NULL"]
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
-    own = _OWN if counted is not None else f"count(*) OVER (PARTITION BY {_OWNER}) AS {_OWN}"
-    columns = ", ".join([*used.keys, bucket, *([own] if several else [])])
-    rows = f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
-    return _grouped(replace(bounded, rows=rows), [*used.keys, bucket, *([_OWN] if several else [])], ["count(*)"])
+    keys = [*used.keys, bucket]
+
+    def rows(own: str, *tests: str) -> str:
+        columns = ", ".join([*keys, f"{own} AS {_OWN}"])
+        return f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join([*present, *tests])}"  # noqa: S608
+
+    if not several:
+        return _grouped(replace(bounded, rows=rows("1")), keys, ["count(*)"])
+    by_counting = f"count(*) OVER (PARTITION BY {_OWNER})"
+    if counted is None:
+        found = rows(by_counting)
+    elif counted.whole:
+        found = rows(_STORED)
+    else:
+        found = f"{rows('1', f'{_STORED} <= 1')} UNION ALL {rows(by_counting, f'{_STORED} > 1')}"
+    weight = dialect.shared(f"CAST({one.weight} AS BIGINT)", f"greatest(CAST({_OWN} AS BIGINT), 1)")
+    return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS BIGINT)"])
 
 
 FEW_OWNERS = 4
@@ -210,7 +225,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
     before = {name: levels for name, levels in _before(plan).items() if name != _RANK}
-    if ranked or before or (plan.chosen and limit.rows > 1 and not beside) or _tells_people_apart(plan, people):
+    if ranked or before or (plan.chosen and limit.rows > 1) or _tells_people_apart(plan, people):
         columns[_OWNER] = group.unit
     rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)
     if rank is not None:
