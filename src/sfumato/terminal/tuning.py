@@ -97,11 +97,11 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
     """Return the caps and bounds with the least total error over these questions, or over typical ones."""
     database._require_owner("tune a policy")
     policy = database.policy
-    if backend_of(policy).inspect is None:
+    if policy.source.scheme == "spark":
         raise BadParameter(
             "This source cannot be tuned.",
-            "A copy without caps is built beside the ledger, which is done for files and DuckDB tables only.",
-            "Tune an extract of it, or read what `sfumato check` says.",
+            "Many drafts are tried on a copy without caps, which takes too long in Spark.",
+            "Tune an extract of it, as files.",
         )
     with _trial(policy) as trial:
         trial.epsilon = str(policy.budget.epsilon / SHARE) if epsilon is None else epsilon
@@ -203,6 +203,7 @@ def _trial(policy: Policy) -> Iterator[_Trial]:
         finally:
             engine.close()
     finally:
+        backend_of(loose).forget(loose)
         shutil.rmtree(folder, ignore_errors=True)
 
 
