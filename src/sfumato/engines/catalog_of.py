@@ -206,6 +206,7 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
                 numbered=column in numbered,
                 counted=column in counted,
                 bounds_chosen=free,
+                total=None if column.total_per_unit is None else column.steps(column.total_per_unit),
             )
             fields.append(field)
     return Table(

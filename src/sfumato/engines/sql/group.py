@@ -21,7 +21,7 @@ from sfumato.language.flow import Read
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Chosen, GroupPlan, Measured
-from sfumato.planning.tiers import Levels
+from sfumato.planning.tiers import ClippedTotal, Levels
 from sfumato.query.functions import Aggregation
 
 _OWNER = "u"
@@ -227,7 +227,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     before = {name: levels for name, levels in _before(plan).items() if name != _RANK}
     if ranked or before or (plan.chosen and limit.rows > 1) or _tells_people_apart(plan, people):
         columns[_OWNER] = group.unit
-    rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)
+    rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)  # none beside totals
     if rank is not None:
         columns[_RANK] = rank
     flow = group.rows
@@ -261,26 +261,28 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     return _Bounded(rows, used, people)
 
 
-def _before(plan: GroupPlan) -> dict[str, Levels]:
+def _before(plan: GroupPlan) -> dict[str, Levels | ClippedTotal]:
     """Return the columns that say how much of its person came before a row, once for all that is filled alike."""
     whole = isinstance(plan.group.rows, Read)  # no condition drops rows, so that their numbers have no gaps
-    filled = {one.levels.weight: one.levels for one in plan.measured if one.levels is not None}
-    return {_RANK if whole and is_rank(levels) else f"b{place}": levels for place, levels in enumerate(filled.values())}
+    every = [one.levels or one.total for one in plan.measured]
+    filled = {cut.weight: cut for cut in every if cut is not None}
+    return {_RANK if whole and is_rank(cut) else f"b{place}": cut for place, cut in enumerate(filled.values())}
 
 
 def _measures(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> list[str]:
     """Return a measurement as SQL: one integer, or one for each level."""
-    if one.levels is None:
+    cut = one.levels or one.total
+    if cut is None:
         return [_measure(one.quantity, plan.group, bounded, dialect)]
-    name = next(name for name, levels in _before(plan).items() if levels.weight == one.levels.weight)
-    return level_measures(one, one.levels, bounded.used.names, f"{name} - 1" if name == _RANK else name, dialect)
+    name = next(name for name, other in _before(plan).items() if other.weight == cut.weight)
+    return level_measures(one, cut, bounded.used.names, f"{name} - 1" if name == _RANK else name, dialect)
 
 
 def _used(group: Group, measured: Sequence[Measured | Chosen]) -> _Used:
     names: dict[Scalar, str] = {}
     for one in measured:
-        filled = one.levels.weight.parts if isinstance(one, Measured) and one.levels is not None else ()
-        for scalar in (*one.quantity.parts, *filled):
+        cut = (one.levels or one.total) if isinstance(one, Measured) else None
+        for scalar in (*one.quantity.parts, *(() if cut is None else cut.weight.parts)):
             if not _is_owner(scalar, group):
                 names.setdefault(scalar, f"v{len(names)}")
     kinds = {f"k{at}": key.scalar.facts.kind for at, key in enumerate(group.keys)}
