@@ -154,3 +154,33 @@ def test_every_engine_reads_ranks_and_bounds_that_a_question_chooses(tmp_path: P
             assert [int(value) for value in choice.columns[PEOPLE][0]] == levels
     finally:
         engine.close()
+
+
+def test_every_engine_cuts_off_what_a_person_adds_in_all(tmp_path: Path) -> None:
+    cost = {"type": "integer", "bounds": [0, 64], "total_per_unit": 70}
+    columns = {"who": {"type": "integer"}, "cost": cost, "code": {"type": "integer", "values": [1, 2]}}
+    policy = {
+        "name": "small",
+        "budget": {"epsilon": 1, "delta": 0},
+        "tables": {"visits": {"unit": "who", "rows_per_unit": 6, "columns": columns}},
+    }
+    who, costs = [1, 1, 1, 2, 2, 3, 3], [1, 90, 3, 64, 64, 8, None]
+    rows = pa.table({"who": who, "cost": costs, "code": [1, 2, 1, 1, 2, 2, 1]})
+    engine = engine_under_law().opened(tmp_path, policy, {"visits": rows})
+    try:
+        for sql, total in (
+            ("SELECT SUM(cost) FROM visits", 68 + 70 + 8),
+            ("SELECT code, SUM(cost) FROM visits GROUP BY code", 68 + 70 + 8),
+            ("SELECT SUM(cost) FROM visits WHERE cost > 3", 64 + 70 + 8),
+        ):
+            query = parse(sql, engine.catalog)
+            with engine.public.one_question():
+                private = analyse(query, engine.catalog, engine.public)
+            budget = Budget(Fraction(1), Fraction(0), Fraction(0))
+            plan = make_plan(private, read_wish("1", None, None, query.options, budget, PrivacyLoss(Fraction(1))))
+            (found,) = engine.run(engine.prepare(plan)).groups
+            (one,) = plan.groups[0].measured
+            assert one.sensitivity.l1 == 70
+            assert sum(int(value) for value in found.columns[one.name]) == total
+    finally:
+        engine.close()

@@ -22,6 +22,7 @@ from sfumato.database import refreshed
 from sfumato.engines.postgres import connection as driver
 from sfumato.engines.postgres import reader
 from sfumato.errors import BadSource, EngineFailed, NoSnapshot, Refusal
+from sfumato.terminal.tuning import tune
 
 DEPTS = ("er", "icu", "surgery")
 SECRET = "geheim-4711"  # noqa: S105
@@ -93,6 +94,17 @@ def _objects() -> set[tuple[str, str]]:
 def _connections() -> int:
     ((found,),) = _sql("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND usename <> ''")
     return int(found)
+
+
+def test_caps_and_bounds_are_tuned_on_a_copy_that_is_dropped(tmp_path: Path) -> None:
+    source = source_url(fill(_tables(600)))
+    with sfumato.open(_policy(tmp_path, source)) as database:
+        before, files = _objects(), sorted(path.name for path in tmp_path.iterdir())
+        tuned = tune(database, ["SELECT COUNT(*) FROM visits"], "50")
+        assert {schema for schema, _ in _objects() - before} <= {"pg_toast"}
+        assert sorted(path.name for path in tmp_path.iterdir()) == files
+    # everybody has 30 rows: caps of 1, 2, 5, … are tried, and 50 loses nothing
+    assert tuned.lines == ("[tables.visits]", "rows_per_unit = 50  # now 2")
 
 
 def test_the_log_holds_no_typed_text_alias_value_salt_or_password(tmp_path: Path) -> None:

@@ -51,9 +51,13 @@ BY_THE_COPY = (
     "SELECT shop, MEDIAN(paid), MAX(paid) FROM sales GROUP BY shop",
     "SELECT MEDIAN(p) FROM (SELECT price AS p, shop AS s FROM sales) t",
 )
-COUNTED = (
+COUNTED_FROM_TWO_ON = (
     "SELECT MEDIAN(price) FROM sales WHERE shop = 'nord'",
     "SELECT MEDIAN(price) FILTER (WHERE paid > 5) FROM sales",
+    "SELECT shop, price > 3 AS much, MEDIAN(paid) FROM sales WHERE price <> 5 GROUP BY shop, much",
+    "SELECT MEDIAN(price) FROM sales WHERE paid = 1",
+)
+COUNTED = (
     "SELECT MEDIAN(price + paid) FROM sales",
     "SELECT MEDIAN(COALESCE(price, 3)) FROM sales",
     "SELECT MEDIAN(CASE WHEN price > 4 THEN price END) FROM sales",
@@ -97,16 +101,17 @@ def _held(engine: Engine, plan: Plan) -> tuple[list[str], list[list[list[int]]]]
     return list(job.histograms[0].values()), held
 
 
-@pytest.mark.parametrize("sql", [*BY_THE_COPY, *COUNTED])
+@pytest.mark.parametrize("sql", [*BY_THE_COPY, *COUNTED_FROM_TWO_ON, *COUNTED])
 def test_counts_of_the_copy_give_the_weights_that_counting_gives(engine: Engine, sql: str) -> None:
     plan = _plan(engine, sql)
     (one,) = plan.groups
     counting = replace(plan, groups=(replace(one, group=replace(one.group, rows=_uncounted(one.group.rows))),))
     (texts, held), (slow_texts, slow_held) = _held(engine, plan), _held(engine, counting)
-    assert ["OVER" in text for text in texts] == [sql in COUNTED] * len(texts)
-    assert all("OVER" in text for text in slow_texts)
+    assert ["OVER" in text for text in texts] == [sql not in BY_THE_COPY] * len(texts)
+    assert ["> 1" in text for text in texts] == [sql in COUNTED_FROM_TWO_ON] * len(texts)
+    assert all("OVER" in text and "> 1" not in text for text in slow_texts)
     assert held == slow_held
-    assert sum(held[0][2]) > 0
+    assert (sum(held[0][2]) > 0) is ("paid = 1" not in sql)
 
 
 def test_a_person_of_several_rows_weighs_as_much_as_one_of_one(engine: Engine) -> None:

@@ -159,8 +159,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/group.py",
-            'return "count(*)" if group.contribution.rows == 1 else f"count(DISTINCT {_OWNER})"',
-            'return "count(*)"',
+            '        if self.sole or not self.alike:\n            return _counted("*" if self.sole else',
+            '        if self.sole or self:\n            return _counted("*" if self else',
         ),
     ),
     planned(

@@ -83,6 +83,19 @@ def test_tune_finds_the_cap_and_the_bounds_under_which_cut_and_noise_are_least(f
     assert "rows_per_unit = 10" in shown
 
 
+def test_tune_recommends_a_total_where_few_rows_of_a_person_are_large(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    rows = [f"{person},{1000 if visit == 0 else 1}" for person in range(300) for visit in range(10)]
+    (tmp_path / "data" / "visits.csv").write_text("\n".join(["patient_id,cost", *rows]), encoding="utf-8")
+    with sfumato.open(_policy(tmp_path, 10, 1000)) as database:
+        tuned = tune(database, ["SELECT SUM(cost) FROM visits", "SELECT COUNT(*) FROM visits"], "1")
+    # everybody has 1,009: at 1,000 nine of each are lost, 0.9 %; at 10 rows of 1,000 the noise is ten times as large
+    assert tuned.lines == (
+        "[tables.visits.columns]",
+        'cost = { type = "integer", bounds = [0, 1000], total_per_unit = 1000 }  # now [0, 1000]',
+    )
+
+
 def test_where_noise_dominates_a_lower_cap_errs_less(folder: Path) -> None:
     with sfumato.open(_policy(folder, 10, 100)) as database:
         tuned = tune(database, ["SELECT COUNT(*) FROM visits"], "0.002")

@@ -220,7 +220,8 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     free = tuple(field.name for field in table.fields if field.bounds_chosen)
     if table.rows_chosen and most is not None:
         columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free)
+    totals = tuple((field.name, field.total) for field in table.fields if field.total is not None)
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals)
     return Analysed(flow, scope, owned, cells)
 
 

@@ -40,6 +40,8 @@ class Field:
     """The copy says in each row in how many rows of the same person it has a value."""
     bounds_chosen: bool = False
     """Each question chooses the bounds that its sums are clipped at, within those of its facts."""
+    total: int | None = None
+    """The most steps that one person adds to a sum of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,10 @@ _FURTHEST: dict[ColumnType, tuple[Value, Value]] = {
 """What a column without bounds can hold; every other integer fills the storage."""
 MOST_NUMBERED = 8
 """So many declared keys of a table are numbered: each costs a hash for every kept row."""
+MOST_OTHERS = 3
+"""So many columns whose values nobody listed are numbered besides."""
+_OTHERS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.DATE)
+"""The types of columns that people group by though their values are not listed, the likeliest first."""
 MOST_COUNTED = 8
 """So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
 
@@ -99,18 +103,32 @@ def most_removed(table: DeclaredTable) -> int:
 
 
 def numbered_keys(table: DeclaredTable) -> list[Column]:
-    """Return the columns whose values the copy numbers within each person: declared keys that groups_per_unit cuts."""
+    """Return the columns whose values the copy numbers within each person: keys that groups_per_unit cuts.
+
+    Those with listed values come first, then what else may be a key: texts, then integers and days, of these the ones
+    whose range makes public keys first.
+    """
     most = table.groups_per_unit
     if most is None or most >= most_rows(table) or isinstance(table.unit, EachRow):
         return []
     own = table.unit.column if isinstance(table.unit, UnitColumn) else None
-    keys = [
-        column
-        for column in table.columns
-        if column.values is not None and column.type is not ColumnType.BOOLEAN and column.name != own
-    ]
-    cut = [column for column in keys if isinstance(column.values, Reference) or len(column.values or ()) > most]
-    return sorted(cut, key=lambda column: fold(column.name))[:MOST_NUMBERED]
+    keys = [column for column in table.columns if column.type is not ColumnType.BOOLEAN and column.name != own]
+    keys = sorted(keys, key=lambda column: fold(column.name))
+    listed = [column for column in keys if column.values is not None]
+    cut = [column for column in listed if isinstance(column.values, Reference) or len(column.values or ()) > most]
+    return cut[:MOST_NUMBERED] + _other_keys([column for column in keys if column.values is None], most)[:MOST_OTHERS]
+
+
+def _other_keys(columns: Sequence[Column], most: int) -> list[Column]:
+    """Return the columns without listed values that may be keys of more than so many values, the likeliest first."""
+    found = []
+    for column in columns:
+        cells = declared_cells(column)
+        if column.type in _OTHERS and not (
+            column.unique or column.bounds_chosen or len(cells or range(most + 1)) <= most
+        ):
+            found.append((_OTHERS.index(column.type) > 0, cells is None, column))
+    return [column for *_, column in sorted(found, key=lambda one: one[:2])]
 
 
 def counted_columns(table: DeclaredTable) -> list[Column]:
@@ -188,6 +206,7 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
                 numbered=column in numbered,
                 counted=column in counted,
                 bounds_chosen=free,
+                total=None if column.total_per_unit is None else column.steps(column.total_per_unit),
             )
             fields.append(field)
     return Table(

@@ -128,5 +128,7 @@ class Backend:
     """Whether there is a snapshot that a ledger belongs to."""
     watch: Callable[[Policy], SnapshotWatch]
     """Looks for snapshots that other processes take."""
+    forget: Callable[[Policy], None]
+    """Removes what lies elsewhere, on a server or in a folder, of copies whose files are of no more use."""
     inspect: Callable[[Policy], Inspected] | None = None
     """Counts what the source loses on its way into the copy, for its owner; None where the engine cannot."""

@@ -446,4 +446,9 @@ def backend(
     def changed(policy: Policy) -> bool:
         return source_changed(policy, copying(policy, Limits()))
 
-    return Backend(take, changed, has_ledger, watch, inspect)
+    def forget(policy: Policy) -> None:
+        secret = places_of(policy).beside("copy.salt")
+        if secret.exists():
+            copying(policy, Limits()).sweep(read_or_draw_salt(secret, system_source()), ())
+
+    return Backend(take, changed, has_ledger, watch, forget, inspect)

@@ -40,7 +40,7 @@ class Read:
     names the columns (in the copy) whose values the copy numbers within each person, in the order they are kept.
     `counted` names those (in the copy) of which each row says in how many rows of the same person they have a value.
     `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count, the
-    columns hold RANK.
+    columns hold RANK. `totals` names columns (above) with the most that one person adds to a sum of each, in steps.
     """
 
     table: str
@@ -52,6 +52,7 @@ class Read:
     numbered: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
+    totals: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,15 @@ def choosing_notes(plan: Plan) -> Iterator[str]:
             )
 
 
-def chosen_note(one: Measured, price: Fraction) -> str:
-    """Say what was chosen; `one` is a measurement whose level is known."""
-    return (
-        f"Chosen privately: one person {_level(one)}; ε = {round_up(price)} of the price found that. "
-        "What they have beyond is left out, and the interval holds without it; intervals(bias=True) includes it."
-    )
+def chosen_note(one: Measured, price: Fraction, above: int | None) -> str:
+    """Say what was chosen; `one` is a measurement whose level is known, `above` what was added for what lies above."""
+    beyond = "What they have beyond is left out, and the interval holds without it; intervals(bias=True) includes it."
+    if above is not None:
+        beyond = (
+            f"What they have beyond, about {_number(above * _step(one))} in all, is estimated by the same finding and "
+            "added. The interval holds the number without it; intervals(bias=True) all that it may be."
+        )
+    return f"Chosen privately: one person {_level(one)}; ε = {round_up(price)} of the price found that. {beyond}"
 
 
 def price_of(group: GroupPlan) -> Fraction:

@@ -12,7 +12,7 @@ from sfumato.language.facts import Kind
 from sfumato.planning.aggregates.families import Derived, recipe_of
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
-from sfumato.planning.tiers import Levels
+from sfumato.planning.tiers import ClippedTotal, Levels
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -36,6 +36,8 @@ class Measurement:
     """How far one row moves it; None where it is not moved row by row, and its noise is its own."""
     levels: Levels | None = None
     """The levels at which it can be taken, where the answer chooses one; `sensitivity` is that at the last."""
+    total: ClippedTotal | None = None
+    """Where what one person adds in all is cut off; `sensitivity` is that of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ def topped(need: Needs, top: Top, neighbours: Neighbours) -> Needs:
     return replace(
         need,
         measurements=tuple(
-            replace(one, sensitivity=of_quantity(one.quantity, fewer, top.chosen, neighbours))
+            replace(one, sensitivity=of_quantity(one.quantity, fewer, top.chosen, neighbours), total=None)
             for one in need.measurements
         ),
         top=top,

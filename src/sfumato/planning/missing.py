@@ -78,11 +78,14 @@ def missing(plan: Plan, losses: CutOff | None, tail: Fraction) -> dict[Place, Mi
 
     What lies above a level that the answer chose is not in it: that is known only afterwards.
     """
-    return {
+    found = {
         (group.group.label, one.name): (0, 0) if group.is_choice else _missing(group, one.quantity, losses, tail)
         for group in plan.groups
         for one in group.measured
     }
+    # what people have beyond a total is measured by nobody
+    totals = {(group.group.label, one.name) for group in plan.groups for one in group.measured if one.total is not None}
+    return {place: (down, None) if place in totals else (down, up) for place, (down, up) in found.items()}
 
 
 def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, tail: Fraction) -> Missing:

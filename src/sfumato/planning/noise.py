@@ -286,7 +286,9 @@ def assembled(
             if one.levels is not None and not isinstance(mechanism, Laplace):
                 raise AssertionError("a level that is chosen has Laplace noise, or nothing is planned")
             if isinstance(mechanism, Laplace | Gaussian | MaxNormPart):
-                measured.append(Measured(one.name, one.quantity, one.sensitivity, mechanism, one.levels))
+                measured.append(
+                    Measured(one.name, one.quantity, one.sensitivity, mechanism, one.levels, total=one.total)
+                )
             else:
                 chosen.append(Chosen(one.name, one.quantity, one.sensitivity.l1, mechanism))
         selection: OptimalSelection | CountedKeys | TopList | SpelledList | None = None

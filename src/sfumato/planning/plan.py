@@ -19,7 +19,7 @@ from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.one_table import CommonTable
-from sfumato.planning.tiers import Levels
+from sfumato.planning.tiers import ClippedTotal, Levels
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -37,6 +37,8 @@ class Measured:
     """The levels at which it can be taken; the noise above is that of the last one."""
     level: int | None = None
     """The place of the level that was chosen; then the noise above is that of this level."""
+    total: ClippedTotal | None = None
+    """Where what one person adds in all is cut off."""
 
     @property
     def buckets(self) -> range | None:

@@ -22,6 +22,7 @@ from sfumato.planning.origins import origins, shown_unchanged
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.spending import Share, noise_for
 from sfumato.planning.top_lists import with_top_lists
+from sfumato.planning.totals import with_totals
 from sfumato.planning.within import noise_within
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
@@ -96,6 +97,8 @@ def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = (
     needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in with_rests(private.groups))
     needs, choices = levelled(needs, private.neighbours)
     tables = common_tables(needs)
+    if not wish.fixed:  # a stream cuts nobody off over all its periods
+        needs = with_totals(needs, tables, private.neighbours)
     needs = weighed(needs, tables)
     lists = with_top_lists(needs, outcomes or (private.outcome,), tables, private.neighbours)
     # a list is found by noise that is known before; where a level is chosen, all cells are measured at it

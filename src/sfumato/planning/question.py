@@ -49,6 +49,8 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
     for one in group.measured:
         if one.levels is not None:
             yield [one.name, one.levels.amounts, [moved.l1 for moved in one.levels.sensitivities]]
+        elif one.total is not None:
+            yield [one.name, "total", one.total.most]
         elif isinstance(one.mechanism, MaxNormPart):
             yield [one.name, one.mechanism.joint.sides[one.mechanism.place], one.mechanism.joint.sensitivity]
     for choice in group.chosen:

@@ -29,6 +29,7 @@ from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchang
 from sfumato.planning.plan import Chosen, Measured, Plan
 from sfumato.planning.ranking_notes import ranking_notes
 from sfumato.planning.top_lists import list_note
+from sfumato.planning.totals import total_notes
 from sfumato.planning.truncation import bounding_notes
 from sfumato.planning.within import CONFIDENCE
 from sfumato.query.types import Type
@@ -266,6 +267,7 @@ def _notes(plan: Plan) -> Iterator[str]:
     yield from ranking_notes(plan)
     yield from matching_notes(plan)
     yield from choosing_notes(plan)
+    yield from total_notes(plan)
     for group in plan.groups:
         if isinstance(group.selection, TopList | SpelledList):
             yield list_note(group.selection)

@@ -1,10 +1,24 @@
-"""Levels at which a measurement can be taken, one of which an answer chooses."""
+"""Levels at which a measurement can be taken, one of which an answer chooses; and totals that the policy cuts off."""
 
 from dataclasses import dataclass
 
 from sfumato.language.scalar import Scalar
 from sfumato.query.aggregate import Aggregate
 from sfumato.sensitivity.norms import Sensitivity
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedTotal:
+    """How much one person adds at most, over all rows and cells, as the policy says.
+
+    The rows of a person come in an order that only this person's rows decide; each counts as far as it fits below.
+    """
+
+    most: int
+    weight: Aggregate[Scalar]
+    """The sum that is cut off."""
+    reach: int
+    """How much one person could have without being cut off."""
 
 
 @dataclass(frozen=True, slots=True)

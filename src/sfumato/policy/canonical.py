@@ -202,6 +202,8 @@ def _column(column: Column) -> str:
             parts.append(f"values = {_quoted(fold(f'{table}.{name}'))}")
         case tuple(values):
             parts.append(f"values = [{', '.join(_value(value) for value in _sorted(values))}]")
+    if column.total_per_unit is not None:
+        parts.append(f"total_per_unit = {_value(column.total_per_unit)}")
     if column.unique:
         parts.append("unique = true")
     if column.length not in (None, LENGTH):  # form 1 is older than the key: there this is what silence means

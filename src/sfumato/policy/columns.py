@@ -22,7 +22,7 @@ from sfumato.policy.entry import (
 from sfumato.policy.forms import read_format
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
 
-COLUMN_KEYS = ("type", "bounds", "step", "values", "unique", "length", "join", "format")
+COLUMN_KEYS = ("type", "bounds", "step", "values", "unique", "length", "join", "format", "total_per_unit")
 MOST_VALUES = 10_000
 """As many cells as an answer may have."""
 LONGEST_VALUE = 1000
@@ -84,7 +84,35 @@ def read_column(name: str, entry: Entry) -> Column:
     unique = flag(keys["unique"]) if "unique" in keys else False
     joins = "join" in keys and bool(choice(keys["join"], ("deterministic",), {"equality": "deterministic"}))
     written_as = read_format(keys["format"], kind) if "format" in keys else None
-    return Column(name, kind, bounds, step, values, unique, length, joins, written_as, within is not None)
+    total = _total(keys["total_per_unit"], bounds, step, within is not None) if "total_per_unit" in keys else None
+    return Column(name, kind, bounds, step, values, unique, length, joins, written_as, within is not None, total)
+
+
+def _total(entry: Entry, bounds: Bounds | None, step: Fraction | None, free: bool) -> Fraction:
+    total = number(entry)
+    if bounds is None or step is None or free or position(bounds.low) < 0:
+        raise refuse(
+            entry,
+            "is written for a column that has no bounds from 0 on.",
+            "What one person adds in all is cut off where values are bounded and at least 0, by the policy alone.",
+            "Leave it out, or write bounds = [0, HIGH].",
+        )
+    if total < position(bounds.high):
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}, less than the upper bound.",
+            "One row alone may have as much as that.",
+            f"Write at least {written(bounds.high)}, or lower the bound.",
+        )
+    if (total / step).denominator != 1:
+        raise refuse(
+            entry,
+            f"is {shown(entry.value)}, not a whole number of steps of {written(step)}.",
+            "Values are summed as whole steps.",
+            f"Write {written(floor(total / step) * step)}.",
+        )
+    _check_width(entry, total / step)
+    return total
 
 
 def _meant(word: str) -> str:

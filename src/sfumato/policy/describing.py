@@ -82,7 +82,8 @@ def column_words(table: Table, column: Column) -> str:
 def _bounds_words(column: Column, bounds: Bounds) -> str:
     step = f", in steps of {_written(column.step)}" if column.type is ColumnType.DECIMAL and column.step else ""
     chosen = ", within which each question chooses" * column.bounds_chosen
-    return f"{_written(bounds.low)} to {_written(bounds.high)}{chosen}{step}"
+    total = "" if column.total_per_unit is None else f", at most {_written(column.total_per_unit)} of a person in a sum"
+    return f"{_written(bounds.low)} to {_written(bounds.high)}{chosen}{step}{total}"
 
 
 def _written(value: Value) -> str:

@@ -97,6 +97,8 @@ class Column:
     """How a date or timestamp is written where the source stores text; None means as ISO 8601 writes it."""
     bounds_chosen: bool = False
     """Each question finds the bounds that it clips at privately, within `bounds`."""
+    total_per_unit: Fraction | None = None
+    """The most that one person adds to a sum of the column, over all rows; what they have beyond does not count."""
 
     @property
     def grid(self) -> Grid | None:

@@ -303,13 +303,14 @@ def _budget(entry: Entry) -> Budget:
 
 def _check_nothing_chosen(keys: dict[str, Entry], budget: Budget, tables: tuple[Table, ...]) -> None:
     """Refuse what needs rows that were left out, or their ranks: a sealed store has neither."""
-    free = any(table.rows_chosen or any(column.bounds_chosen for column in table.columns) for table in tables)
-    if budget.truncation is not None or free:
+    columns = [column for table in tables for column in table.columns]
+    free = any(table.rows_chosen for table in tables) or any(column.bounds_chosen for column in columns)
+    if budget.truncation is not None or free or any(column.total_per_unit is not None for column in columns):
         raise refuse(
             keys["budget"] if budget.truncation is not None else keys["tables"],
-            'says truncation or choose = "private" beside [sealed].',
+            'says truncation, total_per_unit or choose = "private" beside [sealed].',
             "A sealed store holds sums of cells: no rows that were left out, and no order of rows.",
-            "Remove truncation, and write rows_per_unit and bounds as numbers.",
+            "Remove truncation and total_per_unit, and write rows_per_unit and bounds as numbers.",
         )
 
 

@@ -71,7 +71,22 @@ def _plain_table(name: str, entry: Entry, keys: dict[str, Entry]) -> Table:
     unit = _unit(keys["unit"], columns)
     groups = count(keys["groups_per_unit"], MOST_ROWS) if "groups_per_unit" in keys else None
     rows, rows_chosen = _rows_per_unit(entry, keys, unit, columns)
+    _check_totals(keys, unit, columns, rows_chosen)
     return Table(name, columns, unit, rows, groups, rows_chosen=rows_chosen)
+
+
+def _check_totals(keys: dict[str, Entry], unit: PrivacyUnit, columns: tuple[Column, ...], rows_chosen: bool) -> None:
+    """Refuse a total that nothing would read: where questions choose it, and where each row is a person."""
+    for column in columns:
+        if column.total_per_unit is not None and (rows_chosen or isinstance(unit, EachRow)):
+            raise refuse(
+                keys["columns"].below(column.name, None).below("total_per_unit", None),
+                "has no effect in this table.",
+                "Each question chooses what one person adds in all."
+                if rows_chosen
+                else "Each row is a person, so that a value is all that a person adds.",
+                "Leave it out.",
+            )
 
 
 def _columns(entry: Entry) -> tuple[Column, ...]:
@@ -88,6 +103,13 @@ def _public(name: str, columns: tuple[Column, ...], keys: dict[str, Entry]) -> T
                 f"Remove {key}, or remove public = true.",
             )
     for column in columns:
+        if column.total_per_unit is not None:
+            raise refuse(
+                keys["columns"].below(column.name, None).below("total_per_unit", None),
+                "is written in a public table.",
+                "A public table protects nobody.",
+                "Leave it out.",
+            )
         if isinstance(column.values, Reference):
             raise refuse(
                 keys["columns"].below(column.name, None).below("values", None),

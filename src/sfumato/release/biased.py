@@ -34,7 +34,9 @@ def biased_bars(
             continue
         values, whole = answered.columns[place], answered.bar_facts(place).kind is Kind.INTEGER
         low, high = _ends(form, tail, cut, len(values))
-        ends = zip(values, low.tolist(), high.tolist(), strict=True)
+        shown = np.array([np.nan if value is None or isinstance(value, str) else float(value) for value in values])
+        # what was added for the sake of what lies above a level is inside
+        ends = zip(values, np.fmin(low, shown).tolist(), np.fmax(high, shown).tolist(), strict=True)
         found.append([None if value is None else (_end(a, floor, whole), _end(b, ceil, whole)) for value, a, b in ends])
     return found
 
@@ -44,8 +46,8 @@ def extensions(answered: Answered, place: int, cut: Cut) -> tuple[float, float] 
     form = answered.forms[place]
     if not isinstance(form, Affine) or not len(form.constant):
         return None
-    down, up = _widths(form, cut)
-    return float(down.max()), float(up.max())
+    (down, up), addition = _widths(form, cut), form.addition
+    return float(np.maximum(down + addition, 0).max()), float(np.maximum(up - addition, 0).max())
 
 
 def _end(end: float, rounding: Callable[[float], int], whole: bool) -> int | float | None:

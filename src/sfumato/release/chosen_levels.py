@@ -1,13 +1,15 @@
 """Levels that an answer chooses: noisy people say which level errs least, and what is measured there gets its noise.
 
-Theorem: the level is computed from noisy numbers alone, and at every level the noise on what is measured has the same
-loss: so all of it together costs what the plan says.  Proof: proofs/chosen_caps.md
+What they say of people above the level is added to counts and sums afterwards.
+
+Theorem: level and addition are computed from noisy numbers alone, and at every level the noise on what is measured has
+the same loss: so all of it together costs what the plan says.  Proof: proofs/chosen_caps.md
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, log, sqrt
+from math import ceil, sqrt
 
 import numpy as np
 
@@ -15,32 +17,46 @@ from sfumato.engines.aggregates import GroupAggregates
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.best_margins import mean_variance
 from sfumato.planning.cut_off import CutOff
-from sfumato.planning.levels import PEOPLE, histogram_of, unit_of
+from sfumato.planning.levels import PEOPLE, histogram_of, unit_of, widths_of
 from sfumato.planning.missing import Missing, Place, missing
 from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import Source
-from sfumato.release.noise_law import law_of, quantile_of_sum
+from sfumato.release.noise_law import Floats, law_of, quantile_of_sum
 from sfumato.release.noisy import Noisy, NoisyGroup
+from sfumato.release.survivors import survivors
 
 LEVEL = "level"
 """The column of a choice that holds the place of the level."""
-_DOUBT, _FARTHER = 0.5, 1.0
-"""How many deviations of noise are taken off before people count, and how many more where they lie farther above."""
+ABOVE, BELOW = "above", "below"
+"""The columns that hold how much people seem to have above the level, and up to it."""
 _UNKNOWN = 32
 """So many cells are expected where keys are selected."""
 _OF_MEANS = 32
 """Rows that are cut are taken to differ from the others by this part of the range, in an average."""
+_STILL_WRONG = 0.5
+"""This part of what lies above a level is taken to be wrong still after it was estimated and added."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenLevel:
+    """The place of a level, how much people seem to have above it, and up to it."""
+
+    place: int
+    above: int
+    below: int
 
 
 def choose_level(group: GroupPlan, exact: GroupAggregates, plan: Plan, source: Source) -> NoisyGroup:
-    """Return the noisy people by what they have, and the place of the level that they suggest."""
+    """Return the noisy people by what they have, the place of the level that they suggest, and what lies above it."""
     (one,) = group.measured
     amounts = () if one.levels is None else one.levels.amounts
     totals = [int(total) for total in np.asarray(exact.columns[one.name])[0]]
     people = _noise_of(one).release(histogram_of(totals, amounts), source)
     noisy = tuple(int(value) for value in people)
-    return NoisyGroup(((),), ((one.name, (noisy,)), (LEVEL, (_best(noisy, one, plan),))))
+    taken = take_level(noisy, one, plan)
+    found = ((LEVEL, (taken.place,)), (ABOVE, (taken.above,)), (BELOW, (taken.below,)))
+    return NoisyGroup(((),), ((one.name, (noisy,)), *found))
 
 
 def resolved(plan: Plan, groups: Sequence[NoisyGroup]) -> Plan:
@@ -74,31 +90,66 @@ def _at_level(one: Measured, levels: Mapping[str, int]) -> Measured:
     return replace(one, sensitivity=moved, mechanism=Laplace(moved.l1, scale, moved.neighbours), level=level)
 
 
-def _best(people: Sequence[int], one: Measured, plan: Plan) -> int:
-    """Return the last level that is worth its noise, from below: enough people seem to have more than the one before.
+def take_level(people: Sequence[int], one: Measured, plan: Plan) -> TakenLevel:
+    """Return the level that seems to err least: by its noise, and by what people have above it.
 
     A level more costs each number its noise, and saves what the people above have between the levels, spread over the
-    cells; so it is worth it where people times cells' shares exceed noise per unit.
+    cells. What they have above the level that is taken is a function of the same noisy people.
     """
-    unit = unit_of(() if one.levels is None else one.levels.amounts)
+    amounts = () if one.levels is None else one.levels.amounts
+    unit, widths = unit_of(amounts), np.array(widths_of(amounts), dtype=np.float64)
     noise, bias = _noise(one, plan), 0.0
     for group in plan.groups:
         cells = group.group.cells if group.group.public_keys else _UNKNOWN
         for each in group.measured:
             if (group.group.label, each.name) in noise:
                 means = each.levels is not None and each.levels.means
-                bias += 1 / (max(cells, 1) * (_OF_MEANS if means else 1))
-    needed = sum(noise.values()) / bias if bias else 0.0
-    deviation = _deviation(one) / unit
-    above = np.concatenate([[0.0], np.cumsum([value / unit for value in people])])
-    for level in range(1, len(people)):
-        surely = max(
-            above[level + wide] - above[level] - (_DOUBT + _FARTHER * log(wide)) * sqrt(wide) * deviation
-            for wide in range(1, len(people) - level + 1)
-        )
-        if surely < needed:
-            return level - 1
-    return len(people) - 1
+                part = _STILL_WRONG if is_completed(group, each, plan) else 1 / _OF_MEANS if means else 1.0
+                bias += part / max(cells, 1)
+    levels, scale = np.array(amounts, dtype=np.float64), float(_noise_of(one).scale / unit)
+    counts = np.array([value / unit for value in people])
+    found = survivors(counts, levels, scale)
+    missing = _above(widths * (2 * found.mean + 3 * found.median) / 5)
+    place = int(np.argmin(levels * sum(noise.values()) + missing * bias))
+    above = round(float(_above(widths * found.median)[place]))
+    below = round(float((counts * np.minimum(levels, levels[place])).sum()))
+    return TakenLevel(place, above, max(below, 1))
+
+
+def _above(parts: Floats) -> Floats:
+    """Return for each level the sum of the parts that lie above it."""
+    return np.asarray(np.cumsum(parts[::-1])[::-1] - parts)
+
+
+def is_completed(group: GroupPlan, one: Measured, plan: Plan) -> bool:
+    """Whether what people have above the level is estimated and added: to counts and sums of the units that are cut.
+
+    Margins of one table are made to agree as they were measured.
+    """
+    if one.levels is None or one.levels.means or _values(one) != (0, 1) or group.is_choice:
+        return False
+    return all(
+        (margin.label, margin.name) != (group.group.label, one.name) for each in plan.tables for margin in each.margins
+    )
+
+
+def completions(plan: Plan, groups: Sequence[NoisyGroup]) -> dict[Place, tuple[int, ...]]:
+    """Return what is added to each cell of what is completed, of a plan whose levels are known.
+
+    A cell gets the part of it that it has of what lies below the level.
+    """
+    choices = {group.group.label: found for group, found in zip(plan.groups, groups, strict=True) if group.is_choice}
+    found: dict[Place, tuple[int, ...]] = {}
+    for group, noisy in zip(plan.groups, groups, strict=True):
+        for one in group.measured:
+            if one.levels is None or not is_completed(group, one, plan):
+                continue
+            choice = choices[one.levels.choice]
+            (above,), (below,) = choice.numbers(ABOVE), choice.numbers(BELOW)
+            values = noisy.numbers(one.name)
+            shares = [min(max(value, 0), below) for value in values] if group.group.keys else [below] * len(values)
+            found[group.group.label, one.name] = tuple(above * share // below for share in shares)
+    return found
 
 
 def _noise(one: Measured, plan: Plan) -> dict[Place, float]:
@@ -125,10 +176,6 @@ def _is_served(each: Measured, one: Measured) -> bool:
 def _per_unit(one: Measured) -> float:
     """Return the expected noise for each unit of the level, in units of what a row or a value adds."""
     return float(_noise_of(one).scale / one.sensitivity.linf)
-
-
-def _deviation(one: Measured) -> float:
-    return sqrt(law_of(_noise_of(one)).moments[0])
 
 
 def _noise_of(one: Measured) -> Laplace:

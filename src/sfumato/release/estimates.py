@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sfumato.planning.aggregates.counted import Counted
+from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.aggregates.families import point
+from sfumato.release.chosen_levels import completions
 from sfumato.release.decode import EngineValue
 from sfumato.release.noise_law import Floats, Integers
 from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues, flat
@@ -16,14 +19,20 @@ Columns = Mapping[str, Sequence[EngineValue]]
 
 def estimates(plan: Plan, noisy: Noisy, made: Mapping[tuple[str, str], AgreedMargin]) -> dict[str, Columns]:
     """Return the noisy tables by their groups' labels: every key, then every aggregate, as an engine keeps them."""
-    pairs = zip(plan.groups, noisy.groups, strict=True)
-    return {group.group.label: estimated(group, table, made) for group, table in pairs}
+    pairs, added = zip(plan.groups, noisy.groups, strict=True), completions(plan, noisy.groups)
+    return {group.group.label: _estimated(group, table, made, added) for group, table in pairs}
 
 
-def estimated(
-    group: GroupPlan, noisy: NoisyGroup, made: Mapping[tuple[str, str], AgreedMargin]
+def _estimated(
+    group: GroupPlan,
+    noisy: NoisyGroup,
+    made: Mapping[tuple[str, str], AgreedMargin],
+    added: Mapping[tuple[str, str], tuple[int, ...]],
 ) -> dict[str, list[EngineValue]]:
-    """Return the table of one group; measurements that were made consistent come from there."""
+    """Return the table of one group; measurements that were made consistent come from there.
+
+    Counts and sums are completed by what is added; what is divided by each other lacks the same rows.
+    """
     shown = shown_cells(noisy)
     table: dict[str, list[EngineValue]] = {
         key.name: [noisy.keys[cell][place] for cell in shown] for place, key in enumerate(group.group.keys)
@@ -32,8 +41,12 @@ def estimated(
         name: integers(values)[shown] if (better := made.get((group.group.label, name))) is None else better.values
         for name, values in noisy.columns
     }
+    whole = {
+        name: values + integers(added[group.group.label, name])[shown] if (group.group.label, name) in added else values
+        for name, values in measured.items()
+    }
     for derived in group.derived:
-        column = point(derived, group, measured)
+        column = point(derived, group, whole if isinstance(derived, Counted | Summed) else measured)
         table[derived.name] = nulled(column) if column.dtype == np.float64 else [int(value) for value in column]
     return table
 

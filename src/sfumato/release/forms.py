@@ -102,6 +102,11 @@ class Affine:
         return self.constant + self.total(self.weights * self.cells.values[self.places])
 
     @property
+    def addition(self) -> Floats:
+        """Return what is shown beyond what was measured."""
+        return self.total(self.weights * self.cells.additions(self.places))
+
+    @property
     def reach(self) -> Ends:
         """Return what the true sums can be, whatever the data."""
         spans = np.array([self.cells.reach(kind) for kind in range(len(self.cells.measured))]).reshape(-1, 2)
@@ -143,8 +148,9 @@ class Affine:
         """Return where each sum lies, whatever it can be: around the centre, but for cells near their threshold.
 
         There each true integer lies in its own interval, given that it was released. Proof: proofs/counted_keys.md
+        What was added to the sum lies inside: the bar is longer by it, so that it holds the sum without it.
         """
-        centre, margin = self.centre, self.margin(tail)
+        centre, margin, addition = self.centre, self.margin(tail), self.addition
         low, high = centre - margin, centre + margin
         counts = np.bincount(self.rows, minlength=len(self.constant))
         near = self.near(tail)
@@ -157,7 +163,7 @@ class Affine:
             for ends, parts in ((low, np.minimum(one, other)), (high, np.maximum(one, other))):
                 total = np.bincount(places, weights=parts, minlength=len(ends))
                 ends[rows] = self.constant[rows] + total[rows]
-        return low, high
+        return low + np.minimum(addition, 0), high + np.maximum(addition, 0)
 
     def near(self, tail: Fraction) -> Flags:
         """Return the rows that depend on an integer near the threshold that released it."""

@@ -14,6 +14,7 @@ from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
+from sfumato.release.chosen_levels import completions
 from sfumato.release.noise_law import Floats, Law, law_of, moments_of
 from sfumato.release.noisy import Noisy
 from sfumato.release.one_table import AgreedMargin, consistent, shown_cells
@@ -53,7 +54,16 @@ class MeasuredCells:
     """Which cells of a group an answer shows, by its label; all of one that is not there."""
     consistent: Mapping[tuple[str, str], AgreedMargin] = field(default_factory=dict)
     """Measurements that are made consistent with others."""
+    added: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
+    """What is added to the cells of a measurement because it lies above a level that was chosen."""
     _margins: dict[tuple[int, Fraction], int] = field(default_factory=dict)
+
+    def additions(self, places: Places) -> Floats:
+        """Return what is added to each of these numbers."""
+        found = np.zeros(len(self.kinds))
+        for name, amounts in self.added.items():
+            found[self.starts[name] : self.starts[name] + len(amounts)] = amounts
+        return np.asarray(found[places])
 
     def places(self, label: str, name: str, rows: int) -> Places:
         """Return the numbers of a measurement's shown cells, of which there are so many."""
@@ -187,6 +197,7 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
         tuple(selections),
         shown,
         consistent(plan, noisy),
+        {name: np.array(amounts, dtype=np.float64) for name, amounts in completions(plan, noisy.groups).items()},
     )
 
 

@@ -15,6 +15,7 @@ from sfumato.planning.matching_notes import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.top_lists import is_a_list
 from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
+from sfumato.release.chosen_levels import ABOVE, is_completed
 from sfumato.release.estimates import integers
 from sfumato.release.intervals import Answered, open_columns
 from sfumato.release.noisy import Noisy
@@ -68,7 +69,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         if group.selection is not None and not found.keys:
             yield _nobody(group)
-    yield from dict.fromkeys(_chosen(plan))
+    yield from dict.fromkeys(_chosen(plan, noisy))
     yield from dict.fromkeys(_met(plan, noisy))
     yield from dict.fromkeys(_matched(plan, noisy))
     if answered.chosen and not is_a_list(plan):
@@ -86,12 +87,16 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
         )
 
 
-def _chosen(plan: Plan) -> Iterator[str]:
-    """Say which levels were chosen, and what that cost."""
-    prices = {group.group.label: price_of(group) for group in plan.groups if group.is_choice}
-    for one in (one for group in plan.groups for one in group.measured):
-        if one.levels is not None and one.level is not None:
-            yield chosen_note(one, prices[one.levels.choice])
+def _chosen(plan: Plan, noisy: Noisy) -> Iterator[str]:
+    """Say which levels were chosen, what that cost, and what was added for people above."""
+    pairs = zip(plan.groups, noisy.groups, strict=True)
+    choices = {group.group.label: (group, found) for group, found in pairs if group.is_choice}
+    for group in plan.groups:
+        for one in group.measured:
+            if one.levels is not None and one.level is not None:
+                choice, found = choices[one.levels.choice]
+                (above,) = found.numbers(ABOVE) if is_completed(group, one, plan) else (None,)
+                yield chosen_note(one, price_of(choice), above)
 
 
 def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:

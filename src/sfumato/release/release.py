@@ -23,6 +23,7 @@ from sfumato.planning.cut_off import CutOff
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import cut_notes
 from sfumato.planning.ranking_notes import ranking_notes
+from sfumato.planning.totals import total_notes
 from sfumato.planning.truncation import bounding_notes
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.biased import Cut, biased_bars, extensions
@@ -216,7 +217,8 @@ def make_release(
     facts, columns = as_shown(plan.private, answered.columns)
     values = _decoded_columns(columns, facts)
     own, released = own_part(plan, noisy)
-    notes = (*plan.private.notes, *bounding_notes(own), *ranking_notes(own), *notes_of(own, released, answered))
+    notes = (*plan.private.notes, *bounding_notes(own), *ranking_notes(own), *total_notes(own))
+    notes += notes_of(own, released, answered)
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.bar_facts, range(len(facts))))
     ranges = _decoded(partial(bars, answered), bar_facts)

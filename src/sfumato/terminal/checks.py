@@ -148,7 +148,8 @@ def _sums(column: Column) -> str:
     if column.bounds is None:
         return "no: declare bounds"
     step = f" in steps of {_number(column.step)}" if column.step not in (None, 1) else ""
-    return f"{_number(column.bounds.low)} to {_number(column.bounds.high)}{step}"
+    total = "" if column.total_per_unit is None else f"; of a person at most {_number(column.total_per_unit)} in all"
+    return f"{_number(column.bounds.low)} to {_number(column.bounds.high)}{step}{total}"
 
 
 def _number(value: object) -> str:

@@ -67,10 +67,11 @@ Cells = dict[tuple[object, ...], tuple[Fraction, Fraction]]
 
 @dataclass(frozen=True, slots=True)
 class Trimming:
-    """One draft of caps by table and bounds by column, in steps."""
+    """One draft of caps by table, and of bounds and totals of a person by column, in steps."""
 
     caps: Mapping[str, int]
     bounds: Mapping[Place, Steps]
+    totals: Mapping[Place, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,11 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
     """Return the caps and bounds with the least total error over these questions, or over typical ones."""
     database._require_owner("tune a policy")
     policy = database.policy
-    if backend_of(policy).inspect is None:
+    if policy.source.scheme == "spark":
         raise BadParameter(
             "This source cannot be tuned.",
-            "A copy without caps is built beside the ledger, which is done for files and DuckDB tables only.",
-            "Tune an extract of it, or read what `sfumato check` says.",
+            "Many drafts are tried on a copy without caps, which takes too long in Spark.",
+            "Tune an extract of it, as files.",
         )
     with _trial(policy) as trial:
         trial.epsilon = str(policy.budget.epsilon / SHARE) if epsilon is None else epsilon
@@ -145,7 +146,7 @@ class _Trial:
                 if steps is not None:
                     low, high = steps
                     facts = replace(facts, low=low, high=high, declared_low=True, declared_high=True)
-                fields.append(replace(one, facts=facts, bounds_chosen=False))
+                fields.append(replace(one, facts=facts, bounds_chosen=False, total=draft.totals.get((name, one.name))))
             tables[name] = replace(table, fields=tuple(fields), rows_per_unit=rows, rows_chosen=False)
         return replace(self.engine.catalog, tables=tables)
 
@@ -202,13 +203,16 @@ def _trial(policy: Policy) -> Iterator[_Trial]:
         finally:
             engine.close()
     finally:
+        backend_of(loose).forget(loose)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _uncut(table: Table) -> Table:
     if not _has_cap(table):
         return table
-    columns = tuple(replace(one, bounds=None) if _is_tuned(table, one) else one for one in table.columns)
+    columns = tuple(
+        replace(one, bounds=None, total_per_unit=None) if _is_tuned(table, one) else one for one in table.columns
+    )
     return replace(table, rows_per_unit=MOST_ROWS, rows_chosen=True, columns=columns)
 
 
@@ -234,9 +238,14 @@ def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
     now = Trimming(
         {name: most_rows(table) for name, table in tables.items()},
         {place: _declared_steps(column) for place, column in columns.items()},
+        {
+            place: column.steps(column.total_per_unit)
+            for place, column in columns.items()
+            if column.total_per_unit is not None
+        },
     )
     caps = {name: _caps(trial, name, now) for name in tables}
-    whole = replace(now, caps={name: found[-1] for name, found in caps.items()})
+    whole = replace(now, caps={name: found[-1] for name, found in caps.items()}, totals={})
     ends = {place: _ends(trial, place, column, whole) for place, column in columns.items()}
     truth = replace(whole, bounds={place: (lows[0], highs[-1]) for place, (lows, highs) in ends.items()})
     questions = _answerable(trial, asked, (now, truth))
@@ -247,10 +256,19 @@ def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
             best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
         for place, (lows, highs) in ends.items():
             low, high = best.bounds[place]
-            drafts = [best] + [replace(best, bounds={**best.bounds, place: (low, one)}) for one in highs if one > low]
+            fits = best.totals.get(place, _FARTHEST)
+            drafts = [best]
+            drafts += [replace(best, bounds={**best.bounds, place: (low, one)}) for one in highs if low < one <= fits]
             best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
             low, high = best.bounds[place]
-            drafts = [best] + [replace(best, bounds={**best.bounds, place: (one, high)}) for one in lows if one < high]
+            signs = _FARTHEST if place not in best.totals else 0
+            drafts = [best]
+            drafts += [
+                replace(best, bounds={**best.bounds, place: (one, high)}) for one in lows if -signs <= one < high
+            ]
+            best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
+        for place, column in columns.items():
+            drafts = [best, *_with_totals(best, place, column)]
             best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
     tried_questions = tuple(
         TriedQuestion(
@@ -259,6 +277,18 @@ def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
         for sql in questions
     )
     return Tuned(typed_rational(trial.epsilon, "epsilon"), tried_questions, tuple(_lines(policy, now, best)))
+
+
+def _with_totals(best: Trimming, place: Place, column: Column) -> Iterator[Trimming]:
+    """Give drafts with other totals of a person, and with none: round ones from one value to all that rows admit."""
+    low, high = best.bounds[place]
+    others = {other: total for other, total in best.totals.items() if other != place}
+    yield replace(best, totals=others)
+    step, reach = column.step or Fraction(1), best.caps[place[0]] * high
+    for end in _ENDS:
+        total = end / step
+        if low >= 0 and high <= total < reach and total.denominator == 1:
+            yield replace(best, totals={**others, place: int(total)})
 
 
 def _declared_steps(column: Column) -> Steps:
@@ -342,7 +372,7 @@ def _error(trial: _Trial, sql: str, draft: Trimming, truth: Trimming) -> Fractio
 
 def _cells(trial: _Trial, sql: str, draft: Trimming) -> Cells | None:
     """Return every number of an answer by its keys and column, with its margin; None where it cannot be asked."""
-    known = (sql, tuple(sorted(draft.caps.items())), tuple(sorted(draft.bounds.items())))
+    known = (sql, *(tuple(sorted(parts.items())) for parts in (draft.caps, draft.bounds, draft.totals)))
     if known not in trial.kept:
         try:
             trial.kept[known] = dict(_numbers(trial.answers(sql, draft)))
@@ -371,22 +401,27 @@ def _lines(policy: Policy, now: Trimming, best: Trimming) -> Iterator[str]:
         if best.caps.get(name) != now.caps.get(name):
             yield f"[tables.{_key(table.name)}]"
             yield f"rows_per_unit = {best.caps[name]}  # now {now.caps[name]}"
-        changed = [
-            one for one in table.columns if best.bounds.get(place := (name, fold(one.name))) != now.bounds.get(place)
-        ]
+        places = {(name, fold(column.name)): column for column in table.columns}
+        changed = {
+            place: column
+            for place, column in places.items()
+            if (best.bounds.get(place), best.totals.get(place)) != (now.bounds.get(place), now.totals.get(place))
+        }
         if changed:
             yield f"[tables.{_key(table.name)}.columns]"
-        for column in changed:
-            low, high = best.bounds[name, fold(column.name)]
-            yield f"{_key(column.name)} = {{ {', '.join(_parts(column, low, high))} }}{_before(column)}"
+        for place, column in changed.items():
+            parts = _parts(column, *best.bounds[place], best.totals.get(place))
+            yield f"{_key(column.name)} = {{ {', '.join(parts)} }}{_before(column)}"
 
 
-def _parts(column: Column, low: int, high: int) -> Iterator[str]:
+def _parts(column: Column, low: int, high: int, total: int | None) -> Iterator[str]:
     step = column.step or Fraction(1)
     yield f'type = "{column.type}"'
     yield f"bounds = [{written(low * step)}, {written(high * step)}]"
     if column.type is ColumnType.DECIMAL:
         yield f"step = {written(step)}"
+    if total is not None:
+        yield f"total_per_unit = {written(total * step)}"
     if column.unique:
         yield "unique = true"
 
@@ -395,7 +430,8 @@ def _before(column: Column) -> str:
     if column.bounds is None:
         return ""
     low, high = (Fraction(position(end)) for end in (column.bounds.low, column.bounds.high))
-    return f"  # now [{written(low)}, {written(high)}]"
+    total = "" if column.total_per_unit is None else f", of a person at most {written(column.total_per_unit)}"
+    return f"  # now [{written(low)}, {written(high)}]{total}"
 
 
 def _key(name: str) -> str:

@@ -42,6 +42,15 @@ def execute(
     raise EngineFailed()
 
 
+def execute_in_columns(connection: duckdb.DuckDBPyConnection, statement: str) -> list[Any]:
+    """Run one query and return its columns as Arrow's; failures are as in `execute`."""
+    try:
+        return list(connection.sql(statement).to_arrow_table().columns)
+    except (*_FAILURES, RuntimeError):
+        pass
+    raise EngineFailed()
+
+
 def execute_in_parts(connection: duckdb.DuckDBPyConnection, statement: str) -> Iterator[list[tuple[Any, ...]]]:
     """Run one statement and give its rows some at a time, so that a caller may stop; failures are as in `execute`."""
     try:

@@ -53,7 +53,7 @@ class DuckDB:
 
     def run(self, job: Job) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged."""
-        return aggregated(job, self._reader.rows)
+        return aggregated(job, self._reader.rows, self._reader.columns)
 
     def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import duckdb
 
 from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
-from sfumato.engines.duckdb.connection import execute, execute_in_parts, open_copy
+from sfumato.engines.duckdb.connection import execute, execute_in_columns, execute_in_parts, open_copy
 from sfumato.engines.engine import Limits
 from sfumato.engines.snapshots import Registered
 from sfumato.errors import EngineFailed
@@ -50,6 +50,11 @@ class Reader:
                 return execute(cursor, statement)
             with clock.running(cursor.interrupt):
                 return execute(cursor, statement)
+
+    def columns(self, statement: str) -> list[Any]:
+        """Run one query that may return very many rows and return its columns."""
+        with closing(self._cursor()) as cursor:
+            return execute_in_columns(cursor, statement)
 
     def free_rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement that costs nothing and return its rows: not too many, not too long, not for too long."""

@@ -47,6 +47,11 @@ def nothing_left_out(flow: Flow) -> bool:
     return isinstance(flow, Read) or (isinstance(flow, Show) and nothing_left_out(flow.source))
 
 
+def nothing_met(flow: Flow) -> bool:
+    """Whether each of these rows is one of the copy, and no two are the same one."""
+    return isinstance(flow, Read) or (isinstance(flow, Show | Keep) and nothing_met(flow.source))
+
+
 def _read(read: Read, name: str, hidden: Hidden) -> tuple[Read, Scalar] | None:
     stored = next(stored for known, stored, _ in read.columns if known == name)
     if stored not in hidden.beside(read):

@@ -1,35 +1,127 @@
-"""The numbers that the copy gives the values of a declared key within each person, where a question groups by that key.
+"""The numbers that the copy gives the values of a key within each person, where a question groups by that key.
 
-They follow the order in which cells are kept, so that keeping the first cells needs neither a hash nor, where no row
-was left out before, a window.  Proof: proofs/lineage.md §6
+They follow the order in which cells are kept, so that keeping the first cells needs neither a hash nor a window: where
+no row was left out before, the number is the rank of a cell, and else a person's numbers are gathered as the bits of a
+few integers.  Proof: proofs/lineage.md §6
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.analysis.private_query import Group
-from sfumato.engines.sql.carrying import Hidden, carried, nothing_left_out
-from sfumato.engines.sql.names import cell_name
-from sfumato.language.flow import Flow
+from sfumato.engines.sql.carrying import Hidden, carried, nothing_left_out, nothing_met
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.names import OWN, alike_name, cell_name
+from sfumato.language.flow import Flow, Read
 from sfumato.language.scalar import Scalar
 
 _NUMBERS = Hidden(cell_name, lambda read: read.numbered)
+_ALIKE = Hidden(alike_name, lambda read: read.numbered)
+_BITS = 60
+"""So many numbers are bits of one integer: 2 to that power still fits."""
+_MOST_WORDS = 8
+"""With more integers than that for one person, ranking costs no more."""
+
+
+def _all_stored(read: Read) -> tuple[str, ...]:
+    return tuple(stored for _, stored, _ in read.columns) if read.numbered else ()
+
+
+_OWN = Hidden(lambda _: OWN, _all_stored)
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedCells:
-    """The rows of a group with the number of each row's cell as one more column."""
+    """The rows of a group with more columns: the number of each row's cell, and how many rows its owner has."""
 
     rows: Flow
     number: Scalar
+    own: Scalar
+    alike: Scalar | None
+    """How many rows of the person are in the cell, in the first of them, else 0; None where rows met other rows."""
     whole: bool
     """Whether they are all rows that the copy keeps of a person: then the number is the rank of the cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRows:
+    """The rows of a group with one more column: how many rows the copy keeps of the owner, and so at most these."""
+
+    rows: Flow
+    own: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class CellColumns:
+    """What the columns are called by which cells are kept."""
+
+    owner: str
+    number: str
+    own: str
 
 
 def numbered_cells(group: Group) -> NumberedCells | None:
     """Return the rows with their cells' numbers; None unless the only key is a column that the copy numbers."""
     if len(group.keys) != 1 or not group.identity:
         return None
-    found = carried(group.rows, group.keys[0].scalar, _NUMBERS)
-    if found is None:
+    key = group.keys[0].scalar
+    numbered = carried(group.rows, key, _NUMBERS)
+    owned = None if numbered is None else carried(numbered[0], key, _OWN)
+    if numbered is None or owned is None:
         return None
-    return NumberedCells(*found, whole=nothing_left_out(group.rows) and not group.contribution.bound_rows)
+    rows, own = owned
+    found = carried(rows, key, _ALIKE) if nothing_met(rows) else None
+    rows, alike = (rows, None) if found is None else found
+    return NumberedCells(
+        rows, numbered[1], own, alike, whole=nothing_left_out(group.rows) and not group.contribution.bound_rows
+    )
+
+
+def own_rows(group: Group) -> OwnRows | None:
+    """Return the rows with how many their owner has in the copy; None where it may be more here, or nobody knows."""
+    if not group.identity or not nothing_met(group.rows):
+        return None
+    found = carried(group.rows, group.unit, _OWN)
+    return None if found is None else OwnRows(*found)
+
+
+def first_numbered(
+    rows: str, names: Sequence[str], at: CellColumns, highest: int, most: int, dialect: Dialect, *, once: bool
+) -> str | None:
+    """Return a query for the rows of each person's `most` cells of the least numbers; None for very many numbers.
+
+    A number up to `most` always counts. The numbers of whoever may have higher ones are the bits of integers, so that
+    their bits up to a number are its rank. `rows` is read three times, or `once` if it is costly.
+    """
+    words = -(-highest // _BITS)
+    if words > _MOST_WORDS:
+        return None
+    number, source = f"CAST({at.number} AS BIGINT)", "cut" if once else f"({rows})"
+    bits = [f"bit_or({_bit_of(number, word, words, dialect)}) AS m{word}" for word in range(words)]
+    masks = (
+        f"SELECT {at.owner} AS o, {', '.join(bits)} FROM {source} AS g "  # noqa: S608
+        f"WHERE {at.own} > {most} AND {at.number} <= {words * _BITS} GROUP BY {at.owner}"
+    )
+    rank = " + ".join(_bits_up_to(number, word, dialect) for word in range(words))
+    kept = (
+        f"SELECT {', '.join(names)} FROM {source} AS l WHERE {at.number} <= {most} UNION ALL "  # noqa: S608
+        f"SELECT {', '.join(names)} FROM {source} AS h JOIN ({masks}) AS m ON h.{at.owner} = m.o "
+        f"WHERE {at.number} > {most} AND {at.number} <= {words * _BITS} AND {rank} <= {most}"
+    )
+    return f"WITH cut AS ({rows}) {kept}" if once else kept
+
+
+def _bit_of(number: str, word: int, words: int, dialect: Dialect) -> str:
+    """Return the bit that stands for a number in one of the words; 0 in the others."""
+    low = word * _BITS
+    if words == 1:
+        return dialect.bit(f"{number} - 1")
+    here = f"{number} > {low} AND {number} <= {low + _BITS}"
+    return f"CASE WHEN {here} THEN {dialect.bit(f'{number} - {low + 1}')} ELSE 0 END"
+
+
+def _bits_up_to(number: str, word: int, dialect: Dialect) -> str:
+    """Return how many bits of a word stand for numbers up to this one."""
+    low = word * _BITS
+    power = f"greatest(least({number} - {low}, {_BITS}), 0)"
+    return dialect.bits(f"(m{word} & ({dialect.bit(power)} - 1))")

@@ -15,7 +15,7 @@ from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.cut import cut_columns, cut_rows, tracked
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import draw_again, drawn, first_draw
-from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, cell_name, once_name, rows_name
+from sfumato.engines.sql.names import LONE, NUMBER, OWN, PATH_UNIT, RANK, alike_name, cell_name, once_name, rows_name
 from sfumato.engines.sql.staging import rows_with_owners, stage_rows
 from sfumato.errors import BadSource
 from sfumato.language.facts import Kind
@@ -193,8 +193,9 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
 
     Hidden columns number them, so that a statement can keep to the bound that it was priced for without counting: RANK,
     and for each unique column the rows that hold the same value. Where only some groups of a person count, the values
-    of each declared key are numbered, too; and beside columns that quantiles are asked of stands in how many rows of
-    the person they have a value. A row's numbers depend on the same person's rows alone.
+    of each key are numbered, too, and the first row with a value says how many have it; and beside columns that
+    quantiles are asked of stands in how many rows of the person they have a value. A row's numbers depend on the same
+    person's rows alone.
     """
     dialect, rows = build.dialect, build.stage("rows")
     quoted, within = dialect.quoted, [_sortable(dialect, column, f"c{at}") for at, column in enumerate(columns)]
@@ -203,7 +204,11 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     names += [f"{sql} AS {quoted(name)}" for name, sql in _numbers(dialect, table, columns, within).items()]
     counted = [at for at, column in enumerate(columns) if column in counted_columns(table)]
     found = [f"r.{name}" for name in ["id", *(f"c{at}" for at in range(len(columns)))]]
-    listed = ", ".join([*found, *(f"{_rows_with(dialect, f'c{at}')} AS n{at}" for at in counted)])
+    found += [f"{_rows_with(dialect, f'r.c{at}')} AS n{at}" for at in counted]
+    if numbered_keys(table):
+        found += [f"{_rows_with(dialect, '*')} AS own"]
+        found += [f"{_cell_draw(dialect, f'r.c{at}', columns[at])} AS d{at}" for at in _places(table, columns)]
+    listed = ", ".join(found)
     rank = f"CAST({dialect.row_number(['id'], within)} AS {dialect.rank_type})"
     chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place WHERE {here}"
     if dialect.carries_rows:
@@ -223,10 +228,18 @@ def _numbers(dialect: Dialect, table: Table, columns: list[Column], within: list
         if column.unique:
             found[once_name(column.name)] = _once(dialect, f"c{at}", within)
         if column in numbered_keys(table):
-            found[cell_name(column.name)] = _cell(dialect, f"c{at}", column)
+            found[cell_name(column.name)], found[alike_name(column.name)] = _cell(dialect, at, column)
         if column in counted_columns(table):
             found[rows_name(column.name)] = f"n{at}"
+    if numbered_keys(table):
+        found[OWN] = "own"
     return found
+
+
+def _places(table: Table, columns: list[Column]) -> list[int]:
+    """Return the places of the columns whose values are numbered."""
+    keys = numbered_keys(table)
+    return [at for at, column in enumerate(columns) if column in keys]
 
 
 def _each_row(build: Building, columns: list[Column]) -> str:
@@ -286,7 +299,7 @@ def _sortable(dialect: Dialect, column: Column, sql: str) -> str:
 
 def _rows_with(dialect: Dialect, value: str) -> str:
     """Return in how many rows of the same person a value is not NULL."""
-    return f"CAST(count(r.{value}) OVER (PARTITION BY r.id) AS {dialect.rank_type})"
+    return f"CAST(count({value}) OVER (PARTITION BY r.id) AS {dialect.rank_type})"
 
 
 def _once(dialect: Dialect, column: str, within: list[str]) -> str:
@@ -295,12 +308,24 @@ def _once(dialect: Dialect, column: str, within: list[str]) -> str:
     return f"CAST(CASE WHEN {column} IS NULL THEN 1 ELSE {number} END AS {dialect.rank_type})"
 
 
-def _cell(dialect: Dialect, value: str, column: Column) -> str:
-    """Return the number of a value among those of one person, in the order that questions keep them; of NULL, NULL."""
-    draw, *ties = drawn("id", [(value, facts_of(column).kind)], dialect)
-    order = [f"CASE WHEN {value} IS NOT NULL THEN {draw} END NULLS LAST", *ties]
-    number = f"dense_rank() OVER (PARTITION BY id ORDER BY {', '.join(order)})"
-    return f"CAST(CASE WHEN {value} IS NOT NULL THEN {number} END AS {dialect.rank_type})"
+def _cell_draw(dialect: Dialect, value: str, column: Column) -> str:
+    """Return what the cells of one person are ordered by, before the values themselves."""
+    draw, *_ = drawn("r.id", [(value, facts_of(column).kind)], dialect)
+    return f"CASE WHEN {value} IS NOT NULL THEN {draw} END"
+
+
+def _cell(dialect: Dialect, at: int, column: Column) -> tuple[str, str]:
+    """Return the number of a value among those of one person, in the order that questions keep them; of NULL, NULL.
+
+    And in how many rows the person has it, if this is the first of them, else 0.
+    """
+    value = f"c{at}"
+    order = f"PARTITION BY id ORDER BY d{at} NULLS LAST, {_sortable(dialect, column, value)}"
+    number = f"CASE WHEN {value} IS NOT NULL THEN dense_rank() OVER ({order}) END"
+    first = f"row_number() OVER ({order}, nth) = rank() OVER ({order})"
+    alike = f"count(*) OVER ({order} RANGE BETWEEN CURRENT ROW AND CURRENT ROW)"
+    alike = f"CASE WHEN {first} THEN {alike} ELSE 0 END"
+    return f"CAST({number} AS {dialect.rank_type})", f"CAST({alike} AS {dialect.rank_type})"
 
 
 def _write_removed(build: Building, table: Table, unit: str, counts: str | None) -> None:

@@ -45,6 +45,8 @@ class Dialect:
     """Of two wide integers, towards zero; NULL is NULL, and the divisor is never zero."""
     remainder: Callable[[str, str], str]
     """What `quotient` leaves, with the sign of the dividend."""
+    shared: Callable[[str, str], str]
+    """The quotient of two positive BIGINTs, rounded down, as a BIGINT."""
     whole_double: Callable[[str], str]
     """A double that is a whole number, as a wide integer, exactly."""
     truncated: Callable[[str], str]
@@ -63,6 +65,10 @@ class Dialect:
     """The number of a row among those that agree in the first, in the order of the second; both may be empty.
 
     Where the first is empty, some engines give numbers that are distinct and no more."""
+    bit: Callable[[str], str]
+    """2 to the power of an integer from 0 to 60, as a BIGINT."""
+    bits: Callable[[str], str]
+    """How many bits of a BIGINT that is not negative are 1."""
     draw: Callable[[str], str]
     """The first 48 bits of SHA-256 of a text in UTF-8, in any form that is ordered as these bits are."""
     scalar_text: Callable[[str, Kind], str]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sfumato.analysis.private_query import Group
-from sfumato.engines.sql.cell_numbers import numbered_cells
+from sfumato.engines.sql.cell_numbers import CellColumns, first_numbered, numbered_cells, own_rows
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import drawn
 from sfumato.engines.sql.flow import Tables, projected
@@ -21,13 +21,16 @@ from sfumato.language.flow import Read
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Chosen, GroupPlan, Measured
-from sfumato.planning.tiers import Levels
+from sfumato.planning.tiers import ClippedTotal, Levels
 from sfumato.query.functions import Aggregation
 
 _OWNER = "u"
 _CELL = "cell"
 _RANK = "nth_row"
 _OWN = "own"
+_ALIKE = "alike"
+_ROWS = "own_rows"
+_STORED = "stored"
 _NOTHING: Mapping[str, Scalar] = MappingProxyType({})
 
 
@@ -54,8 +57,8 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     if not numbers and plan.group.public_keys:
         return None
     bounded = _bounded(plan, tables, dialect)
-    measures = [sql for one in numbers for sql in _measures(one, plan, bounded.used, dialect)]
-    people = [] if plan.group.public_keys else [_people(plan.group)]
+    measures = [sql for one in numbers for sql in _measures(one, plan, bounded, dialect)]
+    people = [] if plan.group.public_keys else [bounded.people.sql()]
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
 
 
@@ -68,30 +71,44 @@ def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Diale
     by, *added = one.quantity.arguments
     bucket = clipped(bounded.used.names[by], by.facts, dialect)  # what it was priced for, whatever is stored
     inner = replace(one.quantity, function=Aggregation.SUM if added else Aggregation.COUNT, arguments=tuple(added))
-    measure = _measure(inner, plan.group, bounded.used, dialect)
+    measure = _measure(inner, plan.group, bounded, dialect)
     return _grouped(bounded, [*bounded.used.keys, bucket], [measure])
 
 
 def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
-    """Return the statement of what is chosen: keys, bucket, how many rows their owner has, how many such rows.
+    """Return the statement of what is chosen: keys, bucket, and what the rows in it weigh together.
 
-    Only rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no
-    cell. Where everybody has one row, how many rows an owner has is left out; where the copy knows, it is not counted.
+    A row weighs an equal part of what those of its owner weigh, rounded down, and 1 where everybody has one row. Only
+    rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no cell.
+    Where the copy knows how many rows an owner has, they are not counted.
     """
     several = plan.group.contribution.rows > 1
     counted = counted_rows(plan.group, one) if several else None
     if counted is not None:
         plan = replace(plan, group=replace(plan.group, rows=counted.rows))
-    bounded = _bounded(plan, tables, dialect, {} if counted is None else {_OWN: counted.count})
+    bounded = _bounded(plan, tables, dialect, {} if counted is None else {_STORED: counted.count})
     used = bounded.used
     (by,) = one.quantity.arguments
     bucket = used.names[by]
     present = [f"{bucket} IS NOT NULL"]
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
-    own = _OWN if counted is not None else f"count(*) OVER (PARTITION BY {_OWNER}) AS {_OWN}"
-    columns = ", ".join([*used.keys, bucket, *([own] if several else [])])
-    rows = f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
-    return _grouped(replace(bounded, rows=rows), [*used.keys, bucket, *([_OWN] if several else [])], ["count(*)"])
+    keys = [*used.keys, bucket]
+
+    def rows(own: str, *tests: str) -> str:
+        columns = ", ".join([*keys, f"{own} AS {_OWN}"])
+        return f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join([*present, *tests])}"  # noqa: S608
+
+    if not several:
+        return _grouped(replace(bounded, rows=rows("1")), keys, ["count(*)"])
+    by_counting = f"count(*) OVER (PARTITION BY {_OWNER})"
+    if counted is None:
+        found = rows(by_counting)
+    elif counted.whole:
+        found = rows(_STORED)
+    else:
+        found = f"{rows('1', f'{_STORED} <= 1')} UNION ALL {rows(by_counting, f'{_STORED} > 1')}"
+    weight = dialect.shared(f"CAST({one.weight} AS BIGINT)", f"greatest(CAST({_OWN} AS BIGINT), 1)")
+    return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS BIGINT)"])
 
 
 FEW_OWNERS = 4
@@ -162,11 +179,39 @@ def _listed(names: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class _People:
+    """How the people in a cell are counted."""
+
+    sole: bool
+    """Whether a person has one row at most."""
+    alike: bool
+    """Whether the first row of a person in a cell says how many there are, and the others 0."""
+    whole: bool
+    """Whether all rows are there that these numbers speak of."""
+
+    def sql(self, where: str | None = None) -> str:
+        """Return the number of people, of those rows that meet a condition."""
+        if self.sole or not self.alike:
+            return _counted("*" if self.sole else f"DISTINCT {_OWNER}", where)
+        if self.whole and where is None:
+            return _counted("*", f"{_ALIKE} > 0")
+        # a row that is alone stands for its person; only where a person has several can the first be missing
+        tests = [where] if where is not None else []
+        alone = _counted("*", " AND ".join([f"{_ALIKE} = 1", *tests]))
+        return f"{alone} + {_counted(f'DISTINCT {_OWNER}', ' AND '.join([f'{_ALIKE} <> 1', *tests]))}"
+
+
+def _counted(what: str, where: str | None) -> str:
+    return f"count({what})" if where is None else f"count({what}) FILTER (WHERE {where})"
+
+
+@dataclass(frozen=True, slots=True)
 class _Bounded:
     """The rows of a group after every person was bounded."""
 
     rows: str
     used: _Used
+    people: _People
 
 
 def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[str, Scalar] = _NOTHING) -> _Bounded:
@@ -174,19 +219,26 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     group, limit = plan.group, plan.group.contribution
     used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)
     cells = numbered_cells(group) if bound_groups else None
+    owned = own_rows(group) if bound_groups and cells is None and not limit.bound_rows else None
+    people = _People(limit.rows == 1, cells is not None and cells.alike is not None, cells is not None and cells.whole)
     ranked = limit.bound_rows or (bound_groups and (cells is None or not cells.whole))
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
     before = {name: levels for name, levels in _before(plan).items() if name != _RANK}
-    if ranked or before or (plan.chosen and limit.rows > 1 and not beside) or _counts_people(plan):
+    if ranked or before or (plan.chosen and limit.rows > 1) or _tells_people_apart(plan, people):
         columns[_OWNER] = group.unit
-    rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)
+    rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)  # none beside totals
     if rank is not None:
         columns[_RANK] = rank
+    flow = group.rows
     if cells is not None:
-        columns[_CELL] = cells.number
+        flow, columns[_CELL] = cells.rows, cells.number
+        columns |= {} if cells.whole else {_ROWS: cells.own}
+        columns |= {_ALIKE: cells.alike} if cells.alike is not None and _counts_people(plan) else {}
+    if owned is not None:
+        flow, columns[_ROWS] = owned.rows, owned.own
     columns |= beside
-    rows, names = projected(group.rows if cells is None else cells.rows, tables, columns, dialect), list(columns)
+    rows, names = projected(flow, tables, columns, dialect), list(columns)
     if ranked:
         rows = _present(rows, used.keys)  # else they would take the place of rows that count
     if limit.bound_rows:
@@ -194,37 +246,43 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     if cells is not None and cells.whole:
         rows = f"SELECT * FROM ({rows}) AS n WHERE {_CELL} <= {limit.groups}"  # noqa: S608
     elif bound_groups:
+        kept = None
+        if cells is not None:
+            at, once = CellColumns(_OWNER, _CELL, _ROWS), limit.bound_rows or cells.alike is None
+            kept = first_numbered(rows, names, at, cells.number.facts.high, limit.groups, dialect, once=once)
         numbers = [_CELL] if cells is not None else []
-        rows = _first_cells(rows, names, group, used, numbers, dialect)
+        rows = kept or _first_cells(rows, names, group, used, numbers, dialect)
     if before:
         order = [_RANK] if rank is not None else _drawn(used.all, group, used, dialect)
         listed = [
             f"{before_sql(levels, used.names, _OWNER, order, dialect)} AS {name}" for name, levels in before.items()
         ]
         rows = f"SELECT {', '.join([*names, *listed])} FROM ({rows}) AS w"  # noqa: S608
-    return _Bounded(rows, used)
+    return _Bounded(rows, used, people)
 
 
-def _before(plan: GroupPlan) -> dict[str, Levels]:
+def _before(plan: GroupPlan) -> dict[str, Levels | ClippedTotal]:
     """Return the columns that say how much of its person came before a row, once for all that is filled alike."""
     whole = isinstance(plan.group.rows, Read)  # no condition drops rows, so that their numbers have no gaps
-    filled = {one.levels.weight: one.levels for one in plan.measured if one.levels is not None}
-    return {_RANK if whole and is_rank(levels) else f"b{place}": levels for place, levels in enumerate(filled.values())}
+    every = [one.levels or one.total for one in plan.measured]
+    filled = {cut.weight: cut for cut in every if cut is not None}
+    return {_RANK if whole and is_rank(cut) else f"b{place}": cut for place, cut in enumerate(filled.values())}
 
 
-def _measures(one: Measured, plan: GroupPlan, used: _Used, dialect: Dialect) -> list[str]:
+def _measures(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> list[str]:
     """Return a measurement as SQL: one integer, or one for each level."""
-    if one.levels is None:
-        return [_measure(one.quantity, plan.group, used, dialect)]
-    name = next(name for name, levels in _before(plan).items() if levels.weight == one.levels.weight)
-    return level_measures(one, one.levels, used.names, f"{name} - 1" if name == _RANK else name, dialect)
+    cut = one.levels or one.total
+    if cut is None:
+        return [_measure(one.quantity, plan.group, bounded, dialect)]
+    name = next(name for name, other in _before(plan).items() if other.weight == cut.weight)
+    return level_measures(one, cut, bounded.used.names, f"{name} - 1" if name == _RANK else name, dialect)
 
 
 def _used(group: Group, measured: Sequence[Measured | Chosen]) -> _Used:
     names: dict[Scalar, str] = {}
     for one in measured:
-        filled = one.levels.weight.parts if isinstance(one, Measured) and one.levels is not None else ()
-        for scalar in (*one.quantity.parts, *filled):
+        cut = (one.levels or one.total) if isinstance(one, Measured) else None
+        for scalar in (*one.quantity.parts, *(() if cut is None else cut.weight.parts)):
             if not _is_owner(scalar, group):
                 names.setdefault(scalar, f"v{len(names)}")
     kinds = {f"k{at}": key.scalar.facts.kind for at, key in enumerate(group.keys)}
@@ -239,6 +297,14 @@ def _is_owner(scalar: Scalar, group: Group) -> bool:
 def _counts_people(plan: GroupPlan) -> bool:
     arguments = (argument for one in plan.measured for argument in one.quantity.arguments)
     return not plan.group.public_keys or any(_is_owner(one, plan.group) for one in arguments)
+
+
+def _tells_people_apart(plan: GroupPlan, people: _People) -> bool:
+    """Whether counting people needs their ids: not where every cell of a person has a first row that counts."""
+    if people.sole or not (people.alike and people.whole):
+        return _counts_people(plan)
+    filtered = (one.quantity.arguments for one in plan.measured if one.quantity.where is not None)
+    return any(_is_owner(argument, plan.group) for arguments in filtered for argument in arguments)
 
 
 def _present(rows: str, keys: list[str]) -> str:
@@ -261,8 +327,12 @@ def _first_cells(rows: str, columns: list[str], group: Group, used: _Used, numbe
     order = [*numbers, *(dialect.sortable(key, used.kinds[key]) for key in used.keys)]
     if not numbers:
         order = _drawn(used.keys, group, used, dialect)
-    rank = f"dense_rank() OVER (PARTITION BY {_OWNER} ORDER BY {', '.join(order)})"
-    return _ranked(rows, columns, rank, group.contribution.groups)
+    rank, most = f"dense_rank() OVER (PARTITION BY {_OWNER} ORDER BY {', '.join(order)})", group.contribution.groups
+    if _ROWS not in columns or numbers:
+        return _ranked(rows, columns, rank, most)
+    few = f"SELECT {', '.join(columns)} FROM ({rows}) AS f WHERE {_ROWS} <= {most}"  # noqa: S608
+    many = f"SELECT * FROM ({rows}) AS m WHERE {_ROWS} > {most}"  # noqa: S608
+    return f"{few} UNION ALL {_ranked(many, columns, rank, most)}"
 
 
 def _drawn(columns: list[str], group: Group, used: _Used, dialect: Dialect) -> list[str]:
@@ -280,16 +350,14 @@ def _grouped(bounded: _Bounded, keys: list[str], measures: list[str]) -> str:
     return f"SELECT {', '.join([*keys, *measures])} FROM ({bounded.rows}) AS bounded{by}"  # noqa: S608
 
 
-def _people(group: Group) -> str:
-    return "count(*)" if group.contribution.rows == 1 else f"count(DISTINCT {_OWNER})"
-
-
-def _measure(one: Quantity, group: Group, used: _Used, dialect: Dialect) -> str:
+def _measure(one: Quantity, group: Group, bounded: _Bounded, dialect: Dialect) -> str:
+    used = bounded.used
     where = "" if one.where is None else f" FILTER (WHERE {used.names[one.where]})"
     if one.argument is None:
         return f"count(*){where}"
     if _is_owner(one.argument, group):
-        return f"{_people(group) if one.distinct else 'count(*)'}{where}"
+        condition = None if one.where is None else used.names[one.where]
+        return bounded.people.sql(condition) if one.distinct else f"count(*){where}"
     value = used.names[one.argument]
     if one.argument.facts.kind is Kind.INTEGER and (one.function is Aggregation.SUM or one.distinct):
         value = clipped(value, one.argument.facts, dialect)  # what it was priced for, whatever is stored

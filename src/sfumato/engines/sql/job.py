@@ -6,6 +6,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.analysis.private_query import Group, Place
 from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBuckets, HeldKeys
@@ -30,6 +32,7 @@ SELECTED = 1_000
 """For so many cells, and their pairs, there is time where keys are selected; nobody knows how many there will be."""
 
 Rows = list[tuple[Any, ...]]
+Columns = Sequence[pa.ChunkedArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,11 @@ def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect)
     return buckets_sql(group, one, tables, dialect)
 
 
-def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
-    """Return the exact aggregates of a plan that has been charged."""
+def aggregated(job: Job, run: Callable[[str], Rows], columns_of: Callable[[str], Columns] | None = None) -> Aggregates:
+    """Return the exact aggregates of a plan that has been charged.
+
+    `columns_of` runs a statement that may return very many rows, where an engine has them in columns.
+    """
     if not isinstance(job, Statements):
         raise AssertionError("a job is run by the engine that prepared it")
     found = []
@@ -111,14 +117,17 @@ def aggregated(job: Job, run: Callable[[str], Rows]) -> Aggregates:
         rows = {one: run(histograms[one.name]) for one in group.measured if one.name in histograms}
         vectors = {one.name: _histogram(one, numbers.keys, cells) for one, cells in rows.items()}
         columns = {one.name: {**numbers.columns, **vectors}[one.name] for one in group.measured}
-        held = {}
+        held: dict[str, Held] = {}
         for one in group.chosen:
-            asked = run(histograms[one.name])
-            held[one.name] = (
-                _matched(one.mechanism.limits, group, numbers.keys, asked, partial(run, whole[one.name]))
-                if isinstance(one.mechanism, MatchedCount)
-                else _held(group, one, numbers.keys, asked)
-            )
+            asked = histograms[one.name]
+            if isinstance(one.mechanism, MatchedCount):
+                more = partial(run, whole[one.name])
+                held[one.name] = _matched(one.mechanism.limits, group, numbers.keys, run(asked), more)
+            elif one.quantity.function is Aggregation.MEETINGS:
+                held[one.name] = _held_keys(len(group.group.keys), numbers.keys, run(asked))
+            else:
+                many = _in_columns(run(asked), len(group.group.keys) + 2) if columns_of is None else columns_of(asked)
+                held[one.name] = _held(group, one, numbers.keys, many)
         found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
     return Aggregates(tuple(found))
 
@@ -191,24 +200,43 @@ def _histogram(one: Measured, keys: Sequence[tuple[Place, ...]], rows: Rows) -> 
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
 
 
-def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], rows: Rows) -> Held:
-    """Return what is in the buckets of every cell: each row has an equal part of what its owner's rows weigh."""
-    if one.quantity.function is Aggregation.MEETINGS:
-        return _held_keys(len(plan.group.keys), keys, rows)
+def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], columns: Columns) -> HeldBuckets:
+    """Return what is in the buckets of every cell: what is chosen there, see `buckets_sql`."""
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
-    cells = np.zeros(len(rows), dtype=np.int64)
-    if width:
-        places = {key: place for place, key in enumerate(keys)}
-        cells = np.array([places.get(row[:width], -1) for row in rows], dtype=np.int64)
-    numbers = np.array([row[width:] for row in rows], dtype=np.int64).reshape(len(rows), 3 if shared else 2)
-    numbers, cells = numbers[cells >= 0], cells[cells >= 0]  # what is in no cell is nowhere
-    weights = numbers[:, -1] * (one.weight // np.maximum(numbers[:, 1], 1) if shared else one.weight)
+    cells = _places(columns[:width], keys, len(columns[-1]))
+    buckets, weights = (column.cast(pa.int64()).to_numpy() for column in columns[width:])
+    buckets, weights, cells = buckets[cells >= 0], weights[cells >= 0], cells[cells >= 0]  # the others are nowhere
+    weights = weights if shared else weights * one.weight
     span = one.quantity.arguments[0].facts.span
-    entries = cells * span + np.clip(numbers[:, 0], 0, span - 1)  # what it was priced for, whatever is stored
+    entries = cells * span + np.clip(buckets, 0, span - 1)  # what it was priced for, whatever is stored
     order = np.argsort(entries, kind="stable")
     held, starts = np.unique(entries[order], return_index=True)
     together = np.add.reduceat(weights[order], starts) if len(starts) else weights
     return HeldBuckets(held // span, held % span, together)
+
+
+def _places(columns: Columns, keys: Sequence[tuple[Place, ...]], rows: int) -> npt.NDArray[np.int64]:
+    """Return the place of each row's cell among these, -1 for what is in none."""
+    places = {key: place for place, key in enumerate(keys)}
+    codes, values = np.zeros(rows, dtype=np.int64), []
+    for column in columns:
+        encoded = column.combine_chunks().dictionary_encode()
+        values.append([None, *encoded.dictionary.to_pylist()])
+        codes = codes * len(values[-1]) + encoded.indices.fill_null(-1).to_numpy() + 1
+    found, where = np.unique(codes, return_inverse=True)
+    cells = []
+    for code in found.tolist():
+        key: list[Place] = []
+        for listed in reversed(values):
+            code, at = divmod(code, len(listed))
+            key.insert(0, listed[at])
+        cells.append(places.get(tuple(key), -1))
+    return np.array(cells, dtype=np.int64)[where]
+
+
+def _in_columns(rows: Rows, width: int) -> Columns:
+    """Return rows in columns."""
+    return [pa.chunked_array([pa.array([row[at] for row in rows])]) for at in range(width)]
 
 
 def _held_keys(width: int, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldKeys:

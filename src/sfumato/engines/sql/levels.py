@@ -12,18 +12,19 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured
-from sfumato.planning.tiers import Levels
+from sfumato.planning.tiers import ClippedTotal, Levels
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
+Cut = Levels | ClippedTotal
 Names = Mapping[Scalar, str]
 """The columns that hold what scalars compute."""
 
 
-def before_sql(levels: Levels, names: Names, owner: str, order: Sequence[str], dialect: Dialect) -> str:
+def before_sql(levels: Cut, names: Names, owner: str, order: Sequence[str], dialect: Dialect) -> str:
     """Return how much of its person came before a row, in this order: rows, or what their values add up to."""
     conditions, value = _counts(levels.weight, names), "1"
-    if not levels.by_rows:
+    if not _by_rows(levels):
         (argument,) = levels.weight.arguments
         value = clipped(names[argument], argument.facts, dialect)
     weight = f"CASE WHEN {' AND '.join(conditions)} THEN {value} ELSE 0 END" if conditions else value
@@ -31,24 +32,32 @@ def before_sql(levels: Levels, names: Names, owner: str, order: Sequence[str], d
     return f"CAST(coalesce(sum({weight}) OVER ({frame}), 0) AS {_wide(levels, dialect)})"
 
 
-def is_rank(levels: Levels) -> bool:
+def is_rank(levels: Cut) -> bool:
     """Whether the number of a row within its person tells how much came before it, if no condition drops rows."""
-    return levels.by_rows and levels.rank is not None and not levels.weight.parts
+    return isinstance(levels, Levels) and levels.by_rows and levels.rank is not None and not levels.weight.parts
 
 
-def level_measures(one: Measured, levels: Levels, names: Names, before: str, dialect: Dialect) -> list[str]:
-    """Return the measurement at every level, as SQL over the rows of a cell."""
-    return [_at_level(one, levels, names, before, amount, dialect) for amount in levels.amounts]
+def level_measures(one: Measured, levels: Cut, names: Names, before: str, dialect: Dialect) -> list[str]:
+    """Return the measurement at every level, or cut off at the one total, as SQL over the rows of a cell."""
+    return [_at_level(one, levels, names, before, amount, dialect) for amount in _amounts(levels)]
 
 
-def _at_level(one: Measured, levels: Levels, names: Names, before: str, amount: int, dialect: Dialect) -> str:
+def _amounts(levels: Cut) -> tuple[int, ...]:
+    return levels.amounts if isinstance(levels, Levels) else (levels.most,)
+
+
+def _by_rows(levels: Cut) -> bool:
+    return isinstance(levels, Levels) and levels.by_rows
+
+
+def _at_level(one: Measured, levels: Cut, names: Names, before: str, amount: int, dialect: Dialect) -> str:
     level = dialect.integer(amount, _wide(levels, dialect))
     where = " AND ".join([*_counts(one.quantity, names), f"{before} < {level}"])
     if one.quantity.function is Aggregation.COUNT:
         return f"count(*) FILTER (WHERE {where})"
     argument = one.quantity.arguments[0]
     value = clipped(names[argument], argument.facts, dialect)  # what it was priced for, whatever is stored
-    if not levels.by_rows:
+    if not _by_rows(levels):
         value = f"CASE WHEN {value} > {level} - {before} THEN {level} - {before} ELSE {value} END"
         value = f"CAST({value} AS {dialect.integer_type(argument.facts)})"
     return f"{dialect.aggregate(Aggregation.SUM, value, argument.facts, False)} FILTER (WHERE {where})"
@@ -60,7 +69,7 @@ def _counts(one: Quantity, names: Names) -> list[str]:
     return [*where, *(f"{names[part]} IS NOT NULL" for part in one.arguments if part.facts.nullable)]
 
 
-def _wide(levels: Levels, dialect: Dialect) -> str:
+def _wide(levels: Cut, dialect: Dialect) -> str:
     """Return a type for what one person has: it stays below 2^62."""
-    most = 2 * levels.amounts[-1]
+    most = 2 * (levels.amounts[-1] if isinstance(levels, Levels) else levels.reach)
     return dialect.integer_type(Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(most, 1 << 33)))

@@ -13,6 +13,8 @@ PATH_UNIT = '"unit"'
 """The hidden column of the opaque id where a path leads to the person."""
 NUMBER = '"number"'
 """The hidden column that numbers the rows of a table in which each of them is a person, where no engine does so."""
+OWN = '"own"'
+"""The hidden column that says how many rows of the same person the copy keeps."""
 LONE = '"row"'
 """The only column of a table that declares none: its rows can still be counted."""
 
@@ -25,6 +27,11 @@ def once_name(column: str) -> str:
 def cell_name(column: str) -> str:
     """Return the hidden column that numbers the values of a column within one person, in the order they are kept."""
     return f'"cell" {column}'
+
+
+def alike_name(column: str) -> str:
+    """Return the hidden column that says, in the first row of a person with a value, how many have it; 0 in others."""
+    return f'"alike" {column}'
 
 
 def rows_name(column: str) -> str:

@@ -1,13 +1,13 @@
 """In how many rows of a person a column has a value, where the copy says so: then no question has to count them.
 
 A quantile shares a person's weight among the rows that have a value. As long as a question leaves no row out, they are
-those of the copy.  Proof: proofs/lineage.md §6
+those of the copy; and whoever has one there has no other, whatever is left out.  Proof: proofs/lineage.md §6
 """
 
 from dataclasses import dataclass
 
 from sfumato.analysis.private_query import Group
-from sfumato.engines.sql.carrying import Hidden, carried, nothing_left_out
+from sfumato.engines.sql.carrying import Hidden, carried, nothing_left_out, nothing_met
 from sfumato.engines.sql.names import rows_name
 from sfumato.language.flow import Flow
 from sfumato.language.scalar import Operator, Scalar, walk
@@ -20,22 +20,25 @@ _COUNTS = Hidden(rows_name, lambda read: read.counted)
 
 @dataclass(frozen=True, slots=True)
 class CountedRows:
-    """The rows of a group with one more column: how many rows of the same owner have a value."""
+    """The rows of a group with one more column: how many rows of the same owner have a value in the copy."""
 
     rows: Flow
     count: Scalar
+    whole: bool
+    """Whether all of them count here; else it is known only where the number is 1."""
 
 
 def counted_rows(group: Group, one: Chosen) -> CountedRows | None:
-    """Return the rows with these counts; None unless all rows of the copy count and the values are a column's own."""
+    """Return the rows with these counts; None unless they are rows of the copy and the values are a column's own."""
     limit, (bucket,) = group.contribution, one.quantity.arguments
-    if one.quantity.where is not None or limit.bound_rows or (limit.bound_groups and group.keys):
+    if limit.bound_rows or (limit.bound_groups and group.keys):
         return None
-    if not group.identity or not nothing_left_out(group.rows):
+    if not group.identity or not nothing_met(group.rows):
         return None
     of = _column(bucket)
     found = None if of is None else carried(group.rows, of, _COUNTS)
-    return None if found is None else CountedRows(*found)
+    whole = one.quantity.where is None and nothing_left_out(group.rows)
+    return None if found is None else CountedRows(*found, whole)
 
 
 def _column(bucket: Scalar) -> Scalar | None:

@@ -1,10 +1,10 @@
-"""What the policy leaves to each question: how many rows of a person count, and which bounds a number has."""
+"""What the policy leaves to each question: how many rows of a person count, which bounds a number has, and totals."""
 
 from collections.abc import Iterator
 
 from sfumato.analysis.private_query import Group
 from sfumato.language.flow import RANK, Flow, Keep, Kept, Pair, Read, below
-from sfumato.language.scalar import Scalar, column, columns
+from sfumato.language.scalar import Operator, Scalar, column, columns
 
 
 def chosen_rows(group: Group) -> bool:
@@ -16,6 +16,19 @@ def has_chosen_bounds(argument: Scalar, group: Group) -> bool:
     """Whether an argument is computed from a column whose bounds are left to the question."""
     free = {(read.label, name) for read in _reads(group) for name in read.chosen}
     return any(place in free for place in columns(argument))
+
+
+def total_of(argument: Scalar, group: Group) -> int | None:
+    """Return the most that one person adds to a sum of an argument, where it is a column with such a line.
+
+    Where rows meet others, a person's rows may come several times, and nothing is known of that sum.
+    """
+    if argument.operator is Operator.CLIPPED:  # narrowed by a condition
+        return total_of(argument.arguments[0], group)
+    if argument.operator is not Operator.COLUMN or any(isinstance(node, Pair) for node in _nodes(group.rows)):
+        return None
+    known = {(read.label, name): total for read in _reads(group) for name, total in read.totals}
+    return next((known[place] for place in columns(argument) if place in known), None)
 
 
 def rank_of(group: Group) -> Scalar | None:

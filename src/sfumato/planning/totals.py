@@ -1,0 +1,89 @@
+"""Sums that cut off what each person adds in all, where the policy says so and that errs less than rows and bounds.
+
+Theorem: one person moves such a sum by at most the total, over all cells together.
+Proof: proofs/chosen_caps.md, 1
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from sfumato.accounting.event import Neighbours
+from sfumato.language.scalar import columns
+from sfumato.planning.aggregates.chosen_bounds import is_plain, total_of
+from sfumato.planning.aggregates.summed import Summed
+from sfumato.planning.levels import at_level
+from sfumato.planning.measurements import Measurement, Needs
+from sfumato.planning.one_table import CommonTable
+from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.tiers import ClippedTotal
+from sfumato.query.functions import Aggregation
+
+
+def with_totals(needs: Sequence[Needs], tables: Sequence[CommonTable], neighbours: Neighbours) -> tuple[Needs, ...]:
+    """Return the needs with sums cut off at their people's totals, wherever one person then moves them less.
+
+    Margins of one table stay as they are: which of a person's rows are cut depends on what a question reads.
+    """
+    margins = {(margin.label, margin.name) for table in tables for margin in table.margins}
+    return tuple(
+        replace(need, measurements=tuple(_clipped(one, need, margins, neighbours) for one in need.measurements))
+        for need in needs
+    )
+
+
+def _clipped(one: Measurement, need: Needs, margins: set[tuple[str, str]], neighbours: Neighbours) -> Measurement:
+    group = need.group
+    most = _total(one, need)
+    if most is None or (group.label, one.name) in margins:
+        return one
+    cells = max(1, group.cells) if group.public_keys else None
+    moved = at_level(one.quantity, group.contribution, cells, most, False, neighbours)
+    now = one.sensitivity
+    if moved.l1 >= now.l1 or moved.l2_squared >= now.l2_squared:
+        return one
+    reach = group.contribution.rows * one.quantity.arguments[0].facts.high
+    return replace(one, sensitivity=moved, side=None, total=ClippedTotal(most, one.quantity, reach))
+
+
+def _total(one: Measurement, need: Needs) -> int | None:
+    """Return the total that bounds a sum; an average keeps its rows, and so does what cannot be cut at all."""
+    quantity = one.quantity
+    made = [made for made in need.derived if one.name in made.measured]
+    if quantity.function is not Aggregation.SUM or quantity.distinct or one.levels is not None or need.top is not None:
+        return None
+    if not is_plain(need.group) or not all(isinstance(made_of, Summed) for made_of in made):
+        return None
+    return None if quantity.arguments[0].facts.low < 0 else total_of(quantity.arguments[0], need.group)
+
+
+def total_notes(plan: Plan) -> Iterator[str]:
+    """Say of each sum whose column has a total how people are bounded, and why so."""
+    for group in plan.groups:
+        for one in group.measured:
+            most = total_of(one.quantity.arguments[0], group.group) if _is_sum(one, group) else None
+            if most is None:
+                continue
+            (argument,) = one.quantity.arguments
+            step, rows = argument.facts.step, group.group.contribution.rows
+            ((_, name),) = columns(argument)
+            total, each = _number(most * step), f"{rows:,} of up to {_number(argument.facts.high * step)} each"
+            if one.total is not None:
+                yield (
+                    f"In the sum of `{name}` one person adds at most {total} in all, which needs less noise than rows "
+                    f"and values apart, {each}. What they have beyond is left out, and no margin includes that."
+                )
+            else:
+                yield (
+                    f"In the sum of `{name}` one person is bounded by rows and values apart, {each}, and not by the "
+                    f"total of {total}: here that would need no less noise, or cannot be done."
+                )
+
+
+def _is_sum(one: Measured, group: GroupPlan) -> bool:
+    made = [made for made in group.derived if one.name in made.measured]
+    return one.quantity.function is Aggregation.SUM and any(isinstance(each, Summed) for each in made)
+
+
+def _number(amount: Fraction) -> str:
+    return f"{float(amount):,.12g}"

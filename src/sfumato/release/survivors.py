@@ -1,0 +1,121 @@
+"""How many people have more than each level, judged from noisy people by what is usual: accuracy alone depends on it.
+
+From one level to the next either the number of people falls by the same power as before, as in heavy tails, or by more
+and more, as where everybody has about the same; seldom a tail ends and begins anew. Whatever is likely under that and
+under the noise is weighed: so noise alone is not taken for people far above, nor many people for noise.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.release.noise_law import Floats
+
+_STEP, _LEAST = 0.25, -1.0
+"""The number of people is told apart in steps of this binary power, from half a person on; below that is nobody."""
+_PER_DOUBLING, _SLOWEST, _STEEPEST = 3, 0.12, 16.0
+"""By which binary power the number falls when the level doubles: none, or one of a row that itself doubles so often."""
+_STEADY = {0: 0.7, 1: 0.15, -1: 0.15}
+_FALLING = {0: 0.1, 1: 0.2, 2: 0.2, 3: 0.25, 4: 0.1, 6: 0.15}
+"""How that power goes on, in steps of the row: in steady tails, and in those that fall faster and faster."""
+_ENDS, _RETURNS = 0.1, 0.02
+"""How often a steady tail begins to fall, and a falling one becomes steady."""
+_FLAT, _ANY = 0.05, 0.03
+"""How often nobody is between two levels, whatever went before; and how often anything follows."""
+_ROUGH = 0.1
+"""Numbers may be off by this part of themselves and still follow such a law."""
+_SURELY = 3.0
+"""No estimate is farther than so many deviations of the noise from what was counted."""
+_HARDLY = 1e-30
+
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Survivors:
+    """Of each step between levels, how many people have more than it, part of a step counting as part of a person."""
+
+    mean: Floats
+    median: Floats
+
+
+def survivors(people: Floats, amounts: Floats, scale: float) -> Survivors:
+    """Return how many people reach each level, from noisy people at the levels, with Laplace noise of this scale."""
+    most = max(1.0, float(np.cumsum(people[::-1]).max()) + 4 * scale)
+    powers = np.arange(_LEAST, max(4.0, np.log2(most) + 0.5) + _STEP, _STEP)
+    numbers = 2.0**powers
+    numbers[0] = 0.0
+    steps, falls = np.log2(amounts[1:] / amounts[:-1]), np.tile(_falls(), 2)
+    drops = [_drops(len(numbers), falls * step) for step in steps]
+    here = [numbers[:, None] - numbers[drop] for drop in drops] + [np.tile(numbers[:, None], len(falls))]
+    likely = [_likely(value, expected, scale) for value, expected in zip(people.tolist(), here, strict=True)]
+    before = [np.ones((len(numbers), len(falls)))]
+    for drop, weights in zip(drops, likely, strict=False):
+        moved = np.zeros_like(weights)
+        np.add.at(moved, (drop, np.arange(len(falls))), _whole(before[-1] * weights))
+        before.append(moved @ _going_on())
+    behind = np.ones_like(before[0])
+    means, medians = np.zeros(len(people)), np.zeros(len(people))
+    for place in reversed(range(len(people))):
+        if place < len(drops):
+            behind = ((behind * likely[place + 1]) @ _going_on().T)[drops[place], np.arange(len(falls))]
+            behind = _whole(behind)
+        chances = _whole(before[place] * likely[place] * behind).sum(axis=1)
+        means[place], medians[place] = chances @ numbers, _median(chances, powers)
+    # what the noise cannot explain is believed as it is, whatever is usual
+    counted = np.cumsum(people[::-1])[::-1]
+    apart = _SURELY * scale * np.sqrt(2.0 * np.arange(len(people), 0, -1))
+    least, greatest = np.maximum(counted - apart, 0), np.maximum(counted + apart, 0)
+    return Survivors(np.clip(means, least, greatest), np.clip(medians, least, greatest))
+
+
+def _drops(size: int, falls: Floats) -> npt.NDArray[np.int64]:
+    """Return the place of the number that is left of each number, by every fall."""
+    lower = np.arange(size)[:, None] - np.rint(falls / _STEP).astype(np.int64)[None, :]
+    return np.asarray(np.maximum(lower, 0))
+
+
+def _likely(value: float, expected: Matrix, scale: float) -> Matrix:
+    wide = scale + _ROUGH * np.abs(expected)
+    exponents = -np.abs(value - expected) / wide - np.log(wide)
+    return np.asarray(np.maximum(np.exp(exponents - exponents.max()), _HARDLY))
+
+
+def _whole(weights: Matrix) -> Matrix:
+    return np.asarray(weights / weights.sum())
+
+
+def _median(chances: Floats, powers: Floats) -> float:
+    """Return the number that as much lies above as below, between those that are told apart."""
+    below = np.cumsum(chances)
+    place = int(np.searchsorted(below, 0.5))
+    if place == 0:
+        return 0.0
+    part = (0.5 - below[place - 1]) / chances[place]
+    return float(2.0 ** (powers[place] + (part - 0.5) * _STEP))
+
+
+def _falls() -> Floats:
+    row = _SLOWEST * 2.0 ** np.arange(0, np.log2(_STEEPEST / _SLOWEST) + 1e-9, 1 / _PER_DOUBLING)
+    return np.concatenate([[0.0], row])
+
+
+@lru_cache(maxsize=1)
+def _going_on() -> Matrix:
+    """Return how likely each fall follows each: first those of steady tails, then those of tails that fall faster."""
+    size = len(_falls())
+    steady, falling = _mixed(_STEADY, size), _mixed(_FALLING, size)
+    return np.block([[(1 - _ENDS) * steady, _ENDS * falling], [_RETURNS * steady, (1 - _RETURNS) * falling]])
+
+
+def _mixed(shares: dict[int, float], size: int) -> Matrix:
+    found: npt.NDArray[Any] = np.full((size, size), _ANY / size)
+    found[:, 0] += _FLAT
+    for place in range(size):
+        for steps, share in shares.items():
+            least = min(place, 1)  # nothing falls to no fall at all by small steps
+            found[place, min(max(place + steps, least), size - 1)] += (1 - _ANY - _FLAT) * share
+    return found
