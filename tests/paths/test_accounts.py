@@ -11,7 +11,7 @@ import sfumato
 from sfumato.accounting.event import GaussianNoise, Neighbours, Repeated
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter, BudgetExhausted, UnknownName
-from sfumato.ledger.ledger import Request
+from sfumato.ledger.request import Request
 
 SQL = "SELECT COUNT(*) FROM visits"
 

@@ -108,11 +108,12 @@ def test_a_condition_below_the_cut_measures_all_cells_unless_it_asks_for_large_o
     cut = private.outcome.source
     assert isinstance(cut, Take)
     assert isinstance(cut.source, Order)
-    people, table = cut.source.keys[0][0], cut.source.source
+    order, table = cut.source.keys, cut.source.source
+    people = order[0][0]
     ten, ages = literal(10, people.facts), column("group", "a2", AGE.facts)
 
     def _having(condition: Scalar) -> PrivateQuery:
-        inner = replace(cut, source=replace(cut.source, source=Keep(table, condition)))
+        inner = Take(Order(Keep(table, condition), order), 3, 0)
         return replace(private, outcome=replace(private.outcome, source=inner))
 
     def _holds(operator: Operator, *parts: Scalar) -> Scalar:
