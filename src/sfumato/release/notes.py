@@ -104,9 +104,9 @@ def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         mechanisms = {one.name: one.mechanism for one in group.chosen}
         for one in group.derived:
-            mechanism = mechanisms[one.meetings] if isinstance(one, Met) and found.keys else None
+            mechanism = mechanisms[one.chosen] if isinstance(one, Met) and found.keys else None
             if isinstance(one, Met) and isinstance(mechanism, Meetings):
-                crowd = found.numbers(one.meetings)[0]
+                crowd = found.numbers(one.chosen)[0]
                 yield (
                     f"At most {crowd:,} people were found to share what they meet by, with all the rows that one can "
                     f"have there: so the noise has a scale of {round_up(mechanism.noise(crowd).scale / one.times)}."

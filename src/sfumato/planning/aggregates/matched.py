@@ -10,6 +10,7 @@ from fractions import Fraction
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
+from sfumato.planning.aggregates.found import FoundNumber
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
@@ -19,27 +20,10 @@ _WORTH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(FoundNumber):
     """The number of values that people serve within a limit, which is chosen among `limits` in every cell."""
 
-    name: str
-    chosen: str
     limits: tuple[int, ...]
-
-    @property
-    def measured(self) -> tuple[str, ...]:
-        """The measurements that it is computed from."""
-        return (self.chosen,)
-
-    @property
-    def plain(self) -> None:
-        """No measurement is it."""
-        return None
-
-    @property
-    def step(self) -> Fraction:
-        """The value of one unit of what is measured."""
-        return Fraction(1)
 
 
 def matched(asked: Asked, group: Group) -> Recipe[Matched] | None:

@@ -2,43 +2,30 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.language.scalar import Scalar
+from sfumato.planning.aggregates.found import FoundNumber
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
 from sfumato.sensitivity.meetings import MeetingSide
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class Met(FoundNumber):
     """A count of meetings is the second number that was released; the first is the crowd that its noise is made for."""
 
-    name: str
     times: int
     """In how many orders the same people meet, of which one counts."""
-    meetings: str
-
-    @property
-    def measured(self) -> tuple[str, ...]:
-        """The measurements that it is computed from."""
-        return (self.meetings,)
-
-    @property
-    def plain(self) -> None:
-        """Its noise is not known before it is measured."""
-        return None
-
-    @property
-    def step(self) -> Fraction:
-        """The value of one unit of what is measured."""
-        return Fraction(1)
 
 
 def met(asked: Asked, _: Group) -> Recipe[Met]:
     """One measurement."""
     times = int(asked.aggregate.parameters[1])
-    return Recipe(((asked.aggregate, Fraction(1)),), partial(Met, asked.name, times))
+
+    def make(chosen: str) -> Met:
+        return Met(asked.name, chosen, times)
+
+    return Recipe(((asked.aggregate, Fraction(1)),), make)
 
 
 def sides_of(quantity: Quantity) -> tuple[tuple[MeetingSide, ...], bool]:

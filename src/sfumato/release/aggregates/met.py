@@ -14,7 +14,7 @@ from sfumato.release.noise_law import Integers
 
 def met_point(made: Met, measured: Mapping[str, Integers]) -> Integers:
     """Return the noisy number of each cell, in whole meetings."""
-    return np.asarray((measured[made.meetings].reshape(-1, 2)[:, 1] + made.times // 2) // made.times)
+    return np.asarray((measured[made.chosen].reshape(-1, 2)[:, 1] + made.times // 2) // made.times)
 
 
 def met_form(made: Met, group: GroupPlan, measured: Mapping[str, Integers]) -> Boxed:
@@ -22,9 +22,9 @@ def met_form(made: Met, group: GroupPlan, measured: Mapping[str, Integers]) -> B
 
     Proof: proofs/elastic_joins.md, (5)
     """
-    found = measured[made.meetings].reshape(-1, 2)
+    found = measured[made.chosen].reshape(-1, 2)
     values, rows = found[:, 1].astype(np.float64) / made.times, len(found)
-    mechanism = next(one.mechanism for one in group.chosen if one.name == made.meetings)
+    mechanism = next(one.mechanism for one in group.chosen if one.name == made.chosen)
     never = np.zeros(rows, dtype=bool)
 
     def ends(tail: Fraction) -> Ends:
