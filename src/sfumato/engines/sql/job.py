@@ -218,20 +218,17 @@ def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], colum
 def _places(columns: Columns, keys: Sequence[tuple[Place, ...]], rows: int) -> npt.NDArray[np.int64]:
     """Return the place of each row's cell among these, -1 for what is in none."""
     places = {key: place for place, key in enumerate(keys)}
-    codes, values = np.zeros(rows, dtype=np.int64), []
+    codes = np.zeros(rows, dtype=np.int64)  # of each row, the place of what it has so far: no product gets large
+    cells: list[tuple[Place, ...]] = [()]
     for column in columns:
         encoded = column.combine_chunks().dictionary_encode()
-        values.append([None, *encoded.dictionary.to_pylist()])
-        codes = codes * len(values[-1]) + encoded.indices.fill_null(-1).to_numpy() + 1
-    found, where = np.unique(codes, return_inverse=True)
-    cells = []
-    for code in found.tolist():
-        key: list[Place] = []
-        for listed in reversed(values):
-            code, at = divmod(code, len(listed))
-            key.insert(0, listed[at])
-        cells.append(places.get(tuple(key), -1))
-    return np.array(cells, dtype=np.int64)[where]
+        values = [None, *encoded.dictionary.to_pylist()]
+        found, codes = np.unique(
+            codes * len(values) + encoded.indices.fill_null(-1).to_numpy() + 1, return_inverse=True
+        )
+        pairs = (divmod(code, len(values)) for code in found.tolist())
+        cells = [(*cells[before], values[at]) for before, at in pairs]
+    return np.array([places.get(cell, -1) for cell in cells], dtype=np.int64)[codes]
 
 
 def _in_columns(rows: Rows, width: int) -> Columns:
