@@ -1,4 +1,4 @@
-"""SQRT, EXP, LN, LOG and POWER as total scalars: in integers where the argument lies on a grid and the result is not too far.
+"""Roots, powers and logarithms as total scalars: integers where the argument has a grid and the result is not too far.
 
 Few arguments have each their result, which is listed. More are computed by `curves`. What has no grid, or reaches too
 far, is computed on doubles, as the engine does, and people's values are not (`alike`).
@@ -281,7 +281,7 @@ def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
                 f"It lies between {-LARGEST_POWER} and {LARGEST_POWER}, so that no value can grow without end.",
                 f"Choose one between {-LARGEST_POWER} and {LARGEST_POWER}.",
             )
-        if base is None or exponent.denominator == 1 and abs(exponent) <= LARGEST_POWER:
+        if base is None or (exponent.denominator == 1 and abs(exponent) <= LARGEST_POWER):
             _check_nesting(call, arguments[0])
             return raised(arguments[0], exponent, call.type)
     if base is not None and base > 0:

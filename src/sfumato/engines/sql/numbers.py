@@ -168,7 +168,7 @@ class NumberForms:
         """Half away from zero: trunc((2A + sign(A)|B|) / 2B), where A = a · times and B = b · over."""
         times, over = pair(scalar)
         first, second = (argument.facts for argument in scalar.arguments)
-        type = self.types.working(scalar, 2 * reach(first) * times + 2 * max(reach(second), 1) * over)
+        type = self.types.working(scalar, 2 * max(reach(first), 1) * times + 2 * max(reach(second), 1) * over)
         leaf = is_leaf(scalar.arguments[1])
 
         def integer(value: int) -> str:
