@@ -84,48 +84,48 @@ class CurveForms:
             raise AssertionError("a logarithm of integers has its tables")
         type, doublings = self.types.of(facts), range(tables.least, tables.least + len(tables.doublings))
         offset = max(0, 1 - min(tables.doublings) // (1 << SPARE))  # so many steps make everything nonnegative
-        half = self._narrow((1 << SPARE >> 1) + (offset << SPARE))
+        raise_by = (1 << SPARE >> 1) + (offset << SPARE)
 
-        def found(doubling: str, value: str) -> str:
+        def smaller(value: str) -> str:
             part = self._halved(value, BITS)
             rest = self.quotient(self._rest(value, BITS), part, self.types.narrow)
-            larger = self.element(tables.doublings, self.types.narrow, doubling)
-            larger += f" + {self.element(tables.parts, self.types.narrow, f'({part} - {PARTS})')}"
-
-            def body(z: str) -> str:
-                smaller = self._halved(f"({self._logarithm_of_rest(z)} * {self._narrow(tables.factor)})", tables.shift)
-                return f"({self._halved(f'({larger} + {smaller} + {half})', SPARE)} - {self._narrow(offset)})"
-
-            return self.named([rest], body)
+            listed = self.element(tables.parts, self.types.narrow, f"({part} - {PARTS})")
+            factor = self._narrow(tables.factor)
+            logarithm_of_rest = self.named(
+                [rest], lambda z: self._halved(f"({self._logarithm_of_rest(z)} * {factor})", tables.shift)
+            )
+            return f"({listed} + {logarithm_of_rest})"
 
         def body(x: str) -> str:
-            def of_doubling(doubling: str) -> str:
-                value = self._value(f"greatest({x}, {self.types.integer(1, type)})", doubling, doublings, type)
-                return self.named([value], lambda v: found(doubling, v))
-
-            result = self.named([self._doubling(x, doublings, doublings.start, type)], of_doubling)
+            larger = self._by_doubling(
+                x, doublings, type, lambda n: self._narrow(tables.doublings[n - tables.least] + raise_by)
+            )
+            value = self._value(x, doublings, type)
+            whole = self._halved(f"({larger} + {self.named([value], smaller)})", SPARE)
+            result = self._near(f"({whole} - {self._narrow(offset)})", scalar, self.types.narrow)
             at_zero = f" WHEN {x} = 0 THEN {self._narrow(zero)}" if zero is not None else ""
-            return f"CASE WHEN {x} > 0 THEN {self._near(result, scalar, self.types.narrow)}{at_zero} END"
+            return f"CASE WHEN {x} > 0 THEN {result}{at_zero} END"
 
         return self.named(texts, body)
 
-    def _doubling(self, x: str, doublings: range, least: int, type: str) -> str:
-        """How many bits an integer has beyond the fewest, found by halving what is possible."""
+    def _by_doubling(self, x: str, doublings: range, type: str, result: Callable[[int], str]) -> str:
+        """What is made of the number of bits of an integer, found by halving what is possible."""
         if len(doublings) == 1:
-            return self._narrow(doublings.start - least)
+            return result(doublings.start)
         middle = len(doublings) // 2
-        below, above = doublings[:middle], doublings[middle:]
-        limit = self.types.integer(1 << above.start, type)
-        parts = (self._doubling(x, part, least, type) for part in (below, above))
-        return f"CASE WHEN {x} < {limit} THEN {next(parts)} ELSE {next(parts)} END"
+        below, above = (self._by_doubling(x, part, type, result) for part in (doublings[:middle], doublings[middle:]))
+        limit = self.types.integer(1 << doublings[middle], type)
+        return f"CASE WHEN {x} < {limit} THEN {below} ELSE {above} END"
 
-    def _value(self, x: str, doubling: str, doublings: range, type: str) -> str:
-        """The integer moved so that it has BITS + PART_BITS bits and one."""
-        shorter = [1 << max(_VALUE - n, 0) for n in doublings]
-        longer = [1 << max(n - _VALUE, 0) for n in doublings]
-        value = f"({x} * {self.element(shorter, type, doubling)})"
-        if longer[-1] > 1:
-            value = self.quotient(value, self.element(longer, type, doubling), type)
+    def _value(self, x: str, doublings: range, type: str) -> str:
+        """The integer moved so that it has BITS + PART_BITS bits and one; what is not above 0 is taken for 1."""
+
+        def moved(by: Callable[[int], int]) -> str:
+            return self._by_doubling(x, doublings, type, lambda n: self.types.integer(1 << max(by(n), 0), type))
+
+        value = f"(greatest({x}, {self.types.integer(1, type)}) * {moved(lambda n: _VALUE - n)})"
+        if doublings[-1] > _VALUE:
+            value = self.quotient(value, moved(lambda n: n - _VALUE), type)
         return value if type == self.types.narrow else f"CAST({value} AS {self.types.narrow})"
 
     def _logarithm_of_rest(self, z: str) -> str:
