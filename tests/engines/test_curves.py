@@ -9,7 +9,7 @@ from tests.language.test_curves import _some, _value
 
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.lowering import lower
-from sfumato.language.scalar import Listed, Operator, Scalar
+from sfumato.language.scalar import ListedResults, Operator, Scalar
 from sfumato.query.expression import Expression
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
@@ -25,7 +25,12 @@ SEEN = scope(cents=CENTS, tight=TIGHT, few=FEW, wide=WIDE)
 
 def _expressions(name: str) -> list[Expression]:
     x = named(SEEN, name)
-    found = [call(Function.LN, x), call(Function.LOG, x), call(Function.LOG, number(3), x), call(Function.LOG2, x)]
+    found: list[Expression] = [
+        call(Function.LN, x),
+        call(Function.LOG, x),
+        call(Function.LOG, number(3), x),
+        call(Function.LOG2, x),
+    ]
     if name != "wide":
         found += [call(Function.POWER, x, number(Fraction(exponent))) for exponent in ("0.7", "-1.3", "1.2")]
     if name in {"tight", "few"}:
@@ -37,7 +42,7 @@ def _expected(scalar: Scalar, value: int | None) -> int | None:
     if value is None:
         return None
     if scalar.operator is Operator.LOOKUP:
-        assert isinstance(scalar.constant, Listed)
+        assert isinstance(scalar.constant, ListedResults)
         at = (-value if scalar.arguments[0].operator is Operator.NEGATE else value) - scalar.constant.first
         return scalar.constant.values[at] if at >= 0 else None
     of_log = scalar.arguments[0] if scalar.operator is Operator.EXP and scalar.arguments[0].arguments else scalar

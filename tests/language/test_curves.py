@@ -1,6 +1,7 @@
 """Logarithms and powers of integers are as near to the true ones as is said, by an oracle that shares no code."""
 
 import random
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -9,7 +10,7 @@ import pytest
 from sfumato.language.curves import exponential, logarithm
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_curves import logarithm_of, power_of_base, raised
-from sfumato.language.scalar import Exponential, Listed, Logarithm, Operator, Scalar, column
+from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar, column
 from sfumato.query.types import Type
 
 HALF = Fraction(1, 2)
@@ -34,7 +35,7 @@ def _true_power(exponent: Fraction, base: Fraction | None) -> Decimal:
 def _some(low: int, high: int) -> list[int]:
     draw = random.Random(7)
     near = {1 << n for n in range(126)} | {(1 << n) - 1 for n in range(126)} | {(1 << n) * 3 // 2 for n in range(126)}
-    spread = {draw.randint(low, high) for _ in range(150)} | {int(high ** draw.random()) for _ in range(150)}
+    spread = {draw.randint(low, high) for _ in range(60)} | {int(high ** draw.random()) for _ in range(60)}
     return sorted(m for m in near | spread | {low, high} if low <= m <= high)
 
 
@@ -45,7 +46,7 @@ def _some(low: int, high: int) -> list[int]:
 )
 def test_a_logarithm_is_within_six_tenths_of_a_step(base: Fraction | None, step: Fraction, low: int, high: int) -> None:
     scalar = logarithm_of(column("t", "x", _facts(step, low, high)), base, Type.DECIMAL)
-    assert isinstance(scalar.constant, Logarithm)
+    assert isinstance(scalar.constant, LogarithmCurve)
     tables = logarithm(scalar.constant, low, high)
     assert tables is not None
     for m in _some(low, high):
@@ -67,11 +68,11 @@ def test_a_power_is_within_a_little_more_than_half_a_step(
     base: Fraction | None, step: Fraction, low: int, high: int
 ) -> None:
     scalar = power_of_base(column("t", "x", _facts(step, low, high)), base, Type.DECIMAL)
-    assert isinstance(scalar.constant, Exponential)
+    assert isinstance(scalar.constant, PowerCurve)
     tables = exponential(scalar.constant, low, high)
     assert tables is not None
     draw = random.Random(8)
-    for m in {low, high, 0, *(draw.randint(tables.first - 5, high) for _ in range(300))}:
+    for m in {low, high, 0, *(draw.randint(tables.first - 5, high) for _ in range(100))}:
         if low <= m <= high:
             true = Fraction(_true_power(m * step, base)) / scalar.constant.grain
             assert abs(tables(m) - true) <= Fraction(55, 100) + true * 7 / 10**12, m
@@ -79,16 +80,14 @@ def test_a_power_is_within_a_little_more_than_half_a_step(
 
 def test_few_arguments_have_the_results_nearest_to_the_true_ones() -> None:
     facts = _facts(Fraction(1, 4), -3, 400)
-    scalars = {
+    scalars: dict[Scalar, Callable[[Fraction], Decimal]] = {
         logarithm_of(column("t", "x", facts), None, Type.DECIMAL): lambda x: _true_logarithm(x, None),
         power_of_base(column("t", "x", facts), Fraction(3, 4), Type.DECIMAL): lambda x: _true_power(x, Fraction(3, 4)),
-        raised(column("t", "x", facts), Fraction(1, 3), Type.DECIMAL): lambda x: _true_power(
-            Fraction(1, 3), Fraction(x)
-        ),
+        raised(column("t", "x", facts), Fraction(1, 3), Type.DECIMAL): lambda x: _true_power(Fraction(1, 3), x),
     }
     for scalar, true in scalars.items():
         assert scalar.operator is Operator.LOOKUP
-        assert isinstance(scalar.constant, Listed)
+        assert isinstance(scalar.constant, ListedResults)
         sign = -1 if scalar.arguments[0].operator is Operator.NEGATE else 1
         for m, found in enumerate(scalar.constant.values, scalar.constant.first):
             expected = Fraction(true(sign * m * facts.step)) / scalar.facts.step if m or sign < 0 else None
@@ -99,7 +98,7 @@ def test_few_arguments_have_the_results_nearest_to_the_true_ones() -> None:
 def test_a_broken_power_has_ten_digits_of_the_largest(exponent: Fraction) -> None:
     facts = _facts(Fraction(1, 100), 0, 10**6)
     scalar = raised(column("t", "x", facts), exponent, Type.DECIMAL)
-    assert isinstance(scalar.constant, Exponential)
+    assert isinstance(scalar.constant, PowerCurve)
     for m in _some(1, facts.high):
         true = Fraction(_true_power(exponent, m * facts.step)) / scalar.facts.step
         assert abs(_value(scalar, m) - true) <= Fraction(65, 100) + true * 3 / 10**11, m
@@ -110,7 +109,7 @@ def test_exact_powers_come_out_exact() -> None:
     cubes = raised(column("t", "x", _facts(Fraction(1), 0, 10**6)), Fraction(1, 3), Type.DECIMAL)
     assert [_value(cubes, n**3) * cubes.facts.step for n in range(101)] == list(range(101))
     doublings = power_of_base(column("t", "x", _facts(Fraction(1), 0, 40)), Fraction(2), Type.DECIMAL)
-    assert isinstance(doublings.constant, Listed)
+    assert isinstance(doublings.constant, ListedResults)
     assert [value * doublings.facts.step for value in doublings.constant.values] == [2**n for n in range(41)]
 
 
@@ -122,12 +121,12 @@ def _value(scalar: Scalar, m: int) -> int:
             return m
         case Operator.NEGATE, _:
             return -_value(scalar.arguments[0], m)
-        case Operator.LOG, Logarithm(zero=zero) as of:
+        case Operator.LOG, LogarithmCurve(zero=zero) as of:
             tables = logarithm(of, max(facts.low, 1), facts.high)
             inner = _value(scalar.arguments[0], m)
             assert tables is not None
             return tables(inner) if inner else int(zero or 0)
-        case Operator.EXP, Exponential() as of:
+        case Operator.EXP, PowerCurve() as of:
             powers = exponential(of, facts.low, facts.high)
             assert powers is not None
             return powers(_value(scalar.arguments[0], m))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import ceil, floor
 
 from sfumato.certified.enclosure import Enclosure, enclose
-from sfumato.language.scalar import Exponential, Logarithm
+from sfumato.language.scalar import LogarithmCurve, PowerCurve
 
 BITS = 40
 """Rests and what is computed of them are in units of 2^-BITS."""
@@ -86,7 +86,7 @@ def _logarithm_of_rest(z: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def logarithm(of: Logarithm, low: int, high: int) -> LogarithmTables | None:
+def logarithm(of: LogarithmCurve, low: int, high: int) -> LogarithmTables | None:
     """Return the logarithm of integers in [low, high], both above 0, or None if 64 bits cannot hold it."""
 
     @lru_cache
@@ -140,7 +140,7 @@ def _growth_of_rest(r: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def exponential(of: Exponential, low: int, high: int) -> ExponentialTables | None:
+def exponential(of: PowerCurve, low: int, high: int) -> ExponentialTables | None:
     """Return the power of integers in [low, high], or None if it may leave what 126 bits can hold."""
 
     def slope(digits: int) -> Enclosure:

@@ -22,7 +22,7 @@ from sfumato.language.numbers import (
     square_root,
     value_of,
 )
-from sfumato.language.scalar import Exponential, Listed, Logarithm, Operator, Scalar, literal
+from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar, literal
 from sfumato.query.expression import Call
 from sfumato.query.functions import LARGEST_POWER, Function
 from sfumato.query.position import Place
@@ -47,11 +47,11 @@ _LARGEST = 10**30
 
 
 @lru_cache(maxsize=64)
-def _listed(kind: Operator, of: Fraction | None, step: Fraction, grain: Fraction, low: int, high: int) -> Listed:
+def _listed(kind: Operator, of: Fraction | None, step: Fraction, grain: Fraction, low: int, high: int) -> ListedResults:
     """Return all results: of LOG to a base, of EXP of a base, of POWER with an exponent. None is below one that is."""
     results = [(m, _result(kind, of, step * m, grain)) for m in range(low, high + 1)]
     known = [(m, result) for m, result in results if result is not None]
-    return Listed(known[0][0] if known else high + 1, tuple(result for _, result in known))
+    return ListedResults(known[0][0] if known else high + 1, tuple(result for _, result in known))
 
 
 def _result(kind: Operator, of: Fraction | None, value: Fraction, grain: Fraction) -> int | None:
@@ -113,11 +113,11 @@ def logarithm_of(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
     if listed is not None:
         return listed
     places = next((n for n in range(_PLACES, 0, -1) if _LOGARITHM_ERROR * 10**n <= Fraction(size.low)), 0)
-    exact = _logarithm_of_integer(argument, Logarithm(base, facts.step, Fraction(1, 10**places)), type)
+    exact = _logarithm_of_integer(argument, LogarithmCurve(base, facts.step, Fraction(1, 10**places)), type)
     return _logarithm_of_double(argument, base, type) if exact is None else exact
 
 
-def _logarithm_of_integer(argument: Scalar, of: Logarithm, type: Type) -> Scalar | None:
+def _logarithm_of_integer(argument: Scalar, of: LogarithmCurve, type: Type) -> Scalar | None:
     facts = argument.facts
     low, high = max(facts.low, 1), max(facts.high, 1)
     tables = logarithm(of, low, high)
@@ -163,11 +163,11 @@ def power_of_base(argument: Scalar, base: Fraction | None, type: Type) -> Scalar
     places = next((n for n in range(_PLACES, -1, -1) if far * 10**n < FARTHEST_POWER >> 1), None)
     if places is None:
         return _power_of_base_of_double(argument, base, type)
-    exact = _power_of_integer(argument, Exponential(base, facts.step, Fraction(1, 10**places)), type)
+    exact = _power_of_integer(argument, PowerCurve(base, facts.step, Fraction(1, 10**places)), type)
     return _power_of_base_of_double(argument, base, type) if exact is None else exact
 
 
-def _power_of_integer(argument: Scalar, of: Exponential, type: Type) -> Scalar | None:
+def _power_of_integer(argument: Scalar, of: PowerCurve, type: Type) -> Scalar | None:
     facts = argument.facts
     tables = exponential(of, facts.low, facts.high)
     if tables is None:
@@ -210,12 +210,12 @@ def raised(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
     if far * 10**places >= FARTHEST_POWER >> 1:
         return _raised_on_doubles(argument, exponent, type)
     vanishing = int(Fraction((natural(Fraction(1, 10**places) / 4, 30) / (_INNER * exponent)).low)) - 1
-    inner = Logarithm(None, facts.step, _INNER, vanishing if exponent > 0 else None)
+    inner = LogarithmCurve(None, facts.step, _INNER, vanishing if exponent > 0 else None)
     found = _logarithm_of_integer(argument, inner, Type.DECIMAL)
     if found is None:
         return _raised_on_doubles(argument, exponent, type)
     tail = multiplied(found, constant(exponent, Type.DECIMAL), Type.DECIMAL)
-    exact = _power_of_integer(tail, Exponential(None, tail.facts.step, Fraction(1, 10**places)), type)
+    exact = _power_of_integer(tail, PowerCurve(None, tail.facts.step, Fraction(1, 10**places)), type)
     return _raised_on_doubles(argument, exponent, type) if exact is None else exact
 
 

@@ -45,7 +45,7 @@ class Substitution(NamedTuple):
     new: str
 
 
-class Logarithm(NamedTuple):
+class LogarithmCurve(NamedTuple):
     """What the logarithm of an integer is made of; the definition is `curves.logarithm`."""
 
     base: Fraction | None
@@ -58,7 +58,7 @@ class Logarithm(NamedTuple):
     """What 0 gives; None for NULL."""
 
 
-class Exponential(NamedTuple):
+class PowerCurve(NamedTuple):
     """What a power of a constant to an integer is made of; the definition is `curves.exponential`."""
 
     base: Fraction | None
@@ -69,7 +69,7 @@ class Exponential(NamedTuple):
     """The step of the result."""
 
 
-class Listed(NamedTuple):
+class ListedResults(NamedTuple):
     """The result for each integer from `first` on; NULL below it."""
 
     first: int
@@ -77,7 +77,7 @@ class Listed(NamedTuple):
 
 
 LiteralValue = int | float | str | bool | None
-Constant = LiteralValue | Address | Factor | Sides | Substitution | Logarithm | Exponential | Listed
+Constant = LiteralValue | Address | Factor | Sides | Substitution | LogarithmCurve | PowerCurve | ListedResults
 
 
 class Operator(StrEnum):
@@ -119,11 +119,11 @@ class Operator(StrEnum):
     SQRT = auto()
     """The root of an integer times a Factor, rounded; of a double, without one. NULL where it is negative."""
     EXP = auto()
-    """Of a double, NULL from 709.78 on, where doubles end; of an integer, what Exponential says."""
+    """Of a double, NULL from 709.78 on, where doubles end; of an integer, what PowerCurve says."""
     LOG = auto()
-    """Of a double to the base `constant`: 2 or 10, or 0 for e; of an integer, what Logarithm says. NULL below 0."""
+    """Of a double to the base `constant`: 2, 10, or 0 for e; of an integer, what LogarithmCurve says. NULL below 0."""
     LOOKUP = auto()
-    """What is Listed for an integer."""
+    """What is listed for an integer."""
     CLIPPED = auto()
     """An integer brought between the Sides `constant`."""
     LEAST = auto()
@@ -212,9 +212,9 @@ _TAKES: dict[Operator, tuple[type, ...]] = {
     Operator.ROUNDED: (Factor, int),
     Operator.TRUNCATED: (Factor, int),
     Operator.SQRT: (Factor, NoneType),
-    Operator.EXP: (Exponential, NoneType),
-    Operator.LOG: (Logarithm, int),
-    Operator.LOOKUP: (Listed,),
+    Operator.EXP: (PowerCurve, NoneType),
+    Operator.LOG: (LogarithmCurve, int),
+    Operator.LOOKUP: (ListedResults,),
     Operator.CLIPPED: (Sides,),
     Operator.WITHIN: (Sides,),
     Operator.PERIOD_START: (str,),

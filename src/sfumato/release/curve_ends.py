@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.language.scalar import LARGEST_EXPONENT, Exponential, Listed, Logarithm, Scalar
+from sfumato.language.scalar import LARGEST_EXPONENT, ListedResults, LogarithmCurve, PowerCurve, Scalar
 from sfumato.release.forms import Ends, Nulls
 from sfumato.release.noise_law import Floats
 
@@ -27,7 +27,7 @@ def exponential(scalar: Scalar, ends: Sequence[Ends]) -> Ends:
     """Return the ends of EXP."""
     with np.errstate(over="ignore"):
         match scalar.constant:
-            case Exponential(base, step, grain):
+            case PowerCurve(base, step, grain):
                 slope = float(step) * (1.0 if base is None else float(np.log(float(base))))
                 return _around(np.exp(ends[0][0] * slope), np.exp(ends[0][1] * slope), grain)
         return np.exp(ends[0][0]), np.exp(ends[0][1])
@@ -37,7 +37,7 @@ def logarithm(scalar: Scalar, ends: Sequence[Ends]) -> Ends:
     """Return the ends of LOG."""
     with np.errstate(divide="ignore"):
         match scalar.constant:
-            case Logarithm(base, step, grain, zero):
+            case LogarithmCurve(base, step, grain, zero):
                 per = 1.0 if base is None else float(np.log(float(base)))
                 low, high = (np.log(np.maximum(end, 0) * float(step)) / per for end in ends[0])
                 low, high = _around(low, high, grain)
@@ -50,7 +50,7 @@ def logarithm(scalar: Scalar, ends: Sequence[Ends]) -> Ends:
 def lookup(scalar: Scalar, ends: Sequence[Ends]) -> Ends:
     """Every list of results rises, or falls, throughout."""
     match scalar.constant:
-        case Listed(first, values):
+        case ListedResults(first, values):
             listed = np.array(values, dtype=float)
             at = [np.clip(end - first, 0, len(values) - 1) for end in ends[0]]
             one, other = listed[np.floor(at[0]).astype(int)], listed[np.ceil(at[1]).astype(int)]
@@ -65,19 +65,19 @@ def below_zero(_: Scalar, ends: Sequence[Ends]) -> Nulls:
 
 def no_logarithm(scalar: Scalar, ends: Sequence[Ends]) -> Nulls:
     """Where a logarithm has no result."""
-    if isinstance(scalar.constant, Logarithm) and scalar.constant.zero is not None:
+    if isinstance(scalar.constant, LogarithmCurve) and scalar.constant.zero is not None:
         return below_zero(scalar, ends)
     return ends[0][0] <= 0, ends[0][1] <= 0
 
 
 def before_the_first(scalar: Scalar, ends: Sequence[Ends]) -> Nulls:
     """Where nothing is listed."""
-    first = scalar.constant.first if isinstance(scalar.constant, Listed) else 0
+    first = scalar.constant.first if isinstance(scalar.constant, ListedResults) else 0
     return ends[0][0] < first, ends[0][1] < first
 
 
 def too_large(scalar: Scalar, ends: Sequence[Ends]) -> Nulls:
     """Where a power of doubles has no result."""
-    if isinstance(scalar.constant, Exponential):
+    if isinstance(scalar.constant, PowerCurve):
         return np.zeros(len(ends[0][0]), dtype=bool), np.zeros(len(ends[0][0]), dtype=bool)
     return ends[0][1] >= LARGEST_EXPONENT, ends[0][0] >= LARGEST_EXPONENT

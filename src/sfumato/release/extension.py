@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar, Sides
 from sfumato.release import curve_ends
 from sfumato.release.form_algebra import product_ends, quotient_ends
 from sfumato.release.forms import Boxed, Ends, Exact, Form, Nulls, Number, Opaque, States, Truth, merged
@@ -159,7 +159,7 @@ def _sqrt(scalar: Scalar, ends: Sequence[Ends]) -> Ends:
 def sides(scalar: Scalar) -> tuple[float, float]:
     """Return the two sides that are spelled out with an operator, infinite where there is none."""
     match scalar.constant:
-        case (low, high):
+        case Sides(low, high):
             return -np.inf if low is None else float(low), np.inf if high is None else float(high)
     return -np.inf, np.inf
 

@@ -11,7 +11,7 @@ from sfumato.engines.sql.dialect import Form, Given
 from sfumato.engines.sql.numbers import IntegerTypes, of_doubles
 from sfumato.language.curves import BITS, PART_BITS, PARTS, SPARE, exponential, logarithm
 from sfumato.language.facts import STORED
-from sfumato.language.scalar import Exponential, Listed, Logarithm, Operator, Scalar
+from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar
 
 _VALUE = BITS + PART_BITS
 
@@ -42,7 +42,7 @@ class CurveForms:
 
     def _lookup(self, scalar: Scalar, texts: list[str]) -> str:
         match scalar.constant:
-            case Listed(first, values):
+            case ListedResults(first, values):
                 pass
             case _:
                 raise AssertionError("LOOKUP comes with what is listed")
@@ -76,7 +76,7 @@ class CurveForms:
     # ── logarithms ──
 
     def _logarithm(self, scalar: Scalar, texts: list[str]) -> str:
-        if of_doubles(scalar) or not isinstance(scalar.constant, Logarithm):
+        if of_doubles(scalar) or not isinstance(scalar.constant, LogarithmCurve):
             return self.logarithm_of_double(scalar, texts)
         facts, zero = scalar.arguments[0].facts, scalar.constant.zero
         tables = logarithm(scalar.constant, max(facts.low, 1), max(facts.high, 1))
@@ -136,7 +136,7 @@ class CurveForms:
     # ── powers ──
 
     def _exponential(self, scalar: Scalar, texts: list[str]) -> str:
-        if of_doubles(scalar) or not isinstance(scalar.constant, Exponential):
+        if of_doubles(scalar) or not isinstance(scalar.constant, PowerCurve):
             return self.exponential_of_double(scalar, texts)
         facts = scalar.arguments[0].facts
         tables = exponential(scalar.constant, facts.low, facts.high)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sfumato.engines.sql.dialect import Form, Given
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.intervals import reach
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar, Sides
 
 
 def inline(values: Sequence[str], body: Callable[..., str]) -> str:
@@ -233,7 +233,7 @@ class NumberForms:
 
     def _clipped(self, scalar: Scalar, texts: list[str]) -> str:
         match scalar.constant:
-            case (low, high):
+            case Sides(low, high):
                 pass
             case _:
                 raise AssertionError("a clipped value comes with two sides")
