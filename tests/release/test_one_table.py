@@ -19,6 +19,7 @@ TABLES = [
         (2, 3, 2), (True, True, True), (Margin("a", "m", (2, 0)), Margin("b", "m", (1, 0)), Margin("c", "m", ()))
     ),
     CommonTable((4, 3), (False, True), (Margin("a", "m", (0, 1)), Margin("b", "m", (0, 1)), Margin("c", "m", (0,)))),
+    CommonTable((3, 1), (False, True), (Margin("a", "m", (0, 1)), Margin("b", "m", (0,)), Margin("c", "m", ()))),
 ]
 VARIANCES = (2.0, 0.5, 7.0)
 Matrix = npt.NDArray[np.float64]
@@ -69,6 +70,14 @@ def test_margins_are_whole_and_agree(table: CommonTable) -> None:
         if not any(table.rests[axis] for axis in margin.axes):  # all cells are shown: they add up to everything
             totals[margin.axes] = int(values.sum())
     assert len(set(totals.values())) <= 1
+
+
+def test_a_key_of_which_no_cell_can_be_shown_leaves_the_others_as_they_are() -> None:
+    table = TABLES[-1]
+    truth = np.array([0, 0, 0])  # and so nothing of the rest is clearly there
+    groups = [group(table, margin, summing(table, margin) @ truth) for margin in table.margins]
+    found = _Solved(table, VARIANCES).margins(groups)
+    assert [found[margin.label, "m"].values.tolist() for margin in table.margins] == [[], [0, 0, 0], [0]]
 
 
 def covered(table: CommonTable, truth: npt.NDArray[np.int64], times: int, seed: int) -> Fraction:

@@ -8,6 +8,7 @@ from sqlglot import exp
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, LEVELLED, Aggregation, Takes
+from sfumato.query.parse_combined import COMBINED
 from sfumato.query.parse_pairs import PAIRED, ReadExpression, pairs
 from sfumato.query.parse_quantile import quantile, within_group
 from sfumato.query.parse_reading import Reading
@@ -33,6 +34,31 @@ _LISTED = {
 _TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": False, "logical_or": False}
 """Whether it is the false rows that are counted instead."""
 _SINGLE = frozenset({"any_value", "arbitrary", "first", "last"})
+_GATHERED = frozenset(
+    {"string_agg", "group_concat", "listagg", "array_agg", "list", "json_agg", "json_group_array"}
+    | {"jsonb_agg", "json_object_agg", "xmlagg"}
+)
+_ELSEWHERE = {
+    "product": ("One person can multiply it by any amount.", "Sum logarithms: SUM(LN(x))."),
+    "mad": (
+        "It measures distances from a value that is itself private.",
+        "Ask for MEDIAN(x), then MEDIAN(ABS(x - 12)).",
+    ),
+    "entropy": (
+        "It is a sum over groups.",
+        "Count them, and go on from there: SELECT -SUM(p * LN(p)) FROM (SELECT x, 1.0 * COUNT(*) / SUM(COUNT(*))"
+        " OVER () AS p FROM … GROUP BY x) AS shares WHERE p > 0.",
+    ),
+    **dict.fromkeys(
+        ("skewness", "kurtosis", "kurtosis_pop"),
+        ("It is computed from averages of powers.", "Ask for AVG(x), AVG(x * x), AVG(x * x * x) … in one question."),
+    ),
+    "time_bucket": (
+        "Its ranges begin anywhere.",
+        "Use date_trunc('week', …), or ranges of the number of days: date_diff('day', DATE '2024-01-01', …) // 10.",
+    ),
+}
+"""What nobody measures here, with what says the same."""
 _CLOCKS = frozenset({"now", "today", "current_date", "current_timestamp", "clock_timestamp", "localtimestamp", "age"})
 _FILES = ("read_", "parquet_", "sniff_", "pg_", "lo_", "glob", "query", "getenv", "current_setting", "dblink")
 _RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})
@@ -149,6 +175,20 @@ def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
             "It shows the value of a single row.",
             reading.shown("Group by it, and count the rows of each value.", keyed(node)),
         )
+    if name in _GATHERED:
+        raise place.unsupported(
+            f"{name} is not answered.",
+            "It shows the values of single rows.",
+            reading.shown("Group by it, and count the rows of each value.", keyed(node)),
+        )
+    if name in COMBINED:
+        raise place.bad(
+            f"{name} cannot stand here so.",
+            "It is written out as other calls, where its arguments are plain columns and it is not inside another one.",
+            f"Give it the {COMBINED[name]} that it takes, without *, DISTINCT and OVER, or write it out yourself.",
+        )
+    if name in _ELSEWHERE:
+        raise place.unsupported(f"{name} is not answered.", *_ELSEWHERE[name])
     if name in _LISTED:
         raise place.unsupported(f"{name} is not answered here.", *_LISTED[name])
     if name in _CLOCKS:
@@ -161,5 +201,5 @@ def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
         raise place.unsupported(
             f"{name} reads files, settings or the system.", "A query reads the policy's tables only.", "Name a table."
         )
-    known = sorted({*FUNCTION_NAMES, *AGGREGATE_NAMES, *PAIRED})
+    known = sorted({*FUNCTION_NAMES, *AGGREGATE_NAMES, *PAIRED, *COMBINED})
     raise place.unknown("function", name, known, "The functions that are answered here are listed in docs/sql.md.")

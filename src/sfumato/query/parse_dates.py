@@ -319,6 +319,25 @@ def _name_of(part: str) -> Callable[[str, list[Expression], Place], Expression]:
     return read
 
 
+def _made(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """make_date(year, month, day): the date that is written so, or NULL where there is none."""
+    _check_count(arguments, 3, name, place)
+    numbers = [fit(value, Type.INTEGER, place) for value in arguments]
+    digits = [_padded(value, width, place) for value, width in zip(numbers, (4, 2, 2), strict=True)]
+    dash = _text("-", place)
+    written = _joined([digits[0], dash, digits[1], dash, digits[2]], place)
+    there = [_within(value, most, place) for value, most in zip(numbers, (9999, 12, 31), strict=True)]
+    given = call(Form(Function.AND, (Takes.BOOLEAN,), Type.BOOLEAN, (), repeats=True), there, "and", place)
+    return Case(((given, cast(written, Type.DATE, place)),), Literal(None, Type.DATE, place.at), Type.DATE, place.at)
+
+
+def _within(number: Expression, most: int, place: Place) -> Expression:
+    """Whether a number has the digits that stand for it."""
+    one = compare(Function.AT_MOST, _whole(1, place), number, place)
+    other = compare(Function.AT_MOST, number, _whole(most, place), place)
+    return call(Form(Function.AND, (Takes.BOOLEAN,), Type.BOOLEAN, (), repeats=True), [one, other], "and", place)
+
+
 WRITTEN_OUT: dict[str, Callable[[str, list[Expression], Place], Expression]] = {
     "to_char": _to_char,
     "strftime": _strftime,
@@ -328,5 +347,6 @@ WRITTEN_OUT: dict[str, Callable[[str, list[Expression], Place], Expression]] = {
     "datesub": _whole_difference,
     "monthname": _name_of("FMMonth"),
     "dayname": _name_of("FMDay"),
+    "make_date": _made,
 }
 """Functions by name, and how a call of one is written out."""

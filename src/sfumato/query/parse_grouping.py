@@ -16,6 +16,8 @@ MOST_SETS = 16
 """So many sets of keys one GROUP BY may have."""
 
 Keys = tuple[exp.Expr, ...]
+Meanings = dict[str, str]
+"""What stands for an item of SELECT, its number or alias, and the text of that item."""
 
 
 def spread(node: exp.Select, reading: Reading) -> exp.Expr | None:
@@ -30,8 +32,9 @@ def spread(node: exp.Select, reading: Reading) -> exp.Expr | None:
             f"At most {MOST_SETS} are answered at once, because each is measured.",
             "Name the sets that are needed with GROUPING SETS.",
         )
-    every = {_text(key): key for key in chain.from_iterable(sets)}
-    sides = [_one(node, keys, every) for keys in sets]
+    meanings = _meanings(node)
+    every = {_meant(key, meanings) for key in chain.from_iterable(sets)}
+    sides = [_one(node, keys, every, meanings) for keys in sets]
     whole: exp.Expr = sides[0]
     for side in sides[1:]:
         whole = exp.Union(this=whole, expression=side, distinct=False)
@@ -42,6 +45,26 @@ def spread(node: exp.Select, reading: Reading) -> exp.Expr | None:
     if node.args.get("order") is not None:
         whole.set("order", _order(node))
     return whole
+
+
+def _meanings(node: exp.Select) -> Meanings:
+    """Return what numbers and aliases stand for: of constants nothing, and a column of the rows comes first."""
+    found: Meanings = {}
+    for number, item in enumerate(node.expressions, 1):
+        shown = item.unalias()
+        found[str(number)] = "" if isinstance(shown, exp.Literal) else _text(shown)
+        alias = item.alias.lower() if isinstance(item, exp.Alias) else ""
+        if alias and not any(one.name.lower() == alias for one in shown.find_all(exp.Column)):
+            found.setdefault(alias, found[str(number)])
+    return found
+
+
+def _meant(key: exp.Expr, meanings: Meanings) -> str:
+    """Return the text of a key, or of the item that its number or alias stands for."""
+    plain = isinstance(key, exp.Column) and key.args.get("table") is None
+    if plain or (isinstance(key, exp.Literal) and not key.is_string):
+        return meanings.get(key.name.lower(), _text(key))
+    return _text(key)
 
 
 def _sets(part: exp.Expr) -> list[Keys]:
@@ -69,15 +92,14 @@ def _keys(part: exp.Expr) -> Keys:
     return (part,)
 
 
-def _one(node: exp.Select, keys: Keys, every: dict[str, exp.Expr]) -> exp.Select:
+def _one(node: exp.Select, keys: Keys, every: set[str], meanings: Meanings) -> exp.Select:
     """Return the question of one set of keys."""
-    own = {_text(key) for key in keys}
-    lacking = set(every) - own
+    lacking = every - {_meant(key, meanings) for key in keys}
     side = exp.Select(**{part: _copied(value) for part, value in node.args.items() if part in _KEPT})
     side.meta.update(node.meta)
-    side.set("expressions", [_without(item.copy(), lacking, named=True) for item in node.expressions])
+    side.set("expressions", [_without(item.copy(), lacking, meanings, named=True) for item in node.expressions])
     if node.args.get("having") is not None:
-        side.set("having", _without(node.args["having"].copy(), lacking))
+        side.set("having", _without(node.args["having"].copy(), lacking, meanings))
     if keys:
         side.set("group", exp.Group(expressions=[key.copy() for key in keys]))
     elif side.args.get("having") is None:  # the empty set is one group of everything, also without an aggregate
@@ -94,10 +116,10 @@ def _copied(value: object) -> object:
     return [_copied(one) for one in value] if isinstance(value, list) else value
 
 
-def _without(node: exp.Expr, lacking: set[str], *, named: bool = False) -> exp.Expr:
+def _without(node: exp.Expr, lacking: set[str], meanings: Meanings, *, named: bool = False) -> exp.Expr:
     """Return an expression in which the keys that a set lacks are NULL, and GROUPING is known."""
     if _is_grouping(node):
-        bits = "".join("1" if _text(part) in lacking else "0" for part in node.expressions)
+        bits = "".join("1" if _meant(part, meanings) in lacking else "0" for part in node.expressions)
         known = exp.Literal.number(int(bits or "0", 2))
         return exp.Alias(this=known, alias=exp.to_identifier("grouping")) if named else known
     if _text(node) in lacking:
@@ -108,7 +130,7 @@ def _without(node: exp.Expr, lacking: set[str], *, named: bool = False) -> exp.E
     if isinstance(node, exp.Anonymous | exp.Filter) and _is_aggregate(node):
         return node  # an aggregate is over rows, in which the keys have their values
     for part in list(node.iter_expressions()):
-        changed = _without(part, lacking)
+        changed = _without(part, lacking, meanings)
         if changed is not part:
             part.replace(changed)
     return node

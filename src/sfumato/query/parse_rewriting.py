@@ -111,12 +111,14 @@ def counted(node: exp.Expr, negated: bool) -> str | None:
 
 
 def keyed(node: exp.Expr) -> str | None:
-    """Return ANY_VALUE(x) as one more key, with the number of rows of each group."""
+    """Return ANY_VALUE(x) or STRING_AGG(x, …) as one more key, with the number of rows of each group."""
     root, here = _copied(node)
     scope = here.find_ancestor(exp.Select)
-    if scope is None or len(here.expressions) != 1 or isinstance(here.parent, exp.Filter):
+    if scope is None or not here.expressions or isinstance(here.parent, exp.Filter):
         return None
     key = here.expressions[0].copy()
+    if isinstance(key, exp.Distinct):
+        key = key.expressions[0]
     here.replace(key.copy())
     group = scope.args.get("group")
     scope.set("group", exp.Group(expressions=[*(group.expressions if group is not None else []), key]))

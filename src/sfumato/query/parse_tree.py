@@ -14,6 +14,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sfumato.errors import Refusal
+from sfumato.query.parse_combined import write_out
 from sfumato.query.parse_options import cut_options
 from sfumato.query.position import place
 from sfumato.query.relation import Options
@@ -129,6 +130,7 @@ def read_tree(text: str, parameters: bool = False) -> tuple[exp.Query, Options]:
     tokens, options = cut_options(_check_tokens(_tokens(text), text, parameters), text)
     tree = _parse(tokens, text)
     _locate(tree)
+    write_out(tree)
     _check_depth(tree, text)
     return tree, options
 

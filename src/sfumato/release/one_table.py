@@ -89,10 +89,11 @@ class _Solved:
     def _whole(self, given: Sequence[Wide]) -> npt.NDArray[Any]:
         """Return the estimated table in whole numbers; a rest that may well be nothing is left out of it.
 
-        So the cells that are shown add up to the totals that are shown. Bars do not rest on that.
+        So the cells that are shown add up to the totals that are shown. Bars do not rest on that. Where a key has no
+        cell that could be shown, its rest is everything.
         """
         sizes = tuple(
-            size - (rest and not self._is_there(axis, given))
+            size - (rest and size > 1 and not self._is_there(axis, given))
             for axis, (size, rest) in enumerate(zip(self.table.sizes, self.table.rests, strict=True))
         )
         smaller = _Solved(replace(self.table, sizes=sizes), self.variances)

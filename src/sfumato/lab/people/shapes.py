@@ -1,0 +1,150 @@
+"""Random questions of the rest of SQL: quantiles, pairs, roll-ups, lists, meetings, and what stays inside a person."""
+
+# ruff: noqa: S608  (texts for a fuzzer; the parser is what is tested)
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from sfumato.lab.people.scalars import Scalars
+
+T = TypeVar("T")
+KEYS = ("text", "integer", "boolean", "date")
+_RANKED = ("MEDIAN({})", "QUANTILE_CONT({}, 0.9)", "QUANTILE_DISC({}, 0.25)", "MIN({})", "MAX({})", "MODE({})")
+_PAIRED = ("CORR", "COVAR_POP", "COVAR_SAMP", "REGR_SLOPE", "REGR_INTERCEPT", "REGR_R2", "REGR_AVGX", "REGR_SYY")
+_ROLLED = ("ROLLUP (1, 2)", "CUBE (1, 2)", "GROUPING SETS ((1, 2), (1), ())", "GROUPING SETS ((1), (2))")
+
+
+class Phrases(Protocol):
+    """What questions are put together from; a grammar is one."""
+
+    def one(self, choices: Sequence[T]) -> T:
+        """Return one of several."""
+
+    def few(self, most: int) -> int:
+        """Return a number from 1 on."""
+
+    def unit(self, table: str) -> str | None:
+        """Return the column that names people."""
+
+    def columns(self, table: str, label: str = "") -> dict[str, str]:
+        """Return the columns of a table, as they are written below a label."""
+
+    def scalars(self, table: str) -> Scalars:
+        """Return expressions over a table."""
+
+    def where(self, scalars: Scalars) -> str:
+        """Return a WHERE, or nothing."""
+
+    def measure(self, scalars: Scalars) -> str:
+        """Return an aggregate."""
+
+
+def ranked(say: Phrases, table: str) -> str:
+    """Quantiles, extremes and modes, of bounded and of any numbers, in groups or of all."""
+    scalars = say.scalars(table)
+    columns = scalars.named("integer", "decimal", "date") or ["1"]
+    number = say.one([say.one(columns), f"LEAST(GREATEST({scalars.number(1)}, 0), {say.one(['9', '500'])})"])
+    measures = [f"{say.one(_RANKED).format(number)} AS m{place}" for place in range(say.few(3))]
+    key = say.one(scalars.named("text", "boolean") or ["1"]) if say.few(2) == 1 else None  # each cell takes a while
+    shown = ", ".join([*([f"{key} AS k"] if key else []), *measures])
+    return f"SELECT {shown} FROM {table}{say.where(scalars)}{' GROUP BY 1' if key else ''}"
+
+
+def paired(say: Phrases, table: str) -> str:
+    """Functions of two columns."""
+    scalars = say.scalars(table)
+    both = [f"LEAST(GREATEST({scalars.number(1)}, -5), {say.one(['7', '100'])})" for _ in range(2)]
+    shown = ", ".join(f"{say.one(_PAIRED)}({both[0]}, {both[1]}) AS m{place}" for place in range(say.few(2)))
+    return f"SELECT {shown}, COUNT(*) AS n FROM {table}{say.where(scalars)}"
+
+
+def rolled(say: Phrases, table: str) -> str:
+    """Several groupings of the same rows."""
+    scalars = say.scalars(table)
+    keys = [scalars.of(say.one(KEYS), 1) for _ in range(2)]
+    measure = say.measure(scalars)
+    shown = f"{keys[0]} AS k0, {keys[1]} AS k1, {measure} AS m, COUNT(*) AS n"
+    return f"SELECT {shown} FROM {table}{say.where(scalars)} GROUP BY {say.one(_ROLLED)}"
+
+
+def met(say: Phrases, table: str) -> str:
+    """Rows of different people that have something in common."""
+    scalars = say.scalars(table)
+    common = scalars.named(*KEYS)[:4] or ["1"]
+    names = dict.fromkeys(say.one(common) for _ in range(say.few(2)))
+    on = " AND ".join(f"a.{name} = b.{name}" for name in names)
+    unit = say.unit(table)
+    apart = f" AND a.{unit} {say.one(['<>', '<', '='])} b.{unit}" if unit is not None and say.few(3) == 1 else ""
+    mine = Scalars(say.columns(table, "a."), scalars.random)
+    count = say.one(["COUNT(*)", "COUNT(*)", "COUNT(*)", "SUM(1)", f"COUNT({mine.number(1)})"])
+    key = say.one([f"a.{name}" for name in common]) if say.few(3) == 1 else None
+    shown = f"{key} AS k, {count} AS m" if key else f"{count} AS m"
+    by = " GROUP BY 1" if key else ""
+    return f"SELECT {shown} FROM {table} a JOIN {table} b ON {on}{apart}{say.where(mine)}{by}"
+
+
+def listed(say: Phrases, table: str) -> str:
+    """The largest groups, which nobody may have declared."""
+    scalars = say.scalars(table)
+    unit = say.unit(table) or "1"
+    key, most = scalars.of(say.one(("text", "integer")), 1), say.few(3)
+    if say.few(4) == 1:
+        return f"SELECT {say.one([f'APPROX_TOP_K({key}, {most})', f'MODE({key})', f'HISTOGRAM({key})'])} FROM {table}"
+    count = say.one([f"COUNT(DISTINCT {unit})", "COUNT(*)", f"SUM(LEAST(GREATEST({scalars.number(1)}, 0), 5))"])
+    tail = say.one(["", f" OFFSET {most}"])
+    rows = f"{table}{say.where(scalars)}"
+    return f"SELECT {key} AS k, {count} AS m FROM {rows} GROUP BY 1 ORDER BY m DESC LIMIT {most}{tail}"
+
+
+def own(say: Phrases, table: str) -> str:
+    """Rows chosen by other rows of the same person."""
+    unit, scalars = say.unit(table), say.scalars(table)
+    if unit is None:
+        return rolled(say, table)
+    inner = f"SELECT {unit} FROM {table}{say.where(scalars)}"
+    tests = [f"{unit} IN ({inner})", f"{unit} NOT IN ({inner})"]
+    alike = f"SELECT 1 FROM {table} i WHERE i.{unit} = {table}.{unit} AND {say.scalars(table).condition(1)}"
+    tests += [f"EXISTS ({alike})", f"NOT EXISTS ({alike})"]
+    return f"SELECT {say.measure(scalars)} AS m FROM {table} WHERE {say.one(tests)}"
+
+
+def numbered(say: Phrases, table: str) -> str:
+    """Windows inside a person's rows."""
+    unit, scalars = say.unit(table), say.scalars(table)
+    if unit is None:
+        return paired(say, table)
+    order = say.one([*scalars.columns, scalars.number(1)])
+    number = f"LEAST(GREATEST({scalars.number(1)}, -9), 9)"
+    window = say.one(
+        [
+            "ROW_NUMBER()",
+            "RANK()",
+            f"SUM({number})",
+            f"LAG({number})",
+            f"LAG({number}, 2, 0)",
+            f"MAX({number})",
+            "COUNT(*)",
+        ]
+    )
+    frame = " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW" if window[:3] in {"SUM", "MAX"} and say.few(2) == 1 else ""
+    inner = f"SELECT {unit}, {window} OVER (PARTITION BY {unit} ORDER BY {order}{frame}) AS w FROM {table}"
+    shown = say.one(["COUNT(*)", "SUM(LEAST(GREATEST(w, -3), 3))", "AVG(LEAST(GREATEST(w, 0), 10))"])
+    tail = say.one(["", " WHERE w = 1", " WHERE w > 1", " GROUP BY w"])
+    return f"SELECT {shown} AS m FROM ({inner}{say.where(scalars)}) AS t{tail}"
+
+
+def stacked(say: Phrases, table: str) -> str:
+    """Rows of two tables below one another."""
+    unit, scalars = say.unit(table), say.scalars(table)
+    if unit is None:
+        return rolled(say, table)
+    kind = say.one(["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"])
+    columns = [f"{unit} AS p, {scalars.of('text', 1)} AS c, {scalars.of('integer', 1)} AS n" for _ in range(2)]
+    parts = [f"SELECT {shown} FROM {table}{say.where(scalars)}" for shown in columns]
+    shown = say.one(["COUNT(*)", "COUNT(DISTINCT p)", "SUM(LEAST(GREATEST(n, 0), 5))"])
+    key = say.few(2) == 1
+    return f"SELECT {'c, ' * key}{shown} AS m FROM ({f' {kind} '.join(parts)}) AS t{' GROUP BY c' * key}"
+
+
+SHAPES: tuple[Callable[[Phrases, str], str], ...] = (ranked, paired, rolled, met, listed, own, numbered, stacked)
+"""Each takes what questions are put together from, and a table."""
