@@ -86,26 +86,34 @@ def _logarithm_of_rest(z: int) -> int:
 
 
 @lru_cache(maxsize=64)
+def _units(base: Fraction | None, grain: Fraction, digits: int) -> Enclosure:
+    """Enclose how many units of 2^-SPARE steps a natural logarithm of 1 is."""
+    return (enclose(1, digits) * (1 << SPARE)) / (per_base(base, digits) * grain)
+
+
+def _in_units(value: Fraction, base: Fraction | None, grain: Fraction) -> int:
+    return rounded(lambda digits: natural(value, digits) * _units(base, grain, digits))
+
+
+@lru_cache(maxsize=64)
+def _parts_of_doubling(base: Fraction | None, grain: Fraction) -> tuple[int, ...]:
+    return tuple(_in_units(Fraction(n, PARTS), base, grain) for n in range(PARTS, 2 * PARTS))
+
+
+@lru_cache(maxsize=1024)
 def logarithm(of: LogarithmCurve, low: int, high: int) -> LogarithmTables | None:
     """Return the logarithm of integers in [low, high], both above 0, or None if 64 bits cannot hold it."""
-
-    @lru_cache
-    def units(digits: int) -> Enclosure:
-        return (enclose(1, digits) * (1 << SPARE)) / (per_base(of.base, digits) * of.grain)
-
-    def scaled(value: Fraction) -> int:
-        return rounded(lambda digits: natural(value, digits) * units(digits))
-
     least, most = low.bit_length() - 1, high.bit_length() - 1
-    size = rounded(units)
+    size = rounded(lambda digits: _units(of.base, of.grain, digits))
     shift = min(2 * BITS - PART_BITS - size.bit_length(), 60)  # rest and factor have 31 bits each
-    if shift < 0 or (most + 1 + abs(scaled(of.step)) // max(size, 1)) * size >= 1 << 61:
+    far = abs(_in_units(of.step, of.base, of.grain)) // max(size, 1)
+    if shift < 0 or (most + 1 + far) * size >= 1 << 61:
         return None
     return LogarithmTables(
         least,
-        tuple(scaled(of.step * (1 << n)) for n in range(least, most + 1)),
-        tuple(scaled(Fraction(n, PARTS)) for n in range(PARTS, 2 * PARTS)),
-        rounded(lambda digits: units(digits) * Fraction(1 << shift, 1 << BITS)),
+        tuple(_in_units(of.step * (1 << n), of.base, of.grain) for n in range(least, most + 1)),
+        _parts_of_doubling(of.base, of.grain),
+        rounded(lambda digits: _units(of.base, of.grain, digits) * Fraction(1 << shift, 1 << BITS)),
         shift,
     )
 
@@ -139,7 +147,7 @@ def _growth_of_rest(r: int) -> int:
     return r + (square >> (BITS + 1)) + ((square >> BITS) * r) // (6 << BITS)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def exponential(of: PowerCurve, low: int, high: int) -> ExponentialTables | None:
     """Return the power of integers in [low, high], or None if it may leave what 126 bits can hold."""
 

@@ -4,6 +4,8 @@ Few arguments have each their result, which is listed. More are computed by `cur
 far, is computed on doubles, as the engine does, and people's values are not (`alike`).
 """
 
+from collections.abc import Callable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -30,7 +32,7 @@ from sfumato.query.types import Type
 
 MOST_ROOTS = 6
 """So many square roots, or powers of doubles, may be nested in each other."""
-MOST_LISTED = 1_024
+MOST_LISTED = 512
 """So many arguments have their results listed."""
 _PLACES = 10
 _CONSTANT_PLACES = 15
@@ -38,6 +40,10 @@ _INNER = Fraction(1, 10**12)
 """The step of a logarithm that becomes the exponent of a power."""
 _LOGARITHM_ERROR = Fraction(45, 10**12)
 """Ten times the most that a natural logarithm is off before it is rounded."""
+_QUICK = Context(prec=40, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_CLEAR, _TIE, _SLACK = Decimal(10) ** 20, Decimal("0.5"), Decimal("1e-12")
+_UNCLEAR = Decimal(10) ** 21
+_CLEAR_BASE = Fraction(10_001, 10_000)
 _FEWEST_PLACES = 4
 _SURE = 10**10
 """Powers below this, in steps, are rounded as the true ones are, but for what is next to a tie."""
@@ -49,12 +55,49 @@ _LARGEST = 10**30
 @lru_cache(maxsize=64)
 def _listed(kind: Operator, of: Fraction | None, step: Fraction, grain: Fraction, low: int, high: int) -> ListedResults:
     """Return all results: of LOG to a base, of EXP of a base, of POWER with an exponent. None is below one that is."""
-    results = [(m, _result(kind, of, step * m, grain)) for m in range(low, high + 1)]
+    quick = _quick(kind, of, grain)
+    results = [(m, _result(kind, of, step * m, grain, quick)) for m in range(low, high + 1)]
     known = [(m, result) for m, result in results if result is not None]
     return ListedResults(known[0][0] if known else high + 1, tuple(result for _, result in known))
 
 
-def _result(kind: Operator, of: Fraction | None, value: Fraction, grain: Fraction) -> int | None:
+def _quick(kind: Operator, of: Fraction | None, grain: Fraction) -> Callable[[Fraction], Decimal]:
+    """Return the true result in steps, within 10^-15 while it is below 10^20: three roundings at 40 digits."""
+    if of is not None and kind is not Operator.POWER and of < _CLEAR_BASE:
+        return lambda value: _UNCLEAR  # its logarithm has too few digits
+    divide, multiply, power_of = _QUICK.divide, _QUICK.multiply, _QUICK.exp
+    given = Decimal(1) if of is None else divide(Decimal(of.numerator), Decimal(of.denominator))
+    steps = divide(Decimal(grain.denominator), Decimal(grain.numerator))
+    per = Decimal(1) if of is None or kind is Operator.POWER else _quick_natural(of)
+
+    def compute(value: Fraction) -> Decimal:
+        if kind is Operator.LOG:
+            return multiply(divide(_quick_natural(value), per), steps)
+        exact = divide(Decimal(value.numerator), Decimal(value.denominator))
+        exponent = multiply(exact, per) if kind is Operator.EXP else multiply(_quick_natural(value), given)
+        return multiply(power_of(exponent), steps)
+
+    return compute
+
+
+@lru_cache(maxsize=4096)
+def _quick_natural(value: Fraction) -> Decimal:
+    return _QUICK.ln(_QUICK.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def _certain(found: Decimal) -> int | None:
+    """Return the integer that a number within 10^-15 of this one is nearest to; None where that is not certain."""
+    near = found.to_integral_value(ROUND_HALF_UP)
+    if abs(found) >= _CLEAR or abs(abs(_QUICK.subtract(found, near)) - _TIE) < _SLACK:
+        return None
+    return int(near)
+
+
+def _result(
+    kind: Operator, of: Fraction | None, value: Fraction, grain: Fraction, quick: Callable[[Fraction], Decimal]
+) -> int | None:
+    if (kind is Operator.EXP or value > 0) and (certain := _certain(quick(value))) is not None:
+        return certain
     if kind is Operator.EXP:
         return rounded(lambda digits: (per_base(of, digits) * value).exp() * (1 / grain))
     if kind is Operator.POWER and value == 0:
