@@ -47,7 +47,7 @@ FIXED: list[Expression] = [
     number(None),
 ]
 SPELLED: dict[Function, list[list[Expression]]] = {
-    Function.POWER: [[number(n, Type.INTEGER)] for n in (0, 1, 2, 9)],
+    Function.POWER: [[number(Fraction(n))] for n in (0, 1, 2, 9, -1, -9, Fraction(3, 2), Fraction(-7, 10))],
     Function.ROUND: [[], [number(18, Type.INTEGER)], [number(-18, Type.INTEGER)], [number(2, Type.INTEGER)]],
     Function.TRUNC: [[], [number(18, Type.INTEGER)], [number(-18, Type.INTEGER)], [number(2, Type.INTEGER)]],
     Function.WIDTH_BUCKET: [

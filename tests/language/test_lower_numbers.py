@@ -13,7 +13,7 @@ from tests.language.scalar_oracle import half_away, meaning
 
 from sfumato.errors import QueryTooLarge, UnitRevealed, UnsupportedSql
 from sfumato.language.facts import FARTHEST, Facts, Kind
-from sfumato.language.lower_numbers import MOST_ROOTS
+from sfumato.language.lower_curves import MOST_ROOTS
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import clipped, constant, rescaled, shifted, squared, value_of
 from sfumato.query.expression import Call, Case, Cast, Expression, Literal, Position

@@ -32,6 +32,7 @@ SHAPES = (
     "SELECT SUM(EXTRACT(month FROM day)), AVG(year(day)) FROM visits",
     "SELECT SUM(day - DATE '2024-01-01') FROM visits",
     "SELECT SUM(SQRT(age)), SUM(POWER(age, 2)), SUM(ABS(cost)), SUM(ROUND(cost)) FROM visits",
+    "SELECT SUM(LN(age)), SUM(EXP(LEAST(cost, 3) / 700)), AVG(POWER(cost, 0.7)) FROM visits WHERE LOG(2, age + 1) < 3",
     "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept",
     "SELECT dept, COUNT(*), SUM(cost), AVG(cost) FROM visits GROUP BY dept ORDER BY 2 DESC LIMIT 2",
     "SELECT dept, COUNT(DISTINCT patient_id) FROM visits GROUP BY dept HAVING COUNT(*) > 1",

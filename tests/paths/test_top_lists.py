@@ -1,6 +1,7 @@
 """Lists through the whole path: with little noise they are what the plain question says, and nothing else gets out."""
 
 from collections.abc import Iterator
+from datetime import date
 
 import pytest
 
@@ -14,11 +15,12 @@ ARTICLES = {"tea": 90, "milk": 70, "bread": 50, "salt": 30}
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]:
     folder = tmp_path_factory.mktemp("shop")
-    lines = ["person,article,kind,shelf,price"]
+    lines = ["person,article,kind,shelf,price,day"]
     for shelf, (article, people) in enumerate(ARTICLES.items()):
         kind = "wet" if article in {"tea", "milk"} else "dry"
-        lines += [f"{person},{article},{kind},{shelf},{10 * shelf + 5}" for person in range(people)]
-        lines += [f"{person},{article},{kind},{shelf},{10 * shelf + 5}" for person in range(2)]  # they buy twice
+        line = f"{article},{kind},{shelf},{10 * shelf + 5},2024-{3 * shelf + 1:02}-28"
+        lines += [f"{person},{line}" for person in range(people)]
+        lines += [f"{person},{line}" for person in range(2)]  # they buy twice
     (folder / "bought.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     columns = {
         "person": {"type": "integer"},
@@ -26,6 +28,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]
         "kind": {"type": "text", "values": ["wet", "dry"]},
         "shelf": {"type": "integer", "bounds": [0, 99]},
         "price": {"type": "decimal", "bounds": [0, 40], "step": "0.5"},
+        "day": {"type": "date", "bounds": [date(2024, 1, 1), date(2024, 12, 31)]},
     }
     policy: dict[str, object] = {
         "name": "shop",
@@ -84,6 +87,32 @@ def test_the_mode_of_texts_is_the_value_that_most_people_have(shop: sfumato.Data
     assert rows(shop, "SELECT MODE(article) FROM bought") == [("tea",)]
     assert rows(shop, "SELECT MODE(kind) AS m FROM bought WHERE article <> 'tea' AND article <> 'milk'") == [("dry",)]
     assert rows(shop, "SELECT APPROX_TOP_K(article, 1) FILTER (WHERE kind = 'dry') AS a FROM bought") == [("bread", 50)]
+
+
+def test_each_group_has_its_own_mode(shop: sfumato.Database) -> None:
+    assert rows(shop, "SELECT kind, MODE(article) AS m FROM bought GROUP BY kind ORDER BY kind") == [
+        ("dry", "bread"),
+        ("wet", "tea"),
+    ]
+    later = "SELECT MODE(article) FILTER (WHERE shelf <> 0), kind FROM bought GROUP BY 2 ORDER BY 2 DESC"
+    assert rows(shop, later) == [("milk", "wet"), ("bread", "dry")]
+    assert rows(shop, "SELECT shelf > 1 AS upper, MODE(kind) FROM bought GROUP BY 1") == [(False, "wet"), (True, "dry")]
+    with pytest.raises(UnsupportedSql, match="the keys of GROUP BY alone"):
+        shop.explain("SELECT kind, COUNT(*), MODE(article) FROM bought GROUP BY kind", epsilon=1)
+
+
+def test_histograms_have_ranges_of_days_and_those_that_are_spelled_out(shop: sfumato.Database) -> None:
+    months = rows(shop, "SELECT HISTOGRAM(day) FROM bought")
+    assert len(months) == 12
+    assert [count for _, _, count in months if count] == [92, 72, 52, 32]
+    assert months[3] == (date(2024, 4, 1), date(2024, 5, 1), 72)
+    halves = rows(shop, "SELECT HISTOGRAM(day, 2) FROM bought")
+    assert halves == [(date(2024, 1, 1), date(2024, 7, 2), 164), (date(2024, 7, 2), date(2025, 1, 1), 84)]
+    assert rows(shop, "SELECT HISTOGRAM(price, 10, 30, 2) FROM bought") == [(10, 20, 72), (20, 30, 52)]
+    edges = "SELECT HISTOGRAM(price, (0, 5.5, 25, 40)) FILTER (WHERE kind = 'dry') FROM bought"
+    assert rows(shop, edges) == [(0, 5.5, 0), (5.5, 25, 0), (25, 40, 84)]
+    days = "SELECT HISTOGRAM(day, (DATE '2024-01-28', DATE '2024-04-28', DATE '2024-07-28')) FROM bought"
+    assert [count for *_, count in rows(shop, days)] == [92, 124]
 
 
 def test_histograms_count_values_and_ranges(shop: sfumato.Database) -> None:

@@ -13,7 +13,17 @@ import pytest
 from sfumato.engines.after_noise import evaluate
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Fold, Folded, Given, Item, Show
-from sfumato.language.scalar import Constant, Factor, Operator, Scalar, Sides, column
+from sfumato.language.scalar import (
+    Constant,
+    Factor,
+    ListedResults,
+    LogarithmCurve,
+    Operator,
+    PowerCurve,
+    Scalar,
+    Sides,
+    column,
+)
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import AGGREGATES, LEVELLED, PAIRS, Aggregation
 from sfumato.query.types import Type
@@ -42,7 +52,13 @@ CONSTANTS: dict[Operator, list[Constant]] = {
     Operator.ROUNDED: [Factor(1, 3), Factor(2, 4)],
     Operator.TRUNCATED: [Factor(1, 3)],
     Operator.SQRT: [Factor(5, 2)],
-    Operator.LOG: [0, 2, 10],
+    Operator.LOG: [
+        *(0, 2, 10),
+        LogarithmCurve(None, Fraction(1, 2), Fraction(1, 100)),
+        LogarithmCurve(Fraction(3), Fraction(1, 2), Fraction(1, 100), -1000),
+    ],
+    Operator.EXP: [None, PowerCurve(None, Fraction(1, 1 << 38), Fraction(1, 10**12))],
+    Operator.LOOKUP: [ListedResults(-10, tuple(range(5, 100, 3))), ListedResults(-20, tuple(range(100, 5, -2)))],
     Operator.CLIPPED: [Sides(-3, 4), Sides(None, 2), Sides(0, None)],
     Operator.WITHIN: [Sides(-3, 4)],
 }

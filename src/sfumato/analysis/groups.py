@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import prod
 
 from sfumato.analysis.catalog import Public
+from sfumato.analysis.coarser import summable
 from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, cells_together, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.private_query import Asked, Cell, Contribution, Group, Key
@@ -54,6 +55,7 @@ def release_point(
     # plain counts and sums of public cells move as far, however a person's rows are spread: cutting would gain nothing
     pays = any(key.cells is None for key in named) or any(one.aggregate.distinct for one in asked)
     contribution = _contribution(owned, limits, _cells_of_a_person(keys, cells, owned) if pays else None)
+    asked = summable(asked, contribution.rows)
     group = Group(relation.label, source.flow, owned.unit, owned.identity, named, asked, contribution, together)
     if group.public_keys and group.cells <= group.contribution.groups:  # nobody can be in more cells than there are
         fewer = replace(group.contribution, groups=max(1, group.cells), bound_groups=False)

@@ -1,11 +1,13 @@
 """What every engine computes alike, to the last digit: only that is computed from people's values.
 
-Powers of e and logarithms are the engine's own, and may differ between engines, and between two versions of one.
+Powers and logarithms of doubles are the engine's own, and may differ between engines, and between two versions of one;
+those of integers on a grid are ours (`curves`).
 """
 
 from collections.abc import Iterable
 
 from sfumato.errors import UnsupportedSql, at
+from sfumato.language.facts import Kind
 from sfumato.language.scalar import Operator, Scalar, walk
 from sfumato.query.expression import NOWHERE, Position
 
@@ -14,9 +16,9 @@ _OWN = frozenset({Operator.EXP, Operator.LOG})
 
 def check_alike(scalars: Iterable[Scalar], position: Position = NOWHERE) -> None:
     """Refuse to compute from people's values what engines compute each in its own way."""
-    if any(part.operator in _OWN for scalar in scalars for part in walk(scalar)):
+    if any(part.operator in _OWN and part.facts.kind is Kind.REAL for scalar in scalars for part in walk(scalar)):
         raise UnsupportedSql(
-            f"{at(position)}EXP, LN or LOG of people's values is not supported.",
-            "Engines round them differently in the last digit, and what is measured has to be exact.",
-            "Use them on aggregates, as in LN(AVG(x)), and CASE or WIDTH_BUCKET to form ranges of a value.",
+            f"{at(position)}EXP, LN, LOG or POWER of these values is not supported.",
+            "What is measured has to be exact, so that it is computed of values with a `step`, and up to about 10^23.",
+            "Declare a step for the column; for EXP and POWER narrow the value, as in EXP(LEAST(x, 50)).",
         )

@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import ceil
 
 from sfumato.language.facts import Facts, Kind
+from sfumato.language.lower_curves import CURVES
 from sfumato.language.lower_logic import chosen, compared
 from sfumato.language.numbers import (
     absolute,
@@ -16,13 +17,10 @@ from sfumato.language.numbers import (
     modulo,
     multiplied,
     negated,
-    on_doubles,
-    powered,
     quotient,
     rescaled,
     retyped,
     signed,
-    square_root,
     subtracted,
     value_of,
     whole,
@@ -32,9 +30,6 @@ from sfumato.query.expression import Call, Cast
 from sfumato.query.functions import Function
 from sfumato.query.position import Place
 from sfumato.query.types import NUMBERS, Type
-
-MOST_ROOTS = 6
-"""So many square roots may be nested in each other."""
 
 Lowering = Callable[[Call, tuple[Scalar, ...]], Scalar]
 
@@ -78,38 +73,6 @@ def _places(operator: Operator) -> Lowering:
 def _spelled(scalar: Scalar) -> int:
     """Return an integer that the parser has seen to be spelled out."""
     return int(value_of(scalar) or 0)
-
-
-def _root(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-    if _roots(arguments[0]) >= MOST_ROOTS:
-        raise Place(call.at).too_large(
-            f"SQRT is nested more than {MOST_ROOTS} deep.",
-            "An engine looks at the number below each root more than once, so that every level doubles the work.",
-            f"Nest {MOST_ROOTS} at most.",
-        )
-    return square_root(arguments[0], call.type)
-
-
-def _roots(scalar: Scalar) -> int:
-    """Return how many square roots are nested in each other here."""
-    below = max(map(_roots, scalar.arguments), default=0)
-    return below + (scalar.operator is Operator.SQRT)
-
-
-def _exponential(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-    return on_doubles(Operator.EXP, arguments, call.type)
-
-
-def _logarithm(base: int) -> Lowering:
-    def lowering(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-        found = [on_doubles(Operator.LOG, (argument,), call.type, base) for argument in arguments]
-        return found[0] if len(found) == 1 else divided(found[1], found[0], call.type)
-
-    return lowering
-
-
-def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-    return powered(arguments[0], _spelled(arguments[1]), call.type)
 
 
 def _width_bucket(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
@@ -173,11 +136,6 @@ ARITHMETIC: dict[Function, Lowering] = {
     Function.CEIL: _places(Operator.CEILED),
     Function.ROUND: _places(Operator.ROUNDED),
     Function.TRUNC: _places(Operator.TRUNCATED),
-    Function.SQRT: _root,
-    Function.POWER: _power,
-    Function.EXP: _exponential,
-    Function.LN: _logarithm(0),
-    Function.LOG: _logarithm(10),
-    Function.LOG2: _logarithm(2),
+    **CURVES,
     Function.WIDTH_BUCKET: _width_bucket,
 }

@@ -7,6 +7,7 @@ facts allow: it cannot raise, overflow or take long. Every engine has one SQL fo
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum, auto
+from fractions import Fraction
 from types import NoneType
 from typing import NamedTuple
 
@@ -44,8 +45,39 @@ class Substitution(NamedTuple):
     new: str
 
 
+class LogarithmCurve(NamedTuple):
+    """What the logarithm of an integer is made of; the definition is `curves.logarithm`."""
+
+    base: Fraction | None
+    """Above 1; None for e."""
+    step: Fraction
+    """Of the argument."""
+    grain: Fraction
+    """The step of the result."""
+    zero: int | None = None
+    """What 0 gives; None for NULL."""
+
+
+class PowerCurve(NamedTuple):
+    """What a power of a constant to an integer is made of; the definition is `curves.exponential`."""
+
+    base: Fraction | None
+    """Above 1; None for e."""
+    step: Fraction
+    """Of the argument."""
+    grain: Fraction
+    """The step of the result."""
+
+
+class ListedResults(NamedTuple):
+    """The result for each integer from `first` on; NULL below it."""
+
+    first: int
+    values: tuple[int, ...]
+
+
 LiteralValue = int | float | str | bool | None
-Constant = LiteralValue | Address | Factor | Sides | Substitution
+Constant = LiteralValue | Address | Factor | Sides | Substitution | LogarithmCurve | PowerCurve | ListedResults
 
 
 class Operator(StrEnum):
@@ -87,9 +119,11 @@ class Operator(StrEnum):
     SQRT = auto()
     """The root of an integer times a Factor, rounded; of a double, without one. NULL where it is negative."""
     EXP = auto()
-    """Of a double; NULL from 709.78 on, where doubles end."""
+    """Of a double, NULL from 709.78 on, where doubles end; of an integer, what PowerCurve says."""
     LOG = auto()
-    """Of a double to the base `constant`: 2 or 10, or 0 for e. NULL where it is not above 0."""
+    """Of a double to the base `constant`: 2, 10, or 0 for e; of an integer, what LogarithmCurve says. NULL below 0."""
+    LOOKUP = auto()
+    """What is listed for an integer."""
     CLIPPED = auto()
     """An integer brought between the Sides `constant`."""
     LEAST = auto()
@@ -178,7 +212,9 @@ _TAKES: dict[Operator, tuple[type, ...]] = {
     Operator.ROUNDED: (Factor, int),
     Operator.TRUNCATED: (Factor, int),
     Operator.SQRT: (Factor, NoneType),
-    Operator.LOG: (int,),
+    Operator.EXP: (PowerCurve, NoneType),
+    Operator.LOG: (LogarithmCurve, int),
+    Operator.LOOKUP: (ListedResults,),
     Operator.CLIPPED: (Sides,),
     Operator.WITHIN: (Sides,),
     Operator.PERIOD_START: (str,),

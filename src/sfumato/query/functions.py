@@ -127,7 +127,7 @@ FORMS: tuple[Form, ...] = (
     Form(Function.MODULO, (Takes.NUMBER, Takes.NUMBER), None, ("mod",)),
     Form(Function.QUOTIENT, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ("div",)),
     Form(Function.SQRT, (Takes.NUMBER,), Type.DECIMAL, ("sqrt",)),
-    Form(Function.POWER, (Takes.NUMBER, Takes.COUNT), Type.DECIMAL, ("power", "pow")),
+    Form(Function.POWER, (Takes.NUMBER, Takes.NUMBER), Type.DECIMAL, ("power", "pow")),
     Form(Function.EXP, (Takes.NUMBER,), Type.DECIMAL, ("exp",)),
     Form(Function.LN, (Takes.NUMBER,), Type.DECIMAL, ("ln",)),
     Form(Function.LOG, (Takes.NUMBER, Takes.NUMBER), Type.DECIMAL, ("log",), optional=1),

@@ -5,7 +5,7 @@ between declared bounds; ARG_MAX(x, y) is an order of results that is cut after 
 """
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 from sqlglot import exp
@@ -13,12 +13,13 @@ from sqlglot import exp
 from sfumato.errors import Refusal
 from sfumato.query.declared import Admitted, DeclaredBounds
 from sfumato.query.expression import Expression
+from sfumato.query.parse_aggregate import is_aggregate
 from sfumato.query.parse_block import Block
 from sfumato.query.parse_quantile import within_group
 from sfumato.query.parse_reading import Reading, name_of
 from sfumato.query.people import is_one, people_of
 from sfumato.query.position import Place
-from sfumato.query.types import NUMBERS, Type
+from sfumato.query.types import NUMBERS, TIMES, Type
 
 TOP = frozenset({"approx_top_k", "top_k"})
 LARGEST = {"arg_max": True, "argmax": True, "max_by": True, "arg_min": False, "argmin": False, "min_by": False}
@@ -28,6 +29,10 @@ _CLAUSES = ("group", "having", "qualify", "distinct", "order", "limit", "offset"
 _MOST = 1000
 _BINS, _MOST_BINS = 20, 1000
 _PLACES = 10**9
+_LONGEST_NUMBER = 30
+_MOST_EDGES = 50
+_MOST_MONTHS = 60
+_EXAMPLE = "HISTOGRAM(x), HISTOGRAM(x, 20) for 20 ranges, or HISTOGRAM(x, 0, 100, 20) for those from 0 to 100"
 _SINGLE_VALUES = 50
 """Up to so many whole numbers are counted each by itself."""
 
@@ -39,6 +44,8 @@ def as_rows(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr | None:
     """Return the question that a list stands for; None where a SELECT asks for none."""
     if any(_name(_call(part)[0]) in LARGEST for part in node.expressions):
         return _largest(node, reading, peek)
+    if node.args.get("group") is not None:
+        return _modes(node, reading, peek)
     if len(node.expressions) != 1 or any(node.args.get(clause) is not None for clause in _CLAUSES):
         return None
     call, condition = _call(node.expressions[0])
@@ -96,6 +103,41 @@ def _top(
     return found
 
 
+def _modes(node: exp.Select, reading: Reading, peek: Peek) -> exp.Select | None:
+    """GROUP BY keys, x, of which the first of each key by people is kept: the mode of texts in each group."""
+    group, calls = node.args["group"], [(part, *_call(part)) for part in node.expressions]
+    modes = [(part, call, condition) for part, call, condition in calls if _name(call) == "mode"]
+    others = [call for _, call, _ in calls if _name(call) != "mode"]
+    plain = not any(value for name, value in group.args.items() if name != "expressions")
+    kept = ("having", "qualify", "distinct", "windows")
+    if len(modes) != 1 or not plain or any(node.args.get(clause) is not None for clause in kept):
+        return None
+    part, call, condition = modes[0]
+    if len(call.expressions) != 1 or isinstance(call.expressions[0], exp.Distinct):
+        return None
+    value = call.expressions[0]
+    if any(is_aggregate(_name(inner)) for other in others for inner in other.find_all(exp.Anonymous)):
+        return None
+    expression, _ = _looked(node, value, condition, reading, peek)
+    if expression.type not in {Type.TEXT, Type.BOOLEAN}:
+        return None
+    alias = _alias(part, "mode")
+    items = [exp.alias_(value.copy(), alias, quoted=True) if one is part else one.copy() for one in node.expressions]
+    found = _plain(node, items, condition)
+    found.set("group", exp.Group(expressions=[*(key.copy() for key in group.expressions), value.copy()]))
+    people = _like(node, exp.Anonymous(this="count", expressions=[_people(node, reading, peek)]))
+    number = exp.Window(
+        this=_like(node, exp.Anonymous(this="row_number", expressions=[])),
+        partition_by=[_meant(key, node).copy() for key in group.expressions],
+        order=exp.Order(expressions=[_ordered(people), _ordered(value, largest=False)]),
+    )
+    found.set("qualify", exp.Qualify(this=exp.EQ(this=_like(node, number), expression=exp.Literal.number(1))))
+    for clause in ("order", "limit", "offset"):
+        if node.args.get(clause) is not None:
+            found.set(clause, node.args[clause].copy())
+    return found
+
+
 def _people(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr:
     """Return what COUNT takes to count people: the unit of the first table that has one, else every row."""
     origin = node.args.get("from_")
@@ -123,28 +165,50 @@ def _people(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr:
 def _histogram(
     node: exp.Select, call: exp.Expr, condition: exp.Expr | None, reading: Reading, peek: Peek
 ) -> exp.Select:
-    """SELECT x, COUNT(*) GROUP BY x; of many numbers between bounds, ranges of equal width."""
+    """SELECT x, COUNT(*) GROUP BY x; of many numbers or days between bounds, ranges of them."""
     place = reading.place(call)
-    example = "HISTOGRAM(x), or HISTOGRAM(x, 20) for 20 ranges"
-    if len(call.expressions) not in {1, 2}:
+    if len(call.expressions) not in {1, 2, 4}:
         raise place.bad(
-            "histogram takes one column.", "Its values, or ranges of them, are counted.", f"Write {example}."
+            f"histogram was given {len(call.expressions)} arguments.",
+            "It counts values or ranges.",
+            f"Write {_EXAMPLE}.",
         )
-    value = call.expressions[0]
-    wanted = None if len(call.expressions) == 1 else _whole(call.expressions[1], _MOST_BINS, place, example)
+    value, *how = call.expressions
     expression, known = _looked(node, value, condition, reading, peek)
-    ends = _ends(known.declared(expression)) if expression.type in NUMBERS else None
-    few = ends is not None and expression.type is Type.INTEGER and ends[1] - ends[0] < _SINGLE_VALUES
-    if wanted is not None and ends is None:
+    if len(how) == 1 and isinstance(how[0], exp.Tuple):
+        return _between(node, value, how[0].expressions, condition, place)
+    wanted = _whole(how[-1], _MOST_BINS, place, _EXAMPLE) if how else None
+    if len(how) > 1:
+        ends = _spelled_ends(how[:2], place)
+        inside = exp.And(
+            this=exp.GTE(this=value.copy(), expression=_number(ends[0])),
+            expression=exp.LTE(this=value.copy(), expression=_number(ends[1])),
+        )
+        within = inside if condition is None else exp.And(this=condition.copy(), expression=inside)
+        return _of_equal_width(node, value, ends, wanted or _BINS, within)
+    declared = known.declared(expression)
+    if expression.type in TIMES and isinstance(declared, DeclaredBounds):
+        days = _days(declared)
+        if days is not None and (wanted is not None or days[1] - days[0] >= timedelta(_SINGLE_VALUES)):
+            return _of_days(node, value, days, wanted, condition)
+    found = _ends(declared) if expression.type in NUMBERS else None
+    if wanted is not None and found is None:
         raise place.unsupported(
             "this histogram has no ranges.",
-            "Ranges lie between the bounds that the policy declares for a number, and here there are none.",
-            "Write HISTOGRAM(x), which counts each value, or GROUP BY a CASE of your own ranges.",
+            "Ranges lie between the bounds that the policy declares, and here there are none.",
+            "Write HISTOGRAM(x), which counts each value, HISTOGRAM(x, 0, 100, 20) for 20 ranges of numbers from 0 to "
+            "100, or HISTOGRAM(x, (0, 10, 50)) for those between these.",
         )
-    if ends is None or (few and wanted is None):
+    few = found is not None and expression.type is Type.INTEGER and found[1] - found[0] < _SINGLE_VALUES
+    if found is None or (few and wanted is None):
         return _counted(node, [exp.alias_(value.copy(), _alias(node.expressions[0], "value"), quoted=True)], condition)
+    return _of_equal_width(node, value, found, wanted or _BINS, condition)
+
+
+def _of_equal_width(
+    node: exp.Select, value: exp.Expr, ends: tuple[Fraction, Fraction], bins: int, condition: exp.Expr | None
+) -> exp.Select:
     low, high = ends
-    bins = wanted or _BINS
     width = (high - low) / bins
     bucket = _bucket(node, value, low, high, bins)
     columns = []
@@ -153,6 +217,102 @@ def _histogram(
         scaled = exp.Mul(this=exp.Paren(this=steps), expression=_number(width))
         columns.append(exp.alias_(exp.Add(this=_number(low), expression=scaled), name, quoted=True))
     return _counted(node, columns, condition, bucket)
+
+
+def _between(
+    node: exp.Select, value: exp.Expr, edges: list[exp.Expr], condition: exp.Expr | None, place: Place
+) -> exp.Select:
+    """Ranges between numbers or dates that the text spells out: each without its upper end, but the last."""
+    numbers = [_spelled(edge) for edge in edges]
+    known = [number for number in numbers if number is not None]
+    days = [edge.this.name for edge in edges if isinstance(edge, exp.Cast) and isinstance(edge.this, exp.Literal)]
+    ordered = known == sorted(set(known)) and days == sorted(set(days))
+    spelled = ordered and len(edges) in {len(known), len(days)}
+    if not 2 <= len(edges) <= _MOST_EDGES + 1 or not spelled:
+        raise place.bad(
+            "the ranges of histogram are not spelled out.",
+            f"They lie between 2 to {_MOST_EDGES + 1} numbers or dates, in order.",
+            "Write HISTOGRAM(x, (0, 10, 50, 200)).",
+        )
+    inside = exp.And(
+        this=exp.GTE(this=value.copy(), expression=edges[0].copy()),
+        expression=exp.LTE(this=value.copy(), expression=edges[-1].copy()),
+    )
+    within = inside if condition is None else exp.And(this=condition.copy(), expression=inside)
+    bucket: exp.Expr = exp.Literal.number(len(edges) - 1)
+    for n in range(len(edges) - 2, 0, -1):
+        below = exp.LT(this=value.copy(), expression=edges[n].copy())
+        bucket = _case(below, exp.Literal.number(n), bucket)
+    columns = []
+    for name, last, ends in (("low", edges[-2], edges[:-2]), ("high", edges[-1], edges[1:-1])):
+        shown = last.copy()
+        for n, edge in reversed(list(enumerate(ends, 1))):
+            shown = _case(exp.EQ(this=bucket.copy(), expression=exp.Literal.number(n)), edge.copy(), shown)
+        columns.append(exp.alias_(shown, name, quoted=True))
+    return _counted(node, columns, within, bucket if len(edges) > 2 else exp.Paren(this=bucket))
+
+
+def _case(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Expr:
+    """One more branch in front: CASE WHEN condition THEN then … END."""
+    branch = exp.If(this=condition, true=then)
+    if isinstance(otherwise, exp.Case):
+        return exp.Case(ifs=[branch, *(one.copy() for one in otherwise.args["ifs"])], default=otherwise.args["default"])
+    return exp.Case(ifs=[branch], default=otherwise)
+
+
+def _of_days(
+    node: exp.Select, value: exp.Expr, days: tuple[date, date], wanted: int | None, condition: exp.Expr | None
+) -> exp.Select:
+    """Ranges of whole days: months or years, or as many of equal length as are wanted."""
+    low, high = days
+    if wanted is None:
+        unit = "month" if (high.year - low.year) * 12 + high.month - low.month < _MOST_MONTHS else "year"
+        start = _like(node, exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), value.copy()]))
+        after = exp.Add(this=start.copy(), expression=exp.Interval(this=exp.Literal.string(f"1 {unit}")))
+        columns = [exp.alias_(_as_day(part), name, quoted=True) for name, part in (("low", start), ("high", after))]
+        return _counted(node, columns, condition, start)
+    length = -(-((high - low).days + 1) // wanted)
+    since = exp.Sub(this=_as_day(value), expression=_as_day(exp.Literal.string(low.isoformat())))
+    bins = -(-((high - low).days + 1) // length)
+    bucket = _bucket(node, exp.Paren(this=since), Fraction(0), Fraction(bins * length), bins)
+    columns = []
+    for name, shift in (("low", 1), ("high", 0)):
+        steps = exp.Sub(this=bucket.copy(), expression=exp.Literal.number(1)) if shift else bucket.copy()
+        moved = exp.Mul(this=exp.Paren(this=steps), expression=exp.Literal.number(length))
+        start = exp.Add(this=_as_day(exp.Literal.string(low.isoformat())), expression=exp.Paren(this=moved))
+        columns.append(exp.alias_(start, name, quoted=True))
+    return _counted(node, columns, condition, bucket)
+
+
+def _as_day(value: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=value.copy(), to=exp.DataType.build("date"))
+
+
+def _days(declared: DeclaredBounds) -> tuple[date, date] | None:
+    """Return the first and the last day between bounds."""
+    days = [end.date() if isinstance(end, datetime) else end for end in (declared.low, declared.high)]
+    low, high = days
+    return (low, high) if isinstance(low, date) and isinstance(high, date) and low < high else None
+
+
+def _spelled_ends(ends: list[exp.Expr], place: Place) -> tuple[Fraction, Fraction]:
+    found = [_spelled(end) for end in ends]
+    low, high = found
+    if low is None or high is None or low >= high:
+        raise place.bad("the ends of histogram are not two numbers.", "The smaller is first.", f"Write {_EXAMPLE}.")
+    return low, high
+
+
+def _spelled(node: exp.Expr) -> Fraction | None:
+    if isinstance(node, exp.Neg):
+        inner = _spelled(node.this)
+        return None if inner is None else -inner
+    if not isinstance(node, exp.Literal) or node.args.get("is_string") or len(node.name) > _LONGEST_NUMBER:
+        return None
+    try:
+        return Fraction(node.name) if "e" not in node.name.lower() else None
+    except ValueError:
+        return None
 
 
 def _counted(

@@ -11,7 +11,8 @@ from functools import reduce
 import numpy as np
 
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar, Sides
+from sfumato.release import curve_ends
 from sfumato.release.form_algebra import product_ends, quotient_ends
 from sfumato.release.forms import Boxed, Ends, Exact, Form, Nulls, Number, Opaque, States, Truth, merged
 from sfumato.release.noise_law import Floats
@@ -155,22 +156,10 @@ def _sqrt(scalar: Scalar, ends: Sequence[Ends]) -> Ends:
     return (rounded(low), rounded(high)) if integer else (low, high)
 
 
-def _exponential(_: Scalar, ends: Sequence[Ends]) -> Ends:
-    with np.errstate(over="ignore"):
-        return np.exp(ends[0][0]), np.exp(ends[0][1])
-
-
-def _logarithm(scalar: Scalar, ends: Sequence[Ends]) -> Ends:
-    of = {0: np.log, 2: np.log2, 10: np.log10}[int(str(scalar.constant))]
-    with np.errstate(divide="ignore"):
-        low, high = (of(np.maximum(end, 0)) for end in ends[0])
-    return low, high
-
-
 def sides(scalar: Scalar) -> tuple[float, float]:
     """Return the two sides that are spelled out with an operator, infinite where there is none."""
     match scalar.constant:
-        case (low, high):
+        case Sides(low, high):
             return -np.inf if low is None else float(low), np.inf if high is None else float(high)
     return -np.inf, np.inf
 
@@ -201,8 +190,9 @@ _RULES: dict[Operator, Rule] = {
     Operator.ROUNDED: _brought(rounded, places=True),
     Operator.TRUNCATED: _brought(np.trunc, places=True),
     Operator.SQRT: _sqrt,
-    Operator.EXP: _exponential,
-    Operator.LOG: _logarithm,
+    Operator.EXP: curve_ends.exponential,
+    Operator.LOG: curve_ends.logarithm,
+    Operator.LOOKUP: curve_ends.lookup,
     Operator.CLIPPED: _rising(lambda scalar, values: np.clip(values, *sides(scalar))),
     Operator.WITHIN: _rising(lambda scalar, values: np.clip(values, *sides(scalar))),
 }
@@ -214,18 +204,6 @@ def _by_zero(_: Scalar, ends: Sequence[Ends]) -> Nulls:
     return (low <= 0) & (high >= 0), (low == 0) & (high == 0)
 
 
-def _below_zero(_: Scalar, ends: Sequence[Ends]) -> Nulls:
-    return ends[0][0] < 0, ends[0][1] < 0
-
-
-def _at_most_zero(_: Scalar, ends: Sequence[Ends]) -> Nulls:
-    return ends[0][0] <= 0, ends[0][1] <= 0
-
-
-def _too_large(_: Scalar, ends: Sequence[Ends]) -> Nulls:
-    return ends[0][1] >= LARGEST_EXPONENT, ends[0][0] >= LARGEST_EXPONENT
-
-
 def _beyond(scalar: Scalar, ends: Sequence[Ends]) -> Nulls:
     low, high = sides(scalar)
     return (ends[0][0] < low) | (ends[0][1] > high), (ends[0][1] < low) | (ends[0][0] > high)
@@ -235,9 +213,10 @@ _GAPS: dict[Operator, Callable[[Scalar, Sequence[Ends]], Nulls]] = {
     Operator.QUOTIENT: _by_zero,
     Operator.DIVIDE: _by_zero,
     Operator.MODULO: _by_zero,
-    Operator.SQRT: _below_zero,
-    Operator.EXP: _too_large,
-    Operator.LOG: _at_most_zero,
+    Operator.SQRT: curve_ends.below_zero,
+    Operator.EXP: curve_ends.too_large,
+    Operator.LOG: curve_ends.no_logarithm,
+    Operator.LOOKUP: curve_ends.before_the_first,
     Operator.WITHIN: _beyond,
 }
 

@@ -1,12 +1,11 @@
 """DuckDB's SQL: its entry for everything in which engines differ."""
 
 from sfumato.engines.duckdb import numbers, texts, times
-from sfumato.engines.duckdb.numbers import NARROW, TYPES, WIDE, nullif
+from sfumato.engines.duckdb.numbers import NARROW, TYPES, WIDE, given, nullif
 from sfumato.engines.sql.constant import constant_form, row_number
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import literal, quoted
-from sfumato.engines.sql.numbers import inline
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Operator
 from sfumato.query.functions import Aggregation
@@ -48,7 +47,7 @@ DUCKDB = Dialect(
     },
     quoted=quoted,
     literal=literal,
-    given=inline,
+    given=given,
     double="DOUBLE",
     integer_type=TYPES.of,
     integer=TYPES.integer,

@@ -3,6 +3,11 @@
 DuckDB's `//` and `%` truncate, and raise for a zero divisor.  Proof: proofs/total_scalars.md
 """
 
+import re
+from collections.abc import Callable, Sequence
+from zlib import crc32
+
+from sfumato.engines.sql.curves import CurveForms
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms, inline, is_leaf
 from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
@@ -10,6 +15,9 @@ from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
 NARROW, WIDE = "BIGINT", "HUGEINT"
 _ONE = '"""one"""'
 """The name of a value inside a lambda. No name of a query or policy holds a quotation mark."""
+_SHORT = 1_000
+"""So many characters are written as often as they are needed."""
+_LEAF = re.compile(r"[\w.]+|\(-?\d+\)::\w+")
 TYPES = IntegerTypes(NARROW, WIDE, "DOUBLE", lambda value, type: f"({value})::{type}")
 
 
@@ -28,6 +36,28 @@ def nullif(sql: str, other: str, *, leaf: bool) -> str:
         return f"nullif({sql}, {other})"
     pair = f"{{'a': {sql}, 'b': {other}}}"
     return f"list_transform([{pair}], lambda {_ONE}: CASE WHEN {_ONE}.a = {_ONE}.b THEN NULL ELSE {_ONE}.a END)[1]"
+
+
+def named(values: Sequence[str], body: Callable[..., str]) -> str:
+    """Return the body over values that are computed once. Their names follow from them, so that no other hides them."""
+    if len(values) == 1:
+        if _LEAF.fullmatch(values[0]):
+            return body(*values)
+        name = f'"""{crc32(values[0].encode()):08x}"""'
+        return f"list_transform([{values[0]}], lambda {name}: {body(name)})[1]"
+    name = f'"""{crc32(repr(values).encode()):08x}"""'
+    pairs = ", ".join(f"'a{at}': {value}" for at, value in enumerate(values))
+    inner = body(*(f"{name}.a{at}" for at in range(len(values))))
+    return f"list_transform([{{{pairs}}}], lambda {name}: {inner})[1]"
+
+
+def given(values: Sequence[str], body: Callable[..., str]) -> str:
+    """Return the body over values: short ones as they are, because the engine sees that they are the same."""
+    return inline(values, body) if sum(map(len, values)) <= _SHORT else named(values, body)
+
+
+def _element(values: Sequence[int], type: str, index: str) -> str:
+    return f"list_extract([{', '.join(map(str, values))}]::{type}[], {index} + 1)"
 
 
 def _infix(symbol: str) -> Form:
@@ -98,19 +128,28 @@ _DOUBLES: dict[Operator, Form] = {
     Operator.SQRT: _sqrt,
 }
 
-FORMS = NumberForms(
-    TYPES,
-    quotient=lambda first, second, type: f"({first} // {second})",
-    remainder=lambda first, second, type: f"({first} % {second})",
-    nonzero=lambda sql, zero, leaf: nullif(sql, zero, leaf=leaf),
-    rounded_root=lambda double: f"CAST(round(sqrt({double})) AS {WIDE})",
-    given=inline,
-    own={
-        Operator.WHOLE: lambda scalar, texts: f"TRY_CAST(round({texts[0]}) AS {NARROW})",
-        Operator.FLAG: lambda scalar, texts: f"CAST({texts[0]} AS {NARROW})",
-        Operator.EXP: _exp,
-        Operator.LOG: _log,
-    },
-    doubles=_DOUBLES,
-).forms()
+FORMS = (
+    NumberForms(
+        TYPES,
+        quotient=lambda first, second, type: f"({first} // {second})",
+        remainder=lambda first, second, type: f"({first} % {second})",
+        nonzero=lambda sql, zero, leaf: nullif(sql, zero, leaf=leaf),
+        rounded_root=lambda double: f"CAST(round(sqrt({double})) AS {WIDE})",
+        given=given,
+        own={
+            Operator.WHOLE: lambda scalar, texts: f"TRY_CAST(round({texts[0]}) AS {NARROW})",
+            Operator.FLAG: lambda scalar, texts: f"CAST({texts[0]} AS {NARROW})",
+        },
+        doubles=_DOUBLES,
+    ).forms()
+    | CurveForms(
+        TYPES,
+        named=named,
+        element=_element,
+        halved=lambda sql, bits, type: f"({sql} >> {bits})",
+        quotient=lambda first, second, type: f"({first} // {second})",
+        exponential_of_double=_exp,
+        logarithm_of_double=_log,
+    ).forms()
+)
 """One form per operator on numbers."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from zlib import crc32
 
+from sfumato.engines.sql.curves import CurveForms
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms
 from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
@@ -171,6 +172,14 @@ def _log(scalar: Scalar, texts: list[str]) -> str:
     return let(f"CASE WHEN v > 0 AND {is_finite('v')} THEN {name} END", v=texts[0])
 
 
+def _element(values: Sequence[int], type: str, index: str) -> str:
+    return f"(CAST('{{{','.join(map(str, values))}}}' AS {type}[]))[CAST({index} + 1 AS integer)]"
+
+
+def _halved(sql: str, bits: int, type: str) -> str:
+    return f"({sql} >> {bits})" if type == NARROW else f"div({sql}, {TYPES.integer(1 << bits, WIDE)})"
+
+
 _DOUBLES: dict[Operator, Form] = {
     Operator.ADD: _of_two(_add),
     Operator.SUBTRACT: _of_two(_subtract),
@@ -188,19 +197,28 @@ _DOUBLES: dict[Operator, Form] = {
     Operator.SQRT: lambda scalar, texts: let(f"CASE WHEN v >= 0 AND {is_finite('v')} THEN sqrt(v) END", v=texts[0]),
 }
 
-FORMS = NumberForms(
-    TYPES,
-    quotient=_quotient,
-    remainder=lambda first, second, type: f"({first} % {second})",
-    nonzero=lambda sql, zero, leaf: f"nullif({sql}, {zero})",
-    rounded_root=_rounded_root,
-    given=given,
-    own={
-        Operator.WHOLE: _whole,
-        Operator.FLAG: lambda scalar, texts: f"CAST(CAST({texts[0]} AS integer) AS {NARROW})",
-        Operator.EXP: _exp,
-        Operator.LOG: _log,
-    },
-    doubles=_DOUBLES,
-).forms()
+FORMS = (
+    NumberForms(
+        TYPES,
+        quotient=_quotient,
+        remainder=lambda first, second, type: f"({first} % {second})",
+        nonzero=lambda sql, zero, leaf: f"nullif({sql}, {zero})",
+        rounded_root=_rounded_root,
+        given=given,
+        own={
+            Operator.WHOLE: _whole,
+            Operator.FLAG: lambda scalar, texts: f"CAST(CAST({texts[0]} AS integer) AS {NARROW})",
+        },
+        doubles=_DOUBLES,
+    ).forms()
+    | CurveForms(
+        TYPES,
+        named=given,
+        element=_element,
+        halved=_halved,
+        quotient=_quotient,
+        exponential_of_double=_exp,
+        logarithm_of_double=_log,
+    ).forms()
+)
 """One form per operator on numbers."""

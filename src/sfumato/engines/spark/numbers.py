@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from zlib import crc32
 
+from sfumato.engines.sql.curves import CurveForms
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms
 from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
@@ -188,6 +189,15 @@ def _log(scalar: Scalar, texts: list[str]) -> str:
     return given(texts, lambda v: f"CASE WHEN {v} > {_ZERO} THEN {name}({v}) END")
 
 
+def _element(values: Sequence[int], type: str, index: str) -> str:
+    listed = (f"{value}L" if type == NARROW else TYPES.integer(value, type) for value in values)
+    return f"get(array({', '.join(listed)}), CAST({index} AS INT))"
+
+
+def _halved(sql: str, bits: int, type: str) -> str:
+    return f"shiftright({sql}, {bits})" if type == NARROW else quotient(sql, TYPES.integer(1 << bits, WIDE))
+
+
 _DOUBLES: dict[Operator, Form] = {
     Operator.ADD: _infix("+"),
     Operator.SUBTRACT: _infix("-"),
@@ -205,20 +215,29 @@ _DOUBLES: dict[Operator, Form] = {
     Operator.SQRT: _sqrt,
 }
 
-FORMS = NumberForms(
-    TYPES,
-    quotient=quotient,
-    remainder=lambda first, second, type: f"({first} % {second})",
-    nonzero=nullif,
-    rounded_root=lambda double: given([given([f"sqrt({double})"], _away)], whole_double),
-    given=given,
-    own={
-        Operator.WHOLE: _whole,
-        Operator.FLAG: lambda scalar, texts: f"CAST({texts[0]} AS {NARROW})",
-        Operator.SIGN: _sign,
-        Operator.EXP: _exp,
-        Operator.LOG: _log,
-    },
-    doubles=_DOUBLES,
-).forms()
+FORMS = (
+    NumberForms(
+        TYPES,
+        quotient=quotient,
+        remainder=lambda first, second, type: f"({first} % {second})",
+        nonzero=nullif,
+        rounded_root=lambda double: given([given([f"sqrt({double})"], _away)], whole_double),
+        given=given,
+        own={
+            Operator.WHOLE: _whole,
+            Operator.FLAG: lambda scalar, texts: f"CAST({texts[0]} AS {NARROW})",
+            Operator.SIGN: _sign,
+        },
+        doubles=_DOUBLES,
+    ).forms()
+    | CurveForms(
+        TYPES,
+        named=given,
+        element=_element,
+        halved=_halved,
+        quotient=quotient,
+        exponential_of_double=_exp,
+        logarithm_of_double=_log,
+    ).forms()
+)
 """One form per operator on numbers."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sfumato.engines.sql.dialect import Form, Given
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.intervals import reach
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar, Sides
 
 
 def inline(values: Sequence[str], body: Callable[..., str]) -> str:
@@ -168,7 +168,7 @@ class NumberForms:
         """Half away from zero: trunc((2A + sign(A)|B|) / 2B), where A = a · times and B = b · over."""
         times, over = pair(scalar)
         first, second = (argument.facts for argument in scalar.arguments)
-        type = self.types.working(scalar, 2 * reach(first) * times + 2 * max(reach(second), 1) * over)
+        type = self.types.working(scalar, 2 * max(reach(first), 1) * times + 2 * max(reach(second), 1) * over)
         leaf = is_leaf(scalar.arguments[1])
 
         def integer(value: int) -> str:
@@ -233,7 +233,7 @@ class NumberForms:
 
     def _clipped(self, scalar: Scalar, texts: list[str]) -> str:
         match scalar.constant:
-            case (low, high):
+            case Sides(low, high):
                 pass
             case _:
                 raise AssertionError("a clipped value comes with two sides")

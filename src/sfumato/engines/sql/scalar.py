@@ -1,13 +1,18 @@
 """The SQL of a total scalar: one form per operator, from the dialect, written from our own algebra alone."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.errors import QueryTooLarge
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.scalar import Operator, Scalar, walk
 
 LONGEST = 200_000
 """Characters that one scalar may have as SQL."""
+_REPEATED = 20
+"""What is named may be written so often before it is."""
+_LONG = 10_000
+"""A CASE of more characters names what it computes several times."""
 
 Columns = Mapping[tuple[str, str], str]
 """The SQL of each column that a scalar may name, by label and name."""
@@ -15,17 +20,42 @@ Columns = Mapping[tuple[str, str], str]
 
 def scalar_sql(scalar: Scalar, columns: Columns, dialect: Dialect) -> str:
     """Return the SQL of a scalar; an INTEGER kind has the type that the dialect gives to its facts."""
+    return _written(scalar, columns, dialect, {})
+
+
+def _written(scalar: Scalar, columns: Columns, dialect: Dialect, named: Mapping[Scalar, str]) -> str:
     if scalar.operator is Operator.COLUMN:
         return _column(scalar, columns)
-    arguments = [scalar_sql(argument, columns, dialect) for argument in scalar.arguments]
+    if named and scalar in named:
+        return named[scalar]
+    arguments = [_written(argument, columns, dialect, named) for argument in scalar.arguments]
+    _check_length(sum(map(len, arguments)), LONGEST * _REPEATED)
     sql = dialect.forms[scalar.operator](scalar, arguments)
-    if len(sql) > LONGEST:
+    shared = _shared(scalar, named) if scalar.operator is Operator.CASE and len(sql) > _LONG else None
+    if shared is not None:
+        value = _written(shared, columns, dialect, named)
+        sql = dialect.given([value], lambda name: _written(scalar, columns, dialect, {**named, shared: name}))
+    _check_length(len(sql), LONGEST)
+    return sql
+
+
+def _check_length(length: int, most: int) -> None:
+    if length > most:
         raise QueryTooLarge(
             "An expression of the query becomes too long for the engine.",
             f"Written out, it would have more than {LONGEST:,} characters.",
             "Use a shorter expression, or compute it in fewer nested steps.",
         )
-    return sql
+
+
+def _shared(case: Scalar, named: Mapping[Scalar, str]) -> Scalar | None:
+    """Return what a CASE computes in most of its parts, if it is more than a column: it is computed once then."""
+    parts = Counter(part for argument in case.arguments for part in walk(argument) if part.arguments)
+    for known in named:
+        for part in walk(known):
+            parts.pop(part, None)
+    most, times = max(parts.items(), key=lambda found: found[1], default=(case, 1))
+    return most if times > 1 else None
 
 
 def _column(scalar: Scalar, columns: Columns) -> str:

@@ -90,6 +90,12 @@ def commonest(asked: Asked, group: Group) -> Recipe[Commonest]:
     (argument,) = asked.aggregate.arguments
     if argument.facts.kind is not Kind.INTEGER or not argument.facts.bounded or argument.facts.span > _MOST_VALUES:
         name = own_name(argument, group)
+        if argument.facts.kind in {Kind.TEXT, Kind.BOOLEAN} and not asked.aggregate.distinct:
+            raise UnsupportedSql(
+                f"{as_written(asked)} is not answered beside this.",
+                "The commonest text is found by counting each, in a list of its own.",
+                "Ask for MODE with the keys of GROUP BY alone, and for the other columns by themselves.",
+            )
         raise UnsupportedSql(
             f"{as_written(asked)} is not answered.",
             f"A mode is chosen among all possible values, and they have to be at most {_MOST_VALUES:,} numbers.",

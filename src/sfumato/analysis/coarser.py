@@ -1,0 +1,67 @@
+"""Values that are too fine to be summed in 64 bits are rounded first: to so many digits that no answer shows it.
+
+Roots, quotients, logarithms and products have many places. Half a step of what they are rounded to is below a
+millionth of their range, and far below what noise does to a sum of them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from math import isqrt
+
+from sfumato.analysis.private_query import Asked
+from sfumato.language.intervals import reach
+from sfumato.language.numbers import brought
+from sfumato.language.scalar import Operator, Scalar
+from sfumato.query.functions import PAIRS, SPREADS, Aggregation
+
+_FARTHEST = 1 << 61
+"""One person's part of a sum stays below it: half of what is refused, so that rounding up is no matter."""
+_FEWEST = 1 << 20
+"""Values are told apart to so many parts of their range, or left as they are."""
+_AS_THEY_ARE = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.CLIPPED})
+"""What the policy gave a step keeps it."""
+_FINEST_PLACES, _COARSEST_PLACES = 30, -60
+
+
+def summable(asked: tuple[Asked, ...], rows: int) -> tuple[Asked, ...]:
+    """Return what is asked, with arguments that one person's `rows` rows can be summed of, where rounding does that."""
+    squared = {part for one in asked if one.aggregate.function in SPREADS | PAIRS for part in one.aggregate.arguments}
+    plain = {part for one in asked if _is_sum(one) for part in one.aggregate.arguments}
+    rounded = dict(_rounded(plain | squared, squared, rows))
+    if not rounded:
+        return asked
+    return tuple(
+        replace(one, aggregate=replace(one.aggregate, arguments=_mapped(one, rounded))) if _is_sum(one) else one
+        for one in asked
+    )
+
+
+def _is_sum(one: Asked) -> bool:
+    summed = one.aggregate.function in {Aggregation.SUM, Aggregation.AVG} | SPREADS | PAIRS
+    return summed and not one.aggregate.distinct
+
+
+def _mapped(one: Asked, rounded: dict[Scalar, Scalar]) -> tuple[Scalar, ...]:
+    return tuple(rounded.get(argument, argument) for argument in one.aggregate.arguments)
+
+
+def _rounded(arguments: set[Scalar], squared: set[Scalar], rows: int) -> Iterable[tuple[Scalar, Scalar]]:
+    for argument in arguments:
+        facts = argument.facts
+        if argument.operator in _AS_THEY_ARE or not facts.bounded:
+            continue
+        most = _FARTHEST // max(rows, 1)
+        most = isqrt(most) if argument in squared else most
+        if reach(facts) < most or most < _FEWEST:
+            continue
+        farthest = reach(facts) * facts.step
+        places = next(
+            (n for n in range(_FINEST_PLACES, _COARSEST_PLACES, -1) if farthest * _ten_to(n) < most - 1), None
+        )
+        if places is not None:
+            yield argument, brought(Operator.ROUNDED, argument, places, facts.type)
+
+
+def _ten_to(places: int) -> Fraction:
+    return Fraction(10) ** places

@@ -1,0 +1,346 @@
+"""Roots, powers and logarithms as total scalars: integers where the argument has a grid and the result is not too far.
+
+Few arguments have each their result, which is listed. More are computed by `curves`. What has no grid, or reaches too
+far, is computed on doubles, as the engine does, and people's values are not (`alike`).
+"""
+
+from collections.abc import Callable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+from sfumato.certified.enclosure import Enclosure, enclose
+from sfumato.language.curves import FARTHEST_POWER, exponential, logarithm, natural, per_base, rounded
+from sfumato.language.facts import FARTHEST, Facts, Kind
+from sfumato.language.lower_logic import chosen, compared
+from sfumato.language.numbers import (
+    constant,
+    divided,
+    is_null,
+    multiplied,
+    negated,
+    on_doubles,
+    powered,
+    square_root,
+    value_of,
+)
+from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar, literal
+from sfumato.query.expression import Call
+from sfumato.query.functions import LARGEST_POWER, Function
+from sfumato.query.position import Place
+from sfumato.query.types import Type
+
+MOST_ROOTS = 6
+"""So many square roots, or powers of doubles, may be nested in each other."""
+MOST_LISTED = 512
+"""So many arguments have their results listed."""
+_PLACES = 10
+_CONSTANT_PLACES = 15
+_INNER = Fraction(1, 10**12)
+"""The step of a logarithm that becomes the exponent of a power."""
+_LOGARITHM_ERROR = Fraction(45, 10**12)
+"""Ten times the most that a natural logarithm is off before it is rounded."""
+_QUICK = Context(prec=40, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_CLEAR, _TIE, _SLACK = Decimal(10) ** 20, Decimal("0.5"), Decimal("1e-12")
+_UNCLEAR = Decimal(10) ** 21
+_CLEAR_BASE = Fraction(10_001, 10_000)
+_FEWEST_PLACES = 4
+_SURE = 10**10
+"""Powers below this, in steps, are rounded as the true ones are, but for what is next to a tie."""
+_FAR = Fraction(1, 10**30)
+_LARGEST = 10**30
+"""Bases and steps lie between these."""
+
+
+@lru_cache(maxsize=64)
+def _listed(kind: Operator, of: Fraction | None, step: Fraction, grain: Fraction, low: int, high: int) -> ListedResults:
+    """Return all results: of LOG to a base, of EXP of a base, of POWER with an exponent. None is below one that is."""
+    quick = _quick(kind, of, grain)
+    results = [(m, _result(kind, of, step * m, grain, quick)) for m in range(low, high + 1)]
+    known = [(m, result) for m, result in results if result is not None]
+    return ListedResults(known[0][0] if known else high + 1, tuple(result for _, result in known))
+
+
+def _quick(kind: Operator, of: Fraction | None, grain: Fraction) -> Callable[[Fraction], Decimal]:
+    """Return the true result in steps, within 10^-15 while it is below 10^20: three roundings at 40 digits."""
+    if of is not None and kind is not Operator.POWER and of < _CLEAR_BASE:
+        return lambda value: _UNCLEAR  # its logarithm has too few digits
+    divide, multiply, power_of = _QUICK.divide, _QUICK.multiply, _QUICK.exp
+    given = Decimal(1) if of is None else divide(Decimal(of.numerator), Decimal(of.denominator))
+    steps = divide(Decimal(grain.denominator), Decimal(grain.numerator))
+    per = Decimal(1) if of is None or kind is Operator.POWER else _quick_natural(of)
+
+    def compute(value: Fraction) -> Decimal:
+        if kind is Operator.LOG:
+            return multiply(divide(_quick_natural(value), per), steps)
+        exact = divide(Decimal(value.numerator), Decimal(value.denominator))
+        exponent = multiply(exact, per) if kind is Operator.EXP else multiply(_quick_natural(value), given)
+        return multiply(power_of(exponent), steps)
+
+    return compute
+
+
+@lru_cache(maxsize=4096)
+def _quick_natural(value: Fraction) -> Decimal:
+    return _QUICK.ln(_QUICK.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def _certain(found: Decimal) -> int | None:
+    """Return the integer that a number within 10^-15 of this one is nearest to; None where that is not certain."""
+    near = found.to_integral_value(ROUND_HALF_UP)
+    if abs(found) >= _CLEAR or abs(abs(_QUICK.subtract(found, near)) - _TIE) < _SLACK:
+        return None
+    return int(near)
+
+
+def _result(
+    kind: Operator, of: Fraction | None, value: Fraction, grain: Fraction, quick: Callable[[Fraction], Decimal]
+) -> int | None:
+    if (kind is Operator.EXP or value > 0) and (certain := _certain(quick(value))) is not None:
+        return certain
+    if kind is Operator.EXP:
+        return rounded(lambda digits: (per_base(of, digits) * value).exp() * (1 / grain))
+    if kind is Operator.POWER and value == 0:
+        return 0 if of is not None and of > 0 else None
+    if value <= 0:
+        return None
+    if kind is Operator.LOG:
+        return rounded(lambda digits: natural(value, digits) / (per_base(of, digits) * grain))
+    return rounded(lambda digits: _power_enclosed(value, of or Fraction(0), digits) * (1 / grain))
+
+
+def _power_enclosed(value: Fraction, exponent: Fraction, digits: int) -> Enclosure:
+    return (natural(value, digits) * exponent).exp()
+
+
+def _looked_up(kind: Operator, of: Fraction | None, argument: Scalar, type: Type, far: int) -> Scalar | None:
+    """Return the operator by a list of results, if that is short enough and none of them is beyond `far`."""
+    facts = argument.facts
+    if facts.kind is not Kind.INTEGER or not facts.bounded or facts.span > MOST_LISTED or not _mild(facts.step):
+        return None
+    if far >= FARTHEST:
+        return None
+    most = _CONSTANT_PLACES if facts.span == 1 else _PLACES
+    places = next((n for n in range(most, -1, -1) if far * 10**n < FARTHEST >> 2), None)
+    if places is None:
+        return None
+    grain = Fraction(1, 10**places)
+    listed = _listed(kind, of, facts.step, grain, facts.low, facts.high)
+    if not listed.values:
+        return constant(None, type)
+    nullable = facts.nullable or facts.low < listed.first
+    found = Facts(type, Kind.INTEGER, nullable, grain, min(listed.values), max(listed.values))
+    if found.low == found.high and not found.nullable:
+        return literal(found.low, found)
+    return Scalar(Operator.LOOKUP, (argument,), found, listed)
+
+
+def _mild(value: Fraction) -> bool:
+    return _FAR < value < _LARGEST and value.denominator < _LARGEST
+
+
+def logarithm_of(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
+    """Return the logarithm of a number to a base above 0; NULL where there is none."""
+    if base is not None and base < 1:
+        return negated(logarithm_of(argument, 1 / base, type), type)
+    if base == 1:
+        return constant(None, type)
+    facts = argument.facts
+    if facts.kind is not Kind.INTEGER or not _mild(facts.step) or (base is not None and not _mild(base)):
+        return _logarithm_of_double(argument, base, type)
+    if facts.high <= 0:
+        return constant(None, type)
+    size = per_base(base, 30)
+    most = max(abs(natural(facts.step * side, 30).low) for side in (max(facts.low, 1), facts.high))
+    listed = _looked_up(Operator.LOG, base, argument, type, int(most / size.low) + 2)
+    if listed is not None:
+        return listed
+    places = next((n for n in range(_PLACES, 0, -1) if _LOGARITHM_ERROR * 10**n <= Fraction(size.low)), 0)
+    exact = _logarithm_of_integer(argument, LogarithmCurve(base, facts.step, Fraction(1, 10**places)), type)
+    return _logarithm_of_double(argument, base, type) if exact is None else exact
+
+
+def _logarithm_of_integer(argument: Scalar, of: LogarithmCurve, type: Type) -> Scalar | None:
+    facts = argument.facts
+    low, high = max(facts.low, 1), max(facts.high, 1)
+    tables = logarithm(of, low, high)
+    if tables is None:
+        return None
+    found = Facts(
+        type,
+        Kind.INTEGER,
+        nullable=facts.nullable or facts.low < (1 if of.zero is None else 0),
+        step=of.grain,
+        low=tables(low) if of.zero is None or facts.low > 0 else min(of.zero, tables(low)),
+        high=tables(high),
+        declared_high=facts.declared_high,
+    )
+    return Scalar(Operator.LOG, (argument,), found, of)
+
+
+def _logarithm_of_double(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
+    if base in {None, 2, 10}:
+        return on_doubles(Operator.LOG, (argument,), type, int(base or 0))
+    natural_one = on_doubles(Operator.LOG, (argument,), type, 0)
+    return divided(natural_one, on_doubles(Operator.LOG, (constant(base, Type.DECIMAL),), type, 0), type)
+
+
+def power_of_base(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
+    """Return a base above 0 to the power of a number; None is e."""
+    if base is not None and base < 1:
+        return power_of_base(negated(argument, Type.DECIMAL), 1 / base, type)
+    facts = argument.facts
+    if facts.kind is not Kind.INTEGER or not _mild(facts.step) or (base is not None and not _mild(base)):
+        return _power_of_base_of_double(argument, base, type)
+    if base == 1:
+        return powered(argument, 0, type)
+    if not facts.declared_high:
+        return _power_of_base_of_double(argument, base, type)
+    exponent = (per_base(base, 30) * (facts.step * facts.high)).high
+    if exponent > 100:
+        return _power_of_base_of_double(argument, base, type)
+    far = int(enclose(Fraction(exponent), 30).exp().high) + 1
+    listed = _looked_up(Operator.EXP, base, argument, type, far)
+    if listed is not None:
+        return listed
+    places = next((n for n in range(_PLACES, -1, -1) if far * 10**n < FARTHEST_POWER >> 1), None)
+    if places is None:
+        return _power_of_base_of_double(argument, base, type)
+    exact = _power_of_integer(argument, PowerCurve(base, facts.step, Fraction(1, 10**places)), type)
+    return _power_of_base_of_double(argument, base, type) if exact is None else exact
+
+
+def _power_of_integer(argument: Scalar, of: PowerCurve, type: Type) -> Scalar | None:
+    facts = argument.facts
+    tables = exponential(of, facts.low, facts.high)
+    if tables is None:
+        return None
+    low = tables(facts.low) if facts.declared_low else 0
+    found = Facts(type, Kind.INTEGER, nullable=facts.nullable, step=of.grain, low=low, high=tables(facts.high))
+    return Scalar(Operator.EXP, (argument,), found, of)
+
+
+def _power_of_base_of_double(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
+    if base is not None:
+        argument = multiplied(argument, logarithm_of(constant(base, Type.DECIMAL), None, Type.DECIMAL), Type.DECIMAL)
+    return on_doubles(Operator.EXP, (argument,), type)
+
+
+def raised(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
+    """Return a number to a constant power, NULL where there is none: of 0 to one below 0, of negatives to a broken one.
+
+    Whole powers are products, and halves are roots of them.
+    """
+    if exponent < 0 and exponent.denominator == 1:
+        return divided(constant(1, Type.DECIMAL), powered(argument, -int(exponent), Type.DECIMAL), type)
+    if exponent.denominator == 1:
+        return powered(argument, int(exponent), type)
+    if exponent in {Fraction(n, 2) for n in (1, 3, 5)}:
+        product = powered(argument, exponent.numerator, Type.DECIMAL)
+        if product.facts.kind is Kind.INTEGER:
+            return square_root(product, type)
+    facts = argument.facts
+    if facts.kind is not Kind.INTEGER or not _mild(facts.step) or not facts.bounded or facts.high <= 0:
+        return _raised_on_doubles(argument, exponent, type)
+    ends = [_power_enclosed(facts.step * side, exponent, 30).high for side in (max(facts.low, 1), facts.high)]
+    if max(ends) > FARTHEST:
+        return _raised_on_doubles(argument, exponent, type)
+    far = int(max(ends)) + 1
+    listed = _looked_up(Operator.POWER, exponent, argument, type, far)
+    if listed is not None:
+        return listed
+    places = next((n for n in range(_PLACES, _FEWEST_PLACES, -1) if far * 10**n < _SURE), _FEWEST_PLACES)
+    if far * 10**places >= FARTHEST_POWER >> 1:
+        return _raised_on_doubles(argument, exponent, type)
+    vanishing = int(Fraction((natural(Fraction(1, 10**places) / 4, 30) / (_INNER * exponent)).low)) - 1
+    inner = LogarithmCurve(None, facts.step, _INNER, vanishing if exponent > 0 else None)
+    found = _logarithm_of_integer(argument, inner, Type.DECIMAL)
+    if found is None:
+        return _raised_on_doubles(argument, exponent, type)
+    tail = multiplied(found, constant(exponent, Type.DECIMAL), Type.DECIMAL)
+    exact = _power_of_integer(tail, PowerCurve(None, tail.facts.step, Fraction(1, 10**places)), type)
+    return _raised_on_doubles(argument, exponent, type) if exact is None else exact
+
+
+def _raised_on_doubles(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
+    tail = on_doubles(Operator.LOG, (argument,), Type.DECIMAL, 0)
+    found = on_doubles(Operator.EXP, (multiplied(tail, constant(exponent, Type.DECIMAL), Type.DECIMAL),), type)
+    if exponent < 0:
+        return found
+    zero = constant(0, Type.DECIMAL)
+    return chosen([(compared(Operator.EQUAL, argument, zero), zero)], found, type)
+
+
+def _check_nesting(call: Call, argument: Scalar) -> None:
+    if _nested(argument) >= MOST_ROOTS:
+        raise Place(call.at).too_large(
+            f"SQRT or POWER is nested more than {MOST_ROOTS} deep.",
+            "An engine looks at the number below each root more than once, so that every level doubles the work.",
+            f"Nest {MOST_ROOTS} at most.",
+        )
+
+
+def _nested(scalar: Scalar) -> int:
+    """Return how many square roots and powers of doubles are nested in each other here."""
+    below = max(map(_nested, scalar.arguments), default=0)
+    return below + (scalar.operator is Operator.SQRT or (scalar.operator is Operator.EXP and scalar.constant is None))
+
+
+def _root(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    _check_nesting(call, arguments[0])
+    return square_root(arguments[0], call.type)
+
+
+def _exponential(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    return power_of_base(arguments[0], None, call.type)
+
+
+def _natural(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    return logarithm_of(arguments[0], None, call.type)
+
+
+def _binary(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    return logarithm_of(arguments[0], Fraction(2), call.type)
+
+
+def _logarithm(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    if len(arguments) == 1:
+        return logarithm_of(arguments[0], Fraction(10), call.type)
+    base, argument = value_of(arguments[0]), arguments[1]
+    if base is not None:
+        return logarithm_of(argument, base, call.type) if base > 0 else constant(None, call.type)
+    above, below = (logarithm_of(part, None, Type.DECIMAL) for part in (argument, arguments[0]))
+    return divided(above, below, call.type)
+
+
+def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+    base, exponent = (value_of(argument) for argument in arguments)
+    if any(map(is_null, arguments)):
+        return constant(None, call.type)
+    if exponent is not None:
+        if abs(exponent) > LARGEST_POWER and base is None:
+            raise Place(call.at).unsupported(
+                "the exponent of power is out of range.",
+                f"It lies between {-LARGEST_POWER} and {LARGEST_POWER}, so that no value can grow without end.",
+                f"Choose one between {-LARGEST_POWER} and {LARGEST_POWER}.",
+            )
+        if base is None or (exponent.denominator == 1 and abs(exponent) <= LARGEST_POWER):
+            _check_nesting(call, arguments[0])
+            return raised(arguments[0], exponent, call.type)
+    if base is not None and base > 0:
+        return power_of_base(arguments[1], base, call.type)
+    raise Place(call.at).unsupported(
+        "neither the exponent of power is spelled out, nor a base above 0.",
+        "Only then it is known how far the result can reach.",
+        "Write one of them as a number, such as POWER(x, 1.5) or POWER(1.05, n); or EXP(n * LN(x)).",
+    )
+
+
+CURVES = {
+    Function.SQRT: _root,
+    Function.EXP: _exponential,
+    Function.LN: _natural,
+    Function.LOG: _logarithm,
+    Function.LOG2: _binary,
+    Function.POWER: _power,
+}
