@@ -49,7 +49,7 @@ PROGRAMS := postgresql strace openjdk-17-jre-headless chromium chromium-driver l
 .venv/programs: .venv/created
 	@if ! { ls /usr/lib/postgresql/*/bin/initdb /usr/share/java/postgresql.jar && \
 	    command -v strace && command -v java && command -v chromium && command -v chromedriver; } > /dev/null 2>&1; then \
-	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get install -y -q --no-install-recommends $(PROGRAMS); \
+	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends $(PROGRAMS); \
 	  else echo "NOT INSTALLED: $(PROGRAMS) need root (apt-get install); their tests are skipped"; fi; \
 	fi
 	touch $@
