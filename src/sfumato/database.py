@@ -45,10 +45,10 @@ from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
-from sfumato.release.pages import database_page
 from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, as_shown, exact_release, make_release
+from sfumato.release.showing.pages import database_page
 
 _PRICES = ("epsilon", "within", "share", "delta")
 

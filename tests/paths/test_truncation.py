@@ -14,8 +14,8 @@ from sfumato.dataset import LOSSES
 from sfumato.errors import BudgetExhausted
 from sfumato.ledger.ledger import Entry
 from sfumato.planning.cut_off import CUT
-from sfumato.release.documents import release_document
 from sfumato.release.receipt import receipt_from_json, receipt_to_json
+from sfumato.release.showing.documents import release_document
 from sfumato.server.travelling import answer_document, answer_of
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"

@@ -223,7 +223,7 @@ BUGS: tuple[Bug, ...] = (
         "error bars too narrow",
         "database",
         (
-            "release/intervals.py",
+            "release/bars/intervals.py",
             "return [None if value is None else (int(value) - margin, int(value) + margin)",
             "margin //= 2\n    return [None if value is None else (int(value) - margin, int(value) + margin)",
         ),
@@ -232,11 +232,11 @@ BUGS: tuple[Bug, ...] = (
         "error bars of averages too narrow",
         "database",
         (
-            "release/ratio.py",
+            "release/bars/ratio.py",
             "return np.asarray(tail_of_two(distance, *laws,",
             "return np.asarray(tail_of_two(2 * distance, *laws,",
         ),
-        ("release/ratio.py", "turned = tail_of_two(distance, Law", "turned = tail_of_two(2 * distance, Law"),
+        ("release/bars/ratio.py", "turned = tail_of_two(distance, Law", "turned = tail_of_two(2 * distance, Law"),
     ),
     planned(
         "delta of key selection not quoted",

@@ -27,11 +27,11 @@ from sfumato.language.scalar import (
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import AGGREGATES, LEVELLED, PAIRS, Aggregation
 from sfumato.query.types import Type
-from sfumato.release.extension import _CHOICES, _COMPARED, _LOGIC, _RULES, boxed
-from sfumato.release.folding import FoldedRows, folded
-from sfumato.release.forms import Boxed, Form, Nulls, Opaque, States, Truth
-from sfumato.release.measured_cells import MeasuredCells
-from sfumato.release.noise_law import Floats
+from sfumato.release.bars.extension import _CHOICES, _COMPARED, _LOGIC, _RULES, boxed
+from sfumato.release.bars.folding import FoldedRows, folded
+from sfumato.release.bars.forms import Boxed, Form, Nulls, Opaque, States, Truth
+from sfumato.release.bars.measured_cells import MeasuredCells
+from sfumato.release.bars.noise_law import Floats
 
 FAR = 1 << 40
 TAIL = Fraction(1, 20)

@@ -18,9 +18,9 @@ from pyarrow import parquet
 import sfumato
 from sfumato.cli import main
 from sfumato.errors import BadParameter
-from sfumato.release.encoding import _ENCODERS, FORMATS, encoded
-from sfumato.release.harmless import for_csv, for_html, for_markdown, labels, to_json, visible
 from sfumato.release.release import Release
+from sfumato.release.showing.encoding import _ENCODERS, FORMATS, encoded
+from sfumato.release.showing.harmless import for_csv, for_html, for_markdown, labels, to_json, visible
 from sfumato.terminal.exports import PICTURES, write_plot
 
 KEYS = (

@@ -16,7 +16,7 @@ from sfumato.planning.sensitivities import of_quantity
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import system_source
-from sfumato.release.measured_cells import measured_cells
+from sfumato.release.bars.measured_cells import measured_cells
 from sfumato.release.noisy import Noisy, NoisyGroup, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
 

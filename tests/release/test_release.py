@@ -28,11 +28,11 @@ from sfumato.language.scalar import Factor, Operator, Scalar, column, literal
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
-from sfumato.release import export
 from sfumato.release.decode import decode
 from sfumato.release.noisy import Noisy, NoisyGroup
 from sfumato.release.notes import SELECTED
 from sfumato.release.release import Release, exact_release, make_release
+from sfumato.release.showing import export
 
 COUNT, SUM, AVG, VARIANCE = Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG, Aggregation.VAR_POP
 NOISE = {"N": laplace(10), "T": laplace(1000)}

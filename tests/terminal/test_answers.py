@@ -17,9 +17,9 @@ from sfumato.accounting.loss import PrivacyLoss, round_down
 from sfumato.database import Database, open
 from sfumato.ledger.ledger import Budget
 from sfumato.planning.within import read_margins
-from sfumato.release.encoding import FORMATS, encoded
-from sfumato.release.harmless import visible
 from sfumato.release.release import Release
+from sfumato.release.showing.encoding import FORMATS, encoded
+from sfumato.release.showing.harmless import visible
 from sfumato.terminal.answers import draw_gauge, draw_release, print_release
 from sfumato.terminal.screen import phases
 

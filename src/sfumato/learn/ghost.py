@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sfumato.errors import BadParameter
-from sfumato.release.export import optional
+from sfumato.release.showing.export import optional
 
 Tensor = Any
 

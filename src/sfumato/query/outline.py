@@ -9,7 +9,7 @@ from sfumato.query.expression import Call, Column, Expression, Literal, walk
 from sfumato.query.functions import Function
 from sfumato.query.literal import Unbound, sample
 from sfumato.query.parse import parse
-from sfumato.query.parse_tree import parameters_of
+from sfumato.query.parsing.tree import parameters_of
 from sfumato.query.relation import GroupBy, Mark, Project, Query, Relation, Scan, Stack, Window, inputs
 from sfumato.query.types import Type
 

@@ -6,9 +6,9 @@ from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
 from sfumato.query.names import unique
 from sfumato.query.parameters import Bindings
-from sfumato.query.parse_reading import Reading
-from sfumato.query.parse_select import read_query
-from sfumato.query.parse_tree import read_tree
+from sfumato.query.parsing.reading import Reading
+from sfumato.query.parsing.select import read_query
+from sfumato.query.parsing.tree import read_tree
 from sfumato.query.placement import filtered
 from sfumato.query.relation import Named, Project, Query
 from sfumato.query.reserved import unquoted

@@ -6,7 +6,7 @@ from itertools import combinations
 from sfumato.errors import BadSql
 from sfumato.policy.policy import fold
 from sfumato.query.catalog import Catalog
-from sfumato.query.parse_tree import keywords
+from sfumato.query.parsing.tree import keywords
 from sfumato.query.position import example, place
 
 _MOST = 8

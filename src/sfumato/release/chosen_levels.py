@@ -22,7 +22,7 @@ from sfumato.planning.missing import Missing, Place, missing
 from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import Source
-from sfumato.release.noise_law import Floats, law_of, quantile_of_sum
+from sfumato.release.bars.noise_law import Floats, law_of, quantile_of_sum
 from sfumato.release.noisy import Noisy, NoisyGroup
 from sfumato.release.survivors import survivors
 

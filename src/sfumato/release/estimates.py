@@ -8,9 +8,9 @@ from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.aggregates.families import point
+from sfumato.release.bars.noise_law import Floats, Integers
 from sfumato.release.chosen_levels import completions
 from sfumato.release.decode import EngineValue
-from sfumato.release.noise_law import Floats, Integers
 from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues, flat
 from sfumato.release.one_table import AgreedMargin, shown_cells
 

@@ -15,9 +15,9 @@ from sfumato.planning.matching_notes import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.top_lists import is_a_list
 from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
+from sfumato.release.bars.intervals import Answered, open_columns
 from sfumato.release.chosen_levels import ABOVE, is_completed
 from sfumato.release.estimates import integers
-from sfumato.release.intervals import Answered, open_columns
 from sfumato.release.noisy import Noisy
 
 SELECTED = (

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sfumato.planning.one_table import CommonTable, Margin, subsets
 from sfumato.planning.plan import Plan
-from sfumato.release.noise_law import Floats, Integers, moments_of
+from sfumato.release.bars.noise_law import Floats, Integers, moments_of
 from sfumato.release.noisy import Noisy, NoisyGroup
 
 Places = npt.NDArray[np.int64]

@@ -26,18 +26,18 @@ from sfumato.planning.ranking_notes import ranking_notes
 from sfumato.planning.totals import total_notes
 from sfumato.planning.truncation import bounding_notes
 from sfumato.query.types import NUMBERS, Type
-from sfumato.release.biased import Cut, biased_bars, extensions
-from sfumato.release.chart import Panel, chart
+from sfumato.release.bars.biased import Cut, biased_bars, extensions
+from sfumato.release.bars.intervals import Answered, Bar, answer, bars
+from sfumato.release.bars.row_forms import Evaluate
 from sfumato.release.chosen_levels import missing_with_levels, resolved
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
-from sfumato.release.export import arrow_column, arrow_ends, optional
-from sfumato.release.harmless import for_html, visible
-from sfumato.release.intervals import Answered, Bar, answer, bars
 from sfumato.release.noisy import Noisy
 from sfumato.release.notes import notes_of, own_part
 from sfumato.release.receipt import Receipt, receipt_to_json
-from sfumato.release.row_forms import Evaluate
-from sfumato.release.table import Ends, shown_value, text_table
+from sfumato.release.showing.chart import Panel, chart
+from sfumato.release.showing.export import arrow_column, arrow_ends, optional
+from sfumato.release.showing.harmless import for_html, visible
+from sfumato.release.showing.table import Ends, shown_value, text_table
 
 LEVEL = Fraction(95, 100)
 _SHOWN = 40

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.release.noise_law import Floats
+from sfumato.release.bars.noise_law import Floats
 
 _STEP, _LEAST = 0.25, -1.0
 """The number of people is told apart in steps of this binary power, from half a person on; below that is nobody."""

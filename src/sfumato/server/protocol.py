@@ -7,7 +7,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import BadRequest
-from sfumato.release.harmless import to_json
+from sfumato.release.showing.harmless import to_json
 from sfumato.server.statuses import refusal_document
 
 SECONDS = 20.0

@@ -5,9 +5,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.errors import BadParameter, NotFound, UnknownName
-from sfumato.release.documents import LEVEL, budget_document, quote_document
-from sfumato.release.encoding import encoded
 from sfumato.release.release import Release
+from sfumato.release.showing.documents import LEVEL, budget_document, quote_document
+from sfumato.release.showing.encoding import encoded
 from sfumato.server.gate import Caller, Gate
 from sfumato.server.openapi import description
 from sfumato.server.reading import read_explained, read_question, read_questions

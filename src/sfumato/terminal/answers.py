@@ -10,10 +10,10 @@ from rich.text import Text
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.ledger.ledger import GAUGE, Budget
-from sfumato.release.harmless import visible
 from sfumato.release.release import Release
-from sfumato.release.reports import footer_text, left_text, spending_text
-from sfumato.release.table import shown_value
+from sfumato.release.showing.harmless import visible
+from sfumato.release.showing.reports import footer_text, left_text, spending_text
+from sfumato.release.showing.table import shown_value
 from sfumato.terminal.screen import draws, grid, say, show
 
 BAR = 34

@@ -18,9 +18,9 @@ from sfumato.engines.opening import inspected
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
-from sfumato.release.harmless import visible
-from sfumato.release.reports import CHANGED
-from sfumato.release.table import text_table
+from sfumato.release.showing.harmless import visible
+from sfumato.release.showing.reports import CHANGED
+from sfumato.release.showing.table import text_table
 from sfumato.terminal.inspections import inspection_text
 from sfumato.terminal.rehearsing import rehearsed, shown_sql
 

@@ -6,8 +6,8 @@ from sfumato.accounting.loss import round_up
 from sfumato.drafting.accuracy import SHARE, count_margin
 from sfumato.engines.inspection import Inspected, InspectedColumn, InspectedTable
 from sfumato.policy.policy import Policy
-from sfumato.release.harmless import visible
-from sfumato.release.table import text_table
+from sfumato.release.showing.harmless import visible
+from sfumato.release.showing.table import text_table
 
 _NOTHING = "–"
 

@@ -28,8 +28,8 @@ from sfumato.planning.within import read_margins
 from sfumato.policy.describing import column_words, table_words
 from sfumato.policy.policy import Table, fold
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
-from sfumato.release.harmless import visible
-from sfumato.release.reports import history_text
+from sfumato.release.showing.harmless import visible
+from sfumato.release.showing.reports import history_text
 from sfumato.terminal.answers import explain_gauge, print_release
 from sfumato.terminal.screen import PATIENCE, grid, phases, say, show
 from sfumato.terminal.statements import coloured, split

@@ -13,9 +13,9 @@ from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, fold
 from sfumato.preparing import Price
-from sfumato.release.harmless import visible
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
+from sfumato.release.showing.harmless import visible
 
 MOST_QUESTIONS = 12
 USEFUL = Fraction(1, 10)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.engines.engine import Progress
-from sfumato.release.harmless import visible
+from sfumato.release.showing.harmless import visible
 
 WIDEST = 96
 """Text is not set wider than this: nobody reads longer lines."""

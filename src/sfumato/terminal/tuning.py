@@ -37,11 +37,11 @@ from sfumato.policy.tables import MOST_ROWS
 from sfumato.query.parse import parse
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
-from sfumato.release.harmless import visible
 from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
-from sfumato.release.table import text_table
+from sfumato.release.showing.harmless import visible
+from sfumato.release.showing.table import text_table
 from sfumato.terminal.rehearsing import MOST_QUESTIONS, shown_sql, typical_questions
 
 DISCLOSURE = (

@@ -31,7 +31,7 @@ class Refusing(click.Group):
 
 def print_refusal(refusal: Refusal, speaker: Speaker = Speaker.COMMAND) -> None:
     """Print what, why and what next to stderr, a line each; what it quotes may hold anything."""
-    from sfumato.release.harmless import visible
+    from sfumato.release.showing.harmless import visible
 
     head = click.style(f"Refused ({refusal.code}):", fg="red", bold=True)
     click.echo(f"{head} {visible(refusal.what)}", err=True)

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from sfumato.planning.aggregates.averaged import Averaged
-from sfumato.release.form_algebra import sum_of
-from sfumato.release.forms import Ratio
-from sfumato.release.measured_cells import MeasuredCells
-from sfumato.release.noise_law import Floats, Integers
+from sfumato.release.bars.form_algebra import sum_of
+from sfumato.release.bars.forms import Ratio
+from sfumato.release.bars.measured_cells import MeasuredCells
+from sfumato.release.bars.noise_law import Floats, Integers
 
 
 def average_point(made: Averaged, measured: Mapping[str, Integers]) -> Floats:

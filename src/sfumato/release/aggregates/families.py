@@ -27,10 +27,10 @@ from sfumato.release.aggregates.met import met_form, met_point
 from sfumato.release.aggregates.paired import paired_form, paired_point
 from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
 from sfumato.release.aggregates.spread import spread_form, spread_point
-from sfumato.release.form_algebra import sum_of
-from sfumato.release.forms import Form
-from sfumato.release.measured_cells import MeasuredCells
-from sfumato.release.noise_law import Integers
+from sfumato.release.bars.form_algebra import sum_of
+from sfumato.release.bars.forms import Form
+from sfumato.release.bars.measured_cells import MeasuredCells
+from sfumato.release.bars.noise_law import Integers
 from sfumato.release.noisy import NoisyGroup
 from sfumato.release.one_table import shown_cells
 

@@ -8,8 +8,8 @@ import numpy as np
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.planning.aggregates.matched import Matched
 from sfumato.planning.plan import GroupPlan
-from sfumato.release.forms import NEVER, Boxed, Ends, Events
-from sfumato.release.noise_law import Integers
+from sfumato.release.bars.forms import NEVER, Boxed, Ends, Events
+from sfumato.release.bars.noise_law import Integers
 
 _FAR = 10**300
 

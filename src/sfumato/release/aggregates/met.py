@@ -8,8 +8,8 @@ import numpy as np
 from sfumato.mechanisms.meetings import MISSED, Meetings
 from sfumato.planning.aggregates.met import Met
 from sfumato.planning.plan import GroupPlan
-from sfumato.release.forms import Boxed, Ends, Events
-from sfumato.release.noise_law import Integers
+from sfumato.release.bars.forms import Boxed, Ends, Events
+from sfumato.release.bars.noise_law import Integers
 
 
 def met_point(made: Met, measured: Mapping[str, Integers]) -> Integers:

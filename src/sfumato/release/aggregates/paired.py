@@ -16,10 +16,10 @@ from sfumato.planning.aggregates.sums import Centred
 from sfumato.release.aggregates.averaged import above_zero
 from sfumato.release.aggregates.many_ratios import GroupSums, Weights, added, deviations, times
 from sfumato.release.aggregates.spread import divided_by, rows_divided_by, too_few, widest
-from sfumato.release.form_algebra import sum_of
-from sfumato.release.forms import NEVER, Affine, Boxed, Ends, Events, Nulls, Ratio
-from sfumato.release.measured_cells import MeasuredCells
-from sfumato.release.noise_law import Floats, Integers
+from sfumato.release.bars.form_algebra import sum_of
+from sfumato.release.bars.forms import NEVER, Affine, Boxed, Ends, Events, Nulls, Ratio
+from sfumato.release.bars.measured_cells import MeasuredCells
+from sfumato.release.bars.noise_law import Floats, Integers
 
 Paired = Covaried | Regressed | Correlated
 

@@ -8,8 +8,8 @@ import numpy as np
 from sfumato.mechanisms.quantiles import ENDS_HOLD
 from sfumato.mechanisms.spacing import Spacing
 from sfumato.planning.aggregates.ranked import Commonest, Ranked
-from sfumato.release.forms import Boxed, Ends, Events, Nulls
-from sfumato.release.noise_law import Integers
+from sfumato.release.bars.forms import Boxed, Ends, Events, Nulls
+from sfumato.release.bars.noise_law import Integers
 
 
 def ranked_point(made: Ranked, measured: Mapping[str, Integers]) -> Integers:

@@ -9,10 +9,10 @@ import numpy as np
 from sfumato.planning.aggregates.spread import Divisor, Spread
 from sfumato.release.aggregates.averaged import above_zero
 from sfumato.release.aggregates.many_ratios import GroupSums, deviations
-from sfumato.release.form_algebra import sum_of
-from sfumato.release.forms import NEVER, Affine, Boxed, Ends, Nulls, Ratio
-from sfumato.release.measured_cells import MeasuredCells
-from sfumato.release.noise_law import Floats, Integers
+from sfumato.release.bars.form_algebra import sum_of
+from sfumato.release.bars.forms import NEVER, Affine, Boxed, Ends, Nulls, Ratio
+from sfumato.release.bars.measured_cells import MeasuredCells
+from sfumato.release.bars.noise_law import Floats, Integers
 
 _OF_THE_MEAN = Fraction(1, 10)
 """This share of what may be missed is spent on where the mean lies, the rest on the variance at every such mean."""

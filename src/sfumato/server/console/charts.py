@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from sfumato.errors import Refusal
-from sfumato.release.export import optional
-from sfumato.release.harmless import visible
 from sfumato.release.release import Release
+from sfumato.release.showing.export import optional
+from sfumato.release.showing.harmless import visible
 
 THEMES: Mapping[str, Mapping[str, str]] = {
     "light": {"ink": "#3b342c", "soft": "#6b6156", "faint": "#e6dccd", "bar": "#b08968", "rule": "#4a3526"},

@@ -16,9 +16,9 @@ from sfumato.errors import BadParameter, NotFound, NotGranted, Refusal
 from sfumato.ledger.ledger import Entry
 from sfumato.planning.quote import household_note
 from sfumato.policy.canonical import policy_hash
-from sfumato.release.documents import quote_document
-from sfumato.release.encoding import encoded
 from sfumato.release.release import Release
+from sfumato.release.showing.documents import quote_document
+from sfumato.release.showing.encoding import encoded
 from sfumato.server.console import views, wording
 from sfumato.server.console.charts import chart
 from sfumato.server.console.markup import Html

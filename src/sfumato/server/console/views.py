@@ -9,7 +9,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.errors import Refusal
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.release.release import Release
-from sfumato.release.table import shown_value
+from sfumato.release.showing.table import shown_value
 from sfumato.server.console.charts import MOST_BARS, numbers_of
 from sfumato.server.console.markup import Html, tag
 from sfumato.server.console.wording import citation, left_text, loss_text, python_line, share

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Policy
-from sfumato.query.parse_tree import foreign_tree
+from sfumato.query.parsing.tree import foreign_tree
 from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.casting import NAMED, type_number
 from sfumato.server.wire.catalogue.compiled import Learned, Run

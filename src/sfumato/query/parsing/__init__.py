@@ -1,0 +1,1 @@
+"""What sqlglot read becomes our own algebra, one file for each part of a question."""

@@ -1,0 +1,205 @@
+"""Aggregates are gathered into the measures of their group; the same one written twice is measured once."""
+
+from dataclasses import replace
+from typing import NoReturn
+
+from sqlglot import exp
+
+from sfumato.query.aggregate import Aggregate
+from sfumato.query.expression import Column, Expression, Literal
+from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, LEVELLED, Aggregation, Takes
+from sfumato.query.parsing.combined import COMBINED
+from sfumato.query.parsing.pairs import PAIRED, ReadExpression, pairs
+from sfumato.query.parsing.quantile import quantile, within_group
+from sfumato.query.parsing.reading import Reading
+from sfumato.query.parsing.rewriting import counted, keyed
+from sfumato.query.parsing.subquery import Lookups
+from sfumato.query.position import Place
+from sfumato.query.relation import Measure
+from sfumato.query.resolve import as_number, fit
+from sfumato.query.types import Type
+
+_CONDITIONAL = frozenset({"count_if", "countif"})
+_COUNT_THEM = "Count each value, and keep the largest: GROUP BY x ORDER BY COUNT(*) DESC LIMIT k."
+_COUNT_ALL = "Count each value, or each range of values: GROUP BY width_bucket(x, LOW, HIGH, BUCKETS)."
+_ORDER_THEM = "Group by the one, order by the aggregate of the other: GROUP BY x ORDER BY SUM(y) DESC LIMIT 1."
+_ALONE = "It is rows, not one value: it can be the only column of a SELECT without GROUP BY, ORDER BY or LIMIT."
+_SINGLE_ROW = "It shows the value of a single row."
+_LISTED = {
+    **dict.fromkeys(("top_k", "approx_top_k"), (_ALONE, _COUNT_THEM)),
+    "histogram": (_ALONE, _COUNT_ALL),
+    **dict.fromkeys(("arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"), (_SINGLE_ROW, _ORDER_THEM)),
+}
+"""What gives a list, or another column of a single row, with the question that says the same of many people."""
+_TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": False, "logical_or": False}
+"""Whether it is the false rows that are counted instead."""
+_SINGLE = frozenset({"any_value", "arbitrary", "first", "last"})
+_GATHERED = frozenset(
+    {"string_agg", "group_concat", "listagg", "array_agg", "list", "json_agg", "json_group_array"}
+    | {"jsonb_agg", "json_object_agg", "xmlagg"}
+)
+_ELSEWHERE = {
+    "product": ("One person can multiply it by any amount.", "Sum logarithms: SUM(LN(x))."),
+    "mad": (
+        "It measures distances from a value that is itself private.",
+        "Ask for MEDIAN(x), then MEDIAN(ABS(x - 12)).",
+    ),
+    "entropy": (
+        "It is a sum over groups.",
+        "Count them, and go on from there: SELECT -SUM(p * LN(p)) FROM (SELECT x, 1.0 * COUNT(*) / SUM(COUNT(*))"
+        " OVER () AS p FROM … GROUP BY x) AS shares WHERE p > 0.",
+    ),
+    **dict.fromkeys(
+        ("skewness", "kurtosis", "kurtosis_pop"),
+        ("It is computed from averages of powers.", "Ask for AVG(x), AVG(x * x), AVG(x * x * x) … in one question."),
+    ),
+    "time_bucket": (
+        "Its ranges begin anywhere.",
+        "Use date_trunc('week', …), or ranges of the number of days: date_diff('day', DATE '2024-01-01', …) // 10.",
+    ),
+}
+"""What nobody measures here, with what says the same."""
+_CLOCKS = frozenset({"now", "today", "current_date", "current_timestamp", "clock_timestamp", "localtimestamp", "age"})
+_FILES = ("read_", "parquet_", "sniff_", "pg_", "lo_", "glob", "query", "getenv", "current_setting", "dblink")
+_RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether a function of this name is an aggregate of the table."""
+    return name in AGGREGATE_NAMES or name in _CONDITIONAL or name in PAIRED
+
+
+class Measures:
+    """The measures of one group, in the order in which the text needs them."""
+
+    def __init__(self, lookups: Lookups | None = None) -> None:
+        self.label = ""
+        self.lookups = lookups  # where the subqueries of arguments are gathered: below the group
+        self.found: list[Measure] = []
+
+    def name_group(self, reading: Reading) -> str:
+        """Return the label of the group; it is taken when the first measure or key needs it."""
+        self.label = self.label or reading.label("group")
+        return self.label
+
+    def gather(self, node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Expression:
+        """Return the column that will hold the aggregate that `node` spells, with its FILTER if it has one."""
+        measure = read_measure(node, reading, argument, where)
+        same = [known for known in self.found if replace(known, name="") == measure]
+        if not same:
+            same = [replace(measure, name=f"m{len(self.found) + 1}")]
+            self.found += same
+        return Column(self.name_group(reading), same[0].name, same[0].type, measure.at)
+
+
+def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Measure:
+    """Return the aggregate that `node` spells, as yet without a name."""
+    condition = None
+    if isinstance(node, exp.Filter):
+        reading.only(node, "this", "expression")
+        condition = where(node.expression.this)
+        node = node.this
+    if isinstance(node, exp.WithinGroup):
+        node = within_group(node, reading)
+    place = reading.place(node)
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    if name in _TRUTHS or name in _SINGLE:
+        refuse_function(name, node, reading)
+    if not is_aggregate(name):
+        raise place.bad("FILTER follows something else than an aggregate.", "It chooses rows.", "Remove it.")
+    reading.only(node, "this", "expressions")
+    if name in _CONDITIONAL:
+        return _conditional(node, condition, where, place)
+    if name in PAIRED:
+        return pairs(node, name, condition, argument, place)
+    form = AGGREGATE_NAMES[name]
+    if form.aggregation in LEVELLED:
+        return quantile(form, node, name, condition, argument, place)
+    distinct, operand = _operand(node, name, place)
+    if isinstance(operand, exp.Star):
+        reading.only(operand)
+        return _rows(name, distinct, condition, place)
+    value = argument(operand)
+    constant = isinstance(value, Literal) and value.value is not None
+    if form.aggregation is Aggregation.COUNT and constant and not distinct:
+        return _rows(name, distinct, condition, place)  # COUNT(1) counts rows
+    if form.takes is Takes.NUMBER:
+        value = as_number(value, name, place)
+    if value.type is Type.NULL:
+        value = fit(value, Type.TEXT, place)
+    aggregate = Aggregate(form.aggregation, (value,), distinct and form.distinct, condition)
+    return Measure("", aggregate, form.gives or value.type, place.at)
+
+
+def _operand(node: exp.Expr, name: str, place: Place) -> tuple[bool, exp.Expr]:
+    operands = node.expressions
+    distinct = len(operands) == 1 and isinstance(operands[0], exp.Distinct)
+    if distinct:
+        if operands[0].args.get("on"):
+            raise place.unsupported("DISTINCT ON is not supported.", "It shows single rows.", "Use GROUP BY.")
+        operands = operands[0].expressions
+    if len(operands) != 1:
+        raise place.bad(
+            f"{name} was given {len(operands)} arguments.",
+            "It takes one, or * where rows are counted.",
+            "Join several columns into one with ||, or leave one.",
+        )
+    return distinct, operands[0]
+
+
+def _rows(name: str, distinct: bool, condition: Expression | None, place: Place) -> Measure:
+    if name != "count" or distinct:
+        raise place.bad(f"{name} cannot be asked of *.", "Only COUNT(*) counts rows.", "Name a column.")
+    return Measure("", Aggregate(Aggregation.COUNT, where=condition), Type.INTEGER, place.at)
+
+
+def _conditional(node: exp.Expr, condition: Expression | None, where: ReadExpression, place: Place) -> Measure:
+    """DuckDB's count_if(p) is COUNT(*) FILTER (WHERE p)."""
+    if condition is not None or len(node.expressions) != 1:
+        raise place.bad("count_if takes one condition and no FILTER.", "It is one.", "Use COUNT(*) FILTER (WHERE …).")
+    return Measure("", Aggregate(Aggregation.COUNT, where=where(node.expressions[0])), Type.INTEGER, place.at)
+
+
+def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
+    """Refuse a function that is not in the table, by what it is if that is known."""
+    place = reading.place(node.parent if isinstance(node.parent, exp.Filter) else node)
+    if name in _TRUTHS:
+        raise place.unsupported(
+            f"{name} is not answered.",
+            "One row decides it, and a truth value cannot be blurred.",
+            reading.shown("Count the rows that decide it instead.", counted(node, _TRUTHS[name])),
+        )
+    if name in _SINGLE:
+        raise place.unsupported(
+            f"{name} is not answered.",
+            "It shows the value of a single row.",
+            reading.shown("Group by it, and count the rows of each value.", keyed(node)),
+        )
+    if name in _GATHERED:
+        raise place.unsupported(
+            f"{name} is not answered.",
+            "It shows the values of single rows.",
+            reading.shown("Group by it, and count the rows of each value.", keyed(node)),
+        )
+    if name in COMBINED:
+        raise place.bad(
+            f"{name} cannot stand here so.",
+            "It is written out as other calls, where its arguments are plain columns and it is not inside another one.",
+            f"Give it the {COMBINED[name]} that it takes, without *, DISTINCT and OVER, or write it out yourself.",
+        )
+    if name in _ELSEWHERE:
+        raise place.unsupported(f"{name} is not answered.", *_ELSEWHERE[name])
+    if name in _LISTED:
+        raise place.unsupported(f"{name} is not answered here.", *_LISTED[name])
+    if name in _CLOCKS:
+        raise place.unsupported(
+            f"{name} reads the clock.", "The same question has to mean the same tomorrow.", "Write the date itself."
+        )
+    if name in _RANDOM:
+        raise place.unsupported(f"{name} is random.", "Noise is added by the system alone.", "Remove it.")
+    if name.startswith(_FILES):
+        raise place.unsupported(
+            f"{name} reads files, settings or the system.", "A query reads the policy's tables only.", "Name a table."
+        )
+    known = sorted({*FUNCTION_NAMES, *AGGREGATE_NAMES, *PAIRED, *COMBINED})
+    raise place.unknown("function", name, known, "The functions that are answered here are listed in docs/sql.md.")

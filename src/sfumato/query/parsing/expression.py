@@ -1,0 +1,495 @@
+"""sqlglot's scalar expressions become ours. Whatever is not in the table below is refused by name."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from sqlglot import exp
+
+from sfumato.query.arithmetic import arithmetic, negate
+from sfumato.query.declared import check_compared
+from sfumato.query.expression import Call, Case, Expression, Literal, factored
+from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
+from sfumato.query.literal import interval, number
+from sfumato.query.names import Name, Scope
+from sfumato.query.parsing.aggregate import is_aggregate, refuse_function
+from sfumato.query.parsing.dates import WRITTEN_OUT
+from sfumato.query.parsing.frame import ExpressionFrame
+from sfumato.query.parsing.inner import inner, of_one_person
+from sfumato.query.parsing.reading import MOST_ITEMS, name_of
+from sfumato.query.parsing.subquery import (
+    among,
+    exists,
+    note_conjuncts,
+    single,
+)
+from sfumato.query.parsing.types import cast_to
+from sfumato.query.parsing.window import WINDOW_NAMES, WindowReader
+from sfumato.query.position import Place
+from sfumato.query.relation import SortKey
+from sfumato.query.resolve import alike, call, case, compare, fit, truth
+from sfumato.query.types import Type
+
+_EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM})
+
+
+def read_expression(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    """Return the expression a node spells, measured."""
+    return frame.reading.settle(_read(node, frame), node)
+
+
+def read_condition(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    """Return the condition a node spells, measured."""
+    note_conjuncts(node)
+    return frame.reading.settle(_truth(node, frame), node)
+
+
+def _read(node: exp.Expr | None, frame: ExpressionFrame) -> Expression:
+    if node is None:
+        return Literal(None, Type.NULL)
+    reader = _READERS.get(type(node))
+    if reader is None:
+        frame.reading.refuse(node)
+    return reader(node, frame)
+
+
+def _truth(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    return truth(_read(node, frame), frame.reading.place(node))
+
+
+def _place(node: exp.Expr, frame: ExpressionFrame) -> Place:
+    return frame.reading.place(node)
+
+
+def _paren(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this")
+    return _read(node.this, frame)
+
+
+def _column(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "table", "db")
+    where = _place(node, frame)
+    if isinstance(node.this, exp.Star):
+        raise where.bad("* stands where a value is needed.", "It is a list of columns.", "Name one column.")
+    schema, table = node.args.get("db"), node.args.get("table")
+    if schema is not None and str(name_of(schema)) != "public":
+        raise where.unknown("schema", str(name_of(schema)), ["public"], "Every table is in public.")
+    named = name_of(table) if table is not None else None
+    found = _scope_of(named, name_of(node.this), frame).find(named, name_of(node.this), where)
+    frame.reading.settle(found, node)  # what a name stands for may be large, and may be named often
+    return replace(found, at=where.at)
+
+
+def _scope_of(table: Name | None, name: Name, frame: ExpressionFrame) -> Scope:
+    """Return where a name is looked for: in FROM; else, in a subquery, around it."""
+    for scope in (frame.scope, *reversed(frame.reading.around)):
+        if scope.candidates(table, name) if table is None else table.chosen(scope.tables):
+            return scope
+    return frame.scope
+
+
+def _literal(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    where = _place(node, frame)
+    if node.args.get("is_string"):
+        return Literal(str(node.this), Type.TEXT, where.at)
+    return number(str(node.this), where)
+
+
+def _parameter(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    return frame.reading.parameter(node)
+
+
+def _boolean(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    return Literal(bool(node.this), Type.BOOLEAN, frame.reading.at(node))
+
+
+def _null(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    return Literal(None, Type.NULL, frame.reading.at(node))
+
+
+def _operator(function: Function, node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "expression", "typed", "safe")
+    left, right = _read(node.this, frame), _read(node.expression, frame)
+    return arithmetic(function, left, right, _place(node, frame))
+
+
+def _power(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "expression")
+    return call(
+        FUNCTION_NAMES["power"],
+        [_read(node.this, frame), _read(node.expression, frame)],
+        "power",
+        _place(node, frame),
+    )
+
+
+def _negative(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this")
+    return negate(_read(node.this, frame), _place(node, frame))
+
+
+def _comparison(function: Function, node: exp.Expr, frame: ExpressionFrame, swapped: bool = False) -> Expression:
+    frame.reading.only(node, "this", "expression")
+    left, right = _read(node.this, frame), _read(node.expression, frame)
+    pair = (right, left) if swapped else (left, right)
+    if function in _EQUALITIES:
+        _check_equal(left, right, frame, _place(node, frame))
+    return compare(function, *pair, _place(node, frame))
+
+
+def _check_equal(left: Expression, right: Expression, frame: ExpressionFrame, where: Place) -> None:
+    """Refuse an equality that the policy alone decides."""
+    for column, other in ((left, right), (right, left)):
+        check_compared(column, other, frame.reading.declared(column), where)
+
+
+def _not_distinct(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    return _negation(_comparison(Function.DISTINCT_FROM, node, frame))
+
+
+def _negation(argument: Expression) -> Expression:
+    return Call(Function.NOT, (argument,), Type.BOOLEAN, argument.at)
+
+
+def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    """AND and OR are flat, however they were bracketed; so a long list of conditions is not a deep one."""
+    operands: list[Expression] = []
+    waiting: list[exp.Expr] = [node]
+    while waiting:
+        part = waiting.pop()
+        while isinstance(part, exp.Paren):
+            part = part.this
+        if isinstance(part, kind):
+            waiting += [part.expression, part.this]
+            continue
+        operand = _truth(part, frame)
+        nested = isinstance(operand, Call) and operand.function is function
+        operands += operand.arguments if nested and isinstance(operand, Call) else (operand,)
+    flat = tuple(dict.fromkeys(operands)) if len(operands) < MOST_ITEMS else tuple(operands)
+    if len(flat) == 1:
+        return flat[0]
+    made = Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
+    return factored(made) if function is Function.OR else made
+
+
+def _joined(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    parts: list[Expression] = []
+    waiting: list[exp.Expr] = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.DPipe):
+            frame.reading.only(part, "this", "expression", "safe")
+            waiting += [part.expression, part.this]
+        else:
+            parts.append(_read(part, frame))
+    where = _place(node, frame)
+    if not any(part.type is Type.TEXT for part in parts):
+        raise where.bad("|| joins text, and there is none.", "Neither side is text.", "Cast one side to text.")
+    return call(Form(Function.JOINED, (Takes.TEXT,), Type.TEXT, (), repeats=True), parts, "||", where)
+
+
+def _not(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this")
+    return _negation(_truth(node.this, frame))
+
+
+def _is(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "expression", "negate")
+    where, argument = _place(node, frame), _read(node.this, frame)
+    other = node.expression
+    negated = bool(node.args.get("negate"))
+    if isinstance(other, exp.Not):
+        other, negated = other.this, not negated
+    if isinstance(other, exp.Null):
+        result: Expression = Call(Function.IS_NULL, (fit_null(argument, where),), Type.BOOLEAN, where.at)
+    elif isinstance(other, exp.Boolean):
+        flag = Literal(bool(other.this), Type.BOOLEAN, where.at)
+        result = _negation(compare(Function.DISTINCT_FROM, truth(argument, where), flag, where))
+    else:
+        frame.reading.refuse(node)
+    return _negation(result) if negated else result
+
+
+def fit_null(argument: Expression, where: Place) -> Expression:
+    """Return the argument; a bare NULL becomes text, as in PostgreSQL."""
+    return fit(argument, Type.TEXT, where) if argument.type is Type.NULL else argument
+
+
+def _between(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "low", "high", "symmetric")
+    where = _place(node, frame)
+    argument, low, high = (_read(node.args[key], frame) for key in ("this", "low", "high"))
+    frame.reading.settle(argument, node)  # it will be there twice
+
+    def inside(bottom: Expression, top: Expression) -> Expression:
+        sides = (compare(Function.AT_MOST, bottom, argument, where), compare(Function.AT_MOST, argument, top, where))
+        return Call(Function.AND, sides, Type.BOOLEAN, where.at)
+
+    if not node.args.get("symmetric"):
+        return inside(low, high)
+    return Call(Function.OR, (inside(low, high), inside(high, low)), Type.BOOLEAN, where.at)
+
+
+def _in(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    where = _place(node, frame)
+    if node.args.get("query") is not None:
+        frame.reading.only(node, "this", "query")
+        left = node.this.unnest()
+        tested = [_read(part, frame) for part in (left.expressions if isinstance(left, exp.Tuple) else [left])]
+        block, lookups = inner(node, node.args["query"], frame, own=True)
+        return of_one_person(among(node, tested, block, lookups, frame.reading), node, block, frame)
+    frame.reading.only(node, "this", "expressions")
+    items = node.expressions
+    if len(items) > MOST_ITEMS:
+        raise where.too_large(
+            f"the list has {len(items)} items.", f"A list may have {MOST_ITEMS}.", "Join a public table instead."
+        )
+    if not items:
+        raise where.bad("the list is empty.", "IN needs at least one value.", "Write IN (value, …).")
+    value, members = _read(node.this, frame), [_read(item, frame) for item in items]
+    for item, part in zip(members, items, strict=True):
+        check_compared(value, item, frame.reading.declared(value), _place(part, frame))
+    arguments = alike([value, *members], where)
+    return Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
+
+
+def _like(function: Function, node: exp.Expr, frame: ExpressionFrame, escape: str = "\\") -> Expression:
+    frame.reading.only(node, "this", "expression", "negate")
+    where = _place(node, frame)
+    argument, pattern = _read(node.this, frame), _read(node.expression, frame)
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise where.unsupported(
+            "the pattern is not spelled out.",
+            "How long a match takes may not depend on the data.",
+            f"Write {function.upper()} 'pattern', or use STARTS_WITH or POSITION.",
+        )
+    text = Literal(_pattern(pattern.value, escape, where), Type.TEXT, pattern.at)
+    form = Form(function, (Takes.TEXT, Takes.WORD), Type.BOOLEAN, ())
+    result = call(form, [argument, text], function.upper(), where)
+    return _negation(result) if node.args.get("negate") else result
+
+
+def _pattern(pattern: str, escape: str, where: Place) -> str:
+    """Return the pattern with the backslash as its escape, used only where it is needed."""
+    written, rest = "", iter(pattern)
+    for char in rest:
+        literal = char == escape
+        kept = next(rest, None) if literal else char
+        if kept is None:
+            raise where.bad("the pattern ends with its escape.", "It escapes nothing.", "Double it.")
+        written += f"\\{kept}" if kept in {"\\", "%", "_"} and (literal or kept == "\\") else kept
+    return written
+
+
+def _escape(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "expression")
+    escape, like = node.expression, node.this
+    if not isinstance(like, exp.Like | exp.ILike):
+        frame.reading.refuse(node)
+    if not (isinstance(escape, exp.Literal) and escape.args.get("is_string") and len(escape.name) <= 1):
+        raise _place(node, frame).bad(
+            "the escape is not one character.", "ESCAPE takes one character in quotes.", "Write ESCAPE '!'."
+        )
+    function = Function.ILIKE if isinstance(like, exp.ILike) else Function.LIKE
+    return _like(function, like, frame, escape.name)
+
+
+def _case(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "ifs", "default")
+    where = _place(node, frame)
+    subject = _read(node.this, frame) if node.this is not None else None
+    branches = []
+    for branch in node.args["ifs"]:
+        when = _read(branch.this, frame)
+        if subject is not None:
+            _check_equal(subject, when, frame, _place(branch.this, frame))
+            when = compare(Function.EQUAL, frame.reading.settle(subject, node), when, where)
+        branches.append((when, _read(branch.args.get("true"), frame)))
+    return case(branches, _read(node.args.get("default"), frame), where)
+
+
+def _if(node: exp.Expr, frame: ExpressionFrame) -> Case:
+    frame.reading.only(node, "this", "true", "false")
+    branch = (_truth(node.this, frame), _read(node.args.get("true"), frame))
+    return case([branch], _read(node.args.get("false"), frame), _place(node, frame))
+
+
+def _cast(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "to", "safe", "_type")
+    return cast_to(_read(node.this, frame), node.args["to"], frame.reading, _place(node, frame))
+
+
+def _interval(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "unit")
+    where, unit, amount = _place(node, frame), node.args.get("unit"), node.this
+    if not isinstance(amount, exp.Literal) or not (unit is None or type(unit) is exp.Var):
+        raise where.unsupported(
+            "the interval is not spelled out.",
+            "How far a date moves may not differ from row to row, except by whole days.",
+            "Write INTERVAL '3 days', or add an integer number of days to a date.",
+        )
+    value = interval(f"{amount.name} {unit.name if unit is not None else ''}", where)
+    return Literal(value, Type.INTERVAL, where.at)
+
+
+def _extract(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "expression")
+    where = _place(node, frame)
+    part = Literal(node.this.name, Type.TEXT, where.at)
+    return call(FUNCTION_NAMES["date_part"], [part, _read(node.expression, frame)], "extract", where)
+
+
+def _substring(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "start", "length")
+    start, length = node.args.get("start"), node.args.get("length")
+    arguments = [_read(node.this, frame)]
+    if start is not None or length is not None:
+        arguments.append(_read(start, frame) if start is not None else Literal(1, Type.INTEGER))
+    if length is not None:
+        arguments.append(_read(length, frame))
+    return call(FUNCTION_NAMES["substring"], arguments, "substring", _place(node, frame))
+
+
+def _position(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "substr")
+    arguments = [_read(node.this, frame), _read(node.args["substr"], frame)]
+    return call(FUNCTION_NAMES["strpos"], arguments, "position", _place(node, frame))
+
+
+def _trim(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this", "position", "expression")
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "BOTH").upper(), "trim")
+    arguments = [_read(node.this, frame)]
+    if node.expression is not None and node.args.get("expression") is not None:
+        arguments.append(_read(node.expression, frame))
+    return call(FUNCTION_NAMES[name], arguments, name, _place(node, frame))
+
+
+def _function(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    """Return a call by name, of an aggregate or of a function of the table."""
+    frame.reading.only(node, "this", "expressions")
+    name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
+    if is_aggregate(name):
+        return _aggregate(node, frame)
+    if name in WINDOW_NAMES:
+        raise _place(node, frame).bad(
+            f"{name} looks at other rows, and none are named.", "It needs OVER.", f"Write {name}(…) OVER (ORDER BY …)."
+        )
+    form = FUNCTION_NAMES.get(name)
+    if form is None and name not in WRITTEN_OUT:
+        refuse_function(name, node, frame.reading)
+    where, arguments = _place(node, frame), [_read(part, frame) for part in node.expressions]
+    if form is None:
+        return frame.reading.settle(WRITTEN_OUT[name](name, arguments, where), node)
+    return call(form, arguments, name, where)
+
+
+def _aggregate(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    if frame.measures is None:
+        raise _place(node, frame).bad(
+            f"an aggregate stands in {frame.clause}.",
+            "It has no value yet there: rows are chosen and grouped before they are aggregated.",
+            "Use HAVING to choose groups, or aggregate a subquery.",
+        )
+    inner = replace(frame, measures=None, windows=None, lookups=frame.measures.lookups, clause="another aggregate")
+    return frame.measures.gather(node, frame.reading, partial(_argument, inner), partial(_where, inner))
+
+
+def _window(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    if frame.windows is None:
+        raise _place(node, frame).bad(
+            f"a window function stands in {frame.clause}.",
+            "It has no value yet there: rows are chosen and grouped before windows look at them.",
+            "Use QUALIFY to choose rows by it, or compute it in a subquery.",
+        )
+    inner = replace(frame, windows=None, clause="another window")
+    reader = WindowReader(partial(_argument, inner), partial(_where, inner), partial(_sort_key, inner))
+    return frame.windows.gather(node, frame.reading, reader)
+
+
+def _sort_key(frame: ExpressionFrame, node: exp.Expr) -> SortKey:
+    return sort_key(node, frame, read_expression)
+
+
+def sort_key(
+    node: exp.Expr, frame: ExpressionFrame, read: Callable[[exp.Expr, ExpressionFrame], Expression]
+) -> SortKey:
+    """Return one item of an ORDER BY, whose value `read` finds."""
+    if not isinstance(node, exp.Ordered):
+        frame.reading.refuse(node)
+    frame.reading.only(node, "this", "desc", "nulls_first")
+    value = fit_null(read(node.this, frame), _place(node, frame))
+    return SortKey(value, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+
+
+def _argument(frame: ExpressionFrame, node: exp.Expr) -> Expression:
+    return read_expression(node, frame)
+
+
+def _where(frame: ExpressionFrame, node: exp.Expr) -> Expression:
+    return read_condition(node, replace(frame, clause="FILTER"))
+
+
+def _exists(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    frame.reading.only(node, "this")
+    block, lookups = inner(node, node.this, frame, own=True)
+    return of_one_person(exists(node, block, lookups, frame.reading), node, block, frame)
+
+
+def _single(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    block, lookups = inner(node, node, frame)
+    return single(node, block, lookups, frame.reading)
+
+
+_Reader = Callable[[exp.Expr, ExpressionFrame], Expression]
+_READERS: dict[type[exp.Expr], _Reader] = {
+    exp.Paren: _paren,
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
+    exp.Parameter: _parameter,
+    exp.Placeholder: _parameter,
+    exp.Add: partial(_operator, Function.ADD),
+    exp.Sub: partial(_operator, Function.SUBTRACT),
+    exp.Mul: partial(_operator, Function.MULTIPLY),
+    exp.Div: partial(_operator, Function.DIVIDE),
+    exp.IntDiv: partial(_operator, Function.QUOTIENT),
+    exp.Mod: partial(_operator, Function.MODULO),
+    exp.Pow: _power,
+    exp.Neg: _negative,
+    exp.EQ: partial(_comparison, Function.EQUAL),
+    exp.NEQ: partial(_comparison, Function.DIFFERENT),
+    exp.LT: partial(_comparison, Function.LESS),
+    exp.LTE: partial(_comparison, Function.AT_MOST),
+    exp.GT: partial(_comparison, Function.LESS, swapped=True),
+    exp.GTE: partial(_comparison, Function.AT_MOST, swapped=True),
+    exp.NullSafeNEQ: partial(_comparison, Function.DISTINCT_FROM),
+    exp.NullSafeEQ: _not_distinct,
+    exp.And: partial(_chain, Function.AND, exp.And),
+    exp.Or: partial(_chain, Function.OR, exp.Or),
+    exp.Not: _not,
+    exp.DPipe: _joined,
+    exp.Is: _is,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Like: partial(_like, Function.LIKE),
+    exp.ILike: partial(_like, Function.ILIKE),
+    exp.Escape: _escape,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Interval: _interval,
+    exp.Extract: _extract,
+    exp.Substring: _substring,
+    exp.StrPosition: _position,
+    exp.Trim: _trim,
+    exp.Anonymous: _function,
+    exp.Filter: _aggregate,
+    exp.WithinGroup: _aggregate,
+    exp.Window: _window,
+    exp.Subquery: _single,
+    exp.Select: _single,
+    exp.Exists: _exists,
+}

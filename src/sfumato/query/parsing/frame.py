@@ -1,0 +1,60 @@
+"""What an expression can see while it is read, and how a subquery that it may not hold is refused."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlglot import exp
+
+from sfumato.query.names import Scope
+from sfumato.query.parsing.aggregate import Measures
+from sfumato.query.parsing.block import Block
+from sfumato.query.parsing.reading import Reading
+from sfumato.query.parsing.rewriting import first_asked, joined, listed
+from sfumato.query.parsing.subquery import Lookups
+from sfumato.query.parsing.window import GatheredWindows
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionFrame:
+    """What an expression can see: the columns in scope, and where aggregates are gathered (None: not allowed)."""
+
+    reading: Reading
+    scope: Scope
+    measures: Measures | None
+    clause: str
+    private_tables: Callable[[exp.Expr], bool]
+    windows: GatheredWindows | None = None
+    """Where window functions are gathered (None: not allowed)."""
+    lookups: Lookups | None = None
+    """Where subqueries are gathered (None: not allowed)."""
+    read_inner: Callable[[exp.Expr], Block] | None = None
+    """What reads the query of a subquery."""
+
+
+def refuse_subquery(node: exp.Expr, frame: ExpressionFrame) -> NoReturn:
+    """Refuse a subquery in an expression, with the question that can be asked instead."""
+    where, reading = frame.reading.place(node), frame.reading
+    tested = isinstance(node, exp.In | exp.Exists)
+    join = joined(node, reading.catalog) if tested else None
+    if join is not None and reading.accepts(join):
+        raise where.unsupported(
+            "a subquery over people's rows is not supported in a condition.",
+            "There it may read public tables, and answers where the rows are answers.",
+            reading.shown("Join it instead.", join),
+        )
+    if frame.private_tables(node):
+        raise where.unsupported(
+            f"{'a list' if tested else 'a value'} that is itself read from people's rows cannot be used here.",
+            "It would be used without noise.",
+            reading.shown("Ask for it first, and write its values into a list.", listed(node))
+            if tested
+            else reading.shown("Ask for it first, and write the answer as a number.", first_asked(node)),
+        )
+    raise where.unsupported(
+        f"a subquery cannot stand in {frame.clause}.",
+        "It would be looked at before there are rows.",
+        reading.shown(
+            "Write the condition into WHERE, or ask for it first and write the answer here.", first_asked(node)
+        ),
+    )

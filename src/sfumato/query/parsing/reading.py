@@ -1,0 +1,232 @@
+"""One reading of one text: where its nodes stand, which labels are taken, and how much of the limits is used."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NoReturn
+
+from sqlglot import exp
+
+from sfumato.query.catalog import Catalog
+from sfumato.query.declared import Admitted
+from sfumato.query.expression import Column, Expression, Literal, Position, walk
+from sfumato.query.names import Name, Scope, free
+from sfumato.query.parameters import Bindings
+from sfumato.query.parsing.rewriting import grouped, parts
+from sfumato.query.parsing.tree import DEEPEST, span
+from sfumato.query.position import Place, example, place
+
+MOST_JOINS = 64
+MOST_COLUMNS = 200
+MOST_ITEMS = 1000
+MOST_NODES = 20_000
+
+
+class Reading:
+    """The text, the catalog, and what has been used up so far."""
+
+    def __init__(
+        self,
+        text: str,
+        catalog: Catalog,
+        accepts: Callable[[str], bool],
+        bindings: Bindings | None = None,
+        used: set[int] | None = None,
+    ) -> None:
+        self.text = text
+        self.catalog = catalog
+        self.accepts = accepts  # whether a question that a remedy would show can be read
+        self.bindings = bindings
+        self.used = set() if used is None else used  # the WITH definitions that have been read
+        self.looks_ahead = 0  # how many readings this one is inside of, each to know the types of a list
+        self.around: tuple[Scope, ...] = ()  # the names that a subquery may use of the rows around it, nearest last
+        self._labels: set[str] = set()
+        self._declared: dict[tuple[str, str], Admitted] = {}
+        self._joins = 0
+        self._nodes = 0
+
+    def place(self, node: exp.Expr) -> Place:
+        """Return where a node stands in the text."""
+        return place(self.text, *span(node))
+
+    def at(self, node: exp.Expr) -> Position:
+        """Return the line and column of a node."""
+        return self.place(node).at
+
+    def apart(self) -> "Reading":
+        """Return another reading of the same text, with limits of its own."""
+        return Reading(self.text, self.catalog, self.accepts, self.bindings, self.used)
+
+    def parameter(self, node: exp.Expr) -> Literal:
+        """Return the value that stands for `$1` or `:name`."""
+        start, end = span(node)
+        begins = start if self.text[start : start + 1] in ("$", ":") else start - 1
+        inner, where = node.this, place(self.text, begins, end)
+        name = str(inner.this) if isinstance(inner, exp.Expr) else str(inner or "")
+        literal = (self.bindings or {}).get(name)
+        if literal is None:
+            raise where.bad(
+                "no value is given for this parameter.",
+                "A parameter is $1, $2, … or :name, and its value comes beside the text.",
+                "Give it a value, or write the value itself.",
+            )
+        return replace(literal, at=where.at)
+
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[None]:
+        """Read a subquery, which may use the names of the rows around it."""
+        before = self.around
+        self.around = (*before, scope)
+        try:
+            yield
+        finally:
+            self.around = before
+
+    def label(self, name: str) -> str:
+        """Return a label that no other relation of this query has."""
+        label = free(name, self._labels)
+        self._labels.add(label)
+        return label
+
+    def declare(self, label: str, name: str, declared: Admitted | None) -> None:
+        """Note what the policy says a column can hold."""
+        if declared is not None:
+            self._declared[label, name] = declared
+
+    def declared(self, expression: Expression) -> Admitted | None:
+        """Return what the policy says an expression can hold; None where it is no column, or nothing is said."""
+        return self._declared.get((expression.of, expression.name)) if isinstance(expression, Column) else None
+
+    def count_join(self, node: exp.Expr) -> None:
+        """Count a join, those of inlined subqueries included."""
+        self._joins += 1
+        if self._joins > MOST_JOINS:
+            raise self.place(node).too_large(
+                f"the query has more than {MOST_JOINS} joins.",
+                "Each use of a WITH clause counts its own.",
+                "Join fewer tables.",
+            )
+
+    def settle(self, expression: Expression, node: exp.Expr) -> Expression:
+        """Count an expression as it is after inlining; one that grew too large is refused before anybody walks it."""
+        for _, depth in walk(expression):
+            self._nodes += 1
+            if self._nodes > MOST_NODES or depth > DEEPEST:
+                raise self.place(node).too_large(
+                    f"with everything it names written out, the query has more than {MOST_NODES} parts."
+                    if self._nodes > MOST_NODES
+                    else f"with everything it names written out, the expression is more than {DEEPEST} deep.",
+                    "A column of a subquery counts as the expression behind it; a chain of operators counts like "
+                    "brackets, except AND, OR and ||.",
+                    "Split the question.",
+                )
+        return expression
+
+    def only(self, node: exp.Expr, *known: str) -> None:
+        """Refuse a node with any part that its reader does not know: nothing is ever skipped."""
+        for key, value in node.args.items():
+            if value and key not in known:
+                part = value[0] if isinstance(value, list) else value
+                self.refuse(part if isinstance(part, exp.Expr) and "first" in part.meta else node, key)
+
+    def refuse(self, node: exp.Expr, key: str = "") -> NoReturn:
+        """Refuse a node by the name of what it is; where another question says the same, the remedy shows it."""
+        what, why, remedy = _reason(node, key)
+        other = _OTHERWISE.get(type(node))
+        instead = other(node, self.catalog) if other is not None else None
+        raise self.place(node).unsupported(what, why, self.shown(remedy, instead))
+
+    def shown(self, remedy: str, instead: str | None) -> str:
+        """Return a remedy with the question that follows it, if that one can be read."""
+        end = example(instead) if instead is not None and self.accepts(instead) else ""
+        return f"{remedy.removesuffix('.')}{end}." if end else remedy
+
+
+_OTHERWISE: Mapping[type[exp.Expr], Callable[[exp.Expr, Catalog], str | None]] = {
+    exp.Window: grouped,
+    exp.Union: parts,
+}
+
+_ROWS = "A window looks at single rows, which no noise can protect."
+_WINDOW = ("window functions are not supported.", _ROWS, "Use GROUP BY, or compute it from the answer, which is free.")
+_CLOCK = (
+    "the clock is read.",
+    "The same question has to mean the same tomorrow.",
+    "Write the date: DATE '2024-12-31'.",
+)
+_PATTERN = (
+    "regular expressions are not supported.",
+    "Some of them take very long on some values, and time is a side channel.",
+    "Use LIKE, STARTS_WITH or POSITION.",
+)
+_SAMPLE = (
+    "sampling is not supported.",
+    "Which rows count is decided by the policy, and the noise by the price.",
+    "Leave the sampling out.",
+)
+_LATERAL = ("LATERAL is not supported.", "It runs a query for each row.", "Use a join with a condition.")
+_REASONS: Mapping[str, tuple[str, str, str]] = {
+    "Window": _WINDOW,
+    "windows": _WINDOW,
+    "Union": (
+        "UNION of people's rows with others is not supported.",
+        "Whose a row is has to be known on both sides.",
+        "Ask each part by itself, and put the answers together.",
+    ),
+    "Intersect": (
+        "INTERSECT is not supported.",
+        "It compares rows of different people.",
+        "Use a join with the second table, or AND in WHERE.",
+    ),
+    "Except": (
+        "EXCEPT is not supported.",
+        "It compares rows of different people.",
+        "Use NOT in WHERE, or a LEFT JOIN that keeps the rows without a partner.",
+    ),
+    "RegexpLike": _PATTERN,
+    "RegexpILike": _PATTERN,
+    "SimilarTo": _PATTERN,
+    "CurrentDate": _CLOCK,
+    "CurrentTime": _CLOCK,
+    "CurrentTimestamp": _CLOCK,
+    "Localtime": _CLOCK,
+    "Localtimestamp": _CLOCK,
+    "sample": _SAMPLE,
+    "TableSample": _SAMPLE,
+    "into": ("SELECT INTO is not supported.", "A question cannot change data.", "Leave INTO out."),
+    "locks": ("FOR UPDATE is not supported.", "A question cannot change data.", "Leave it out."),
+    "qualify": ("QUALIFY is not supported.", _ROWS, "Use HAVING to choose groups, or WHERE to choose rows."),
+    "Lateral": _LATERAL,
+    "laterals": _LATERAL,
+    "Unnest": ("UNNEST is not supported.", "A column holds single values, not lists.", "Join a table of the values."),
+    "pivots": (
+        "PIVOT is not supported.",
+        "Its columns come from the data.",
+        "Use GROUP BY, or one COUNT(*) FILTER (WHERE …) for each column.",
+    ),
+    "on": (
+        "DISTINCT ON is not supported.",
+        "It shows single rows, which no noise can protect.",
+        "Use GROUP BY and an aggregate of each column.",
+    ),
+    "Any": ("ANY is not supported.", "It needs an array or a subquery.", "Use IN with the values: IN ('a', 'b')."),
+    "All": ("ALL is not supported.", "It needs an array or a subquery.", "Write the comparisons with AND."),
+}
+
+
+def _reason(node: exp.Expr, key: str) -> tuple[str, str, str]:
+    name = type(node).__name__
+    known = _REASONS.get(key) or _REASONS.get(name)
+    if known:
+        return known
+    words = key.replace("_", " ").strip() or "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+    return (
+        f"{words} is not supported.",
+        "It is not part of the SQL that is answered here; docs/sql.md lists what is.",
+        "Write it another way.",
+    )
+
+
+def name_of(node: exp.Expr) -> Name:
+    """Return the name that an identifier spells."""
+    return Name(str(node.this), bool(node.args.get("quoted")))

@@ -1,0 +1,105 @@
+"""UNION, INTERSECT and EXCEPT, with and without ALL: rows are equal where no column differs, NULL being a value.
+
+UNION ALL is a Stack. A row of INTERSECT has an equal one on the right, a row of EXCEPT has none: it is marked. With ALL
+equal rows are numbered on both sides, so that each meets one.
+"""
+
+from sqlglot import exp
+
+from sfumato.query.expression import Call, Column, Expression, conjunction
+from sfumato.query.functions import Function
+from sfumato.query.parsing.block import Block, projected
+from sfumato.query.parsing.reading import Reading
+from sfumato.query.people import holds_people, is_one, people_of
+from sfumato.query.position import Place
+from sfumato.query.relation import GroupBy, Mark, Named, Over, Relation, Stack, Window
+from sfumato.query.resolve import alike, compare
+from sfumato.query.types import Type
+from sfumato.query.windows import WHOLE, WindowCall, WindowFunction
+
+
+def combined(node: exp.SetOperation, left: Block, right: Block, reading: Reading) -> Block:
+    """Return the rows that a set operation makes of two queries; the columns have the names of the first."""
+    where = reading.place(node)
+    people = [holds_people(side.rows, reading.catalog) for side in (left, right)]
+    named = _naming_people(left, right, reading)
+    if any(people) and not (all(people) and (isinstance(node, exp.Union) or named)):
+        reading.refuse(node)
+    if len(left.outputs) != len(right.outputs):
+        raise where.bad(
+            f"one side has {len(left.outputs)} columns, the other {len(right.outputs)}.",
+            "Their rows stand in one table.",
+            "Select as many on both sides.",
+        )
+    pairs = [
+        alike([one.expression, other.expression], where) for one, other in zip(left.outputs, right.outputs, strict=True)
+    ]
+    first, second = (
+        projected(side, tuple(pair[at] for pair in pairs), reading) for at, side in enumerate((left, right))
+    )
+    names = tuple(output.name for output in left.outputs)
+    if isinstance(node, exp.Union):
+        stack = Stack(first[0], second[0], reading.label("union"), where.at)
+        if not node.args.get("distinct"):
+            return Block(stack, (), _named(names, stack.columns))
+        unique, columns = _distinct(stack, stack.columns, where, reading)
+        return Block(unique, (), _named(names, columns))
+    relation, columns, other, others = first[0], first[1], second[0], second[1]
+    wanted: Relation = relation
+    if node.args.get("distinct"):
+        wanted, columns = _distinct(relation, columns, where, reading)
+        sides: tuple[Relation, Relation] = (wanted, other)
+        compared = list(zip(columns, others, strict=True))
+    else:
+        (numbered, number), (again, same) = (
+            _numbered(relation, columns, where, reading),
+            _numbered(other, others, where, reading),
+        )
+        sides = (numbered, again)
+        compared = [*zip(columns, others, strict=True), (number, same)]
+    equal = conjunction(
+        tuple(
+            compare(Function.EQUAL, one, two, where) if place in named else _same(one, two, where)
+            for place, (one, two) in enumerate(compared)  # nobody's name is NULL
+        )
+    )
+    mark = Mark(*sides, reading.label("mark"), equal, where.at)
+    found: Expression = mark.found
+    condition = found if isinstance(node, exp.Intersect) else Call(Function.NOT, (found,), Type.BOOLEAN, where.at)
+    return Block(mark, (condition,), _named(names, columns))
+
+
+def _named(names: tuple[str, ...], columns: tuple[Column, ...]) -> tuple[Named, ...]:
+    return tuple(Named(name, column) for name, column in zip(names, columns, strict=True))
+
+
+def _naming_people(left: Block, right: Block, reading: Reading) -> frozenset[int]:
+    """Return where both sides select the column that names people: rows that are equal there are of one person."""
+    names = [people_of(side.rows, reading.catalog) for side in (left, right)]
+    pairs = enumerate(zip(left.outputs, right.outputs, strict=False))
+    return frozenset(
+        place
+        for place, (one, other) in pairs
+        if is_one(one.expression, names[0]) and is_one(other.expression, names[1])
+    )
+
+
+def _distinct(
+    relation: Relation, columns: tuple[Column, ...], where: Place, reading: Reading
+) -> tuple[GroupBy, tuple[Column, ...]]:
+    """Return each different row once."""
+    keys = tuple(Named(f"k{i}", column) for i, column in enumerate(columns, 1))
+    group = GroupBy(relation, reading.label("group"), keys, (), where.at)
+    return group, group.columns
+
+
+def _numbered(relation: Relation, columns: tuple[Column, ...], where: Place, reading: Reading) -> tuple[Window, Column]:
+    """Return the rows with their number among those that are equal to them."""
+    call: WindowCall[Expression] = WindowCall(WindowFunction.ROW_NUMBER)
+    over = Over("w1", call, columns, (), WHOLE, Type.INTEGER, where.at)
+    window = Window(relation, reading.label("window"), (over,), where.at)
+    return window, window.columns[-1]
+
+
+def _same(one: Expression, other: Expression, where: Place) -> Expression:
+    return Call(Function.NOT, (compare(Function.DISTINCT_FROM, one, other, where),), Type.BOOLEAN, where.at)

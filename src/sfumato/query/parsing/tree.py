@@ -1,0 +1,418 @@
+"""Text becomes sqlglot's tree, in which every node knows its place; what is too large or strange is refused first."""
+
+import logging
+import re
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.postgres import PostgresParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from sfumato.errors import Refusal
+from sfumato.query.parsing.combined import write_out
+from sfumato.query.parsing.options import cut_options
+from sfumato.query.position import place
+from sfumato.query.relation import Options
+
+LONGEST_TEXT = 20_000
+DEEPEST = 60
+
+# sqlglot descends about 25 Python frames per bracket, and whether a text is accepted may not depend on its caller's
+# stack. The limit is raised once and never lowered, because other threads may be deep.
+_FRAMES = 8_000
+sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
+_NESTED_JOINS = 6
+
+_STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
+_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+_STARTS = frozenset(
+    {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.PIVOT, TokenType.L_PAREN}
+)
+
+_FOREIGN = {
+    TokenType.PARAMETER: "a parameter",
+    TokenType.PLACEHOLDER: "a parameter",
+    TokenType.COLON: "a colon",
+    TokenType.DOLLAR: "a parameter",
+    TokenType.L_BRACKET: "an array",
+    TokenType.L_BRACE: "a struct",
+    TokenType.BLOCK_START: "a template",
+    TokenType.HEREDOC_STRING: "a dollar-quoted string",
+    TokenType.BYTE_STRING: "an escape string",
+    TokenType.BIT_STRING: "a bit string",
+    TokenType.HEX_STRING: "a hexadecimal string",
+    TokenType.NATIONAL_STRING: "a national string",
+    TokenType.RAW_STRING: "a raw string",
+    TokenType.UNICODE_STRING: "a Unicode-escape string",
+    TokenType.HINT: "a hint",
+    TokenType.ARROW: "an arrow",
+    TokenType.DARROW: "an arrow",
+    TokenType.FARROW: "a named argument",
+    TokenType.SESSION_PARAMETER: "a parameter",
+}
+
+_PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
+_PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
+
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())
+
+
+class _Tokenizer(Postgres.Tokenizer):
+    """PostgreSQL's tokens, and DuckDB's // and **."""
+
+    KEYWORDS = {**Postgres.Tokenizer.KEYWORDS, "//": TokenType.DIV, "**": TokenType.DSTAR}  # noqa: RUF012
+
+
+class _Parser(PostgresParser):
+    """Leaves the meaning of functions to us: all but those with a syntax of their own arrive with the name as typed."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+    FUNCTION_PARSERS = {name: PostgresParser.FUNCTION_PARSERS[name] for name in _SYNTAX}  # noqa: RUF012
+    EXPONENT = {**PostgresParser.EXPONENT, TokenType.DSTAR: exp.Pow}  # noqa: RUF012
+
+    _joining = 0
+
+    def expression(self, instance, token=None, comments=None):  # type: ignore[no-untyped-def]
+        made = super().expression(instance, token, comments)
+        here = token or self._prev
+        if here is not None:
+            made.meta.setdefault("last", here.end)
+            if isinstance(made, exp.Condition) and not any(made.iter_expressions()):
+                made.meta.setdefault("first", here.start)
+        return made
+
+    def _parse_function_call(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        return self._placed(self._curr, super()._parse_function_call(*args, **kwargs))
+
+    def _parse_select(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        return self._placed(self._curr, super()._parse_select(*args, **kwargs))
+
+    def _parse_grouping_sets(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        return self._placed(self._curr, super()._parse_grouping_sets(*args, **kwargs))
+
+    def _parse_cube_or_rollup(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        return self._placed(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
+
+    def _placed(self, opening: Token | None, made: Any) -> Any:
+        """Return what was made between this token and the one that was read last, with its place."""
+        if isinstance(made, exp.Expr) and opening is not None and self._prev is not None:
+            made.meta["first"] = opening.start
+            made.meta["last"] = self._prev.end
+        return made
+
+    def _parse_join(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        opening = self._curr
+        # JOIN without ON makes sqlglot try every bracketing of what follows: exponential, so only a few levels of it
+        if self._joining >= _NESTED_JOINS:
+            return self.raise_error("JOIN needs ON")
+        self._joining += 1
+        try:
+            made = super()._parse_join(*args, **kwargs)
+        finally:
+            self._joining -= 1
+        if made is not None and opening is not None:
+            made.meta["comma"] = opening.token_type is TokenType.COMMA
+        return made
+
+
+def read_tree(text: str, parameters: bool = False) -> tuple[exp.Query, Options]:
+    """Return the tree of the only statement in `text`, and the options that GoogleSQL lets it carry.
+
+    With `parameters`, `$1` and `:name` may stand for values.
+    """
+    _check_text(text)
+    text = _without_comments(text)
+    tokens, options = cut_options(_check_tokens(_tokens(text), text, parameters), text)
+    tree = _parse(tokens, text)
+    _locate(tree)
+    write_out(tree)
+    _check_depth(tree, text)
+    return tree, options
+
+
+def parameters_of(text: str) -> tuple[str, ...]:
+    """Return the names of the parameters in `text`, each once, in the order in which they come."""
+    _check_text(text)
+    names = [
+        after.text
+        for token, after in pairwise(_tokens(_without_comments(text)))
+        if token.token_type in _PARAMETERS and after.start == token.end + 1
+    ]
+    return tuple(dict.fromkeys(names))
+
+
+def foreign_tree(text: str) -> exp.Expr:
+    """Return the tree of one statement in all of PostgreSQL's language, within the limits of size and depth.
+
+    It is for questions about the catalogue, which are not answered from data; `parse` never sees it.
+    """
+    _check_text(text)
+    tokens = _array_types(_tokens(_without_comments(text)))
+    if not tokens or tokens[0].token_type not in _STARTS:
+        raise place(text, 0, 60).bad("there is no question.", "A question begins with SELECT.", "Write SELECT ….")
+    _check_nesting(tokens, text)
+    _check_brackets(tokens, text)
+    tree = _trees(tokens, text)
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise place(text, 0, 60).bad("this is no question.", "A question begins with SELECT.", "Write SELECT ….")
+    _check_depth(tree, text)
+    return tree
+
+
+def _array_types(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with `oid[]` as `_oid`, PostgreSQL's other name for it: sqlglot does not read the first."""
+    found: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.R_BRACKET and len(found) > 1:
+            opening, named = found[-1], found[-2]
+            if opening.token_type is TokenType.L_BRACKET and named.token_type is TokenType.OBJECT_IDENTIFIER:
+                del found[-2:]
+                start, end = named.start, token.end
+                found.append(Token(TokenType.VAR, f"_{named.text}", named.line, named.col, start, end))
+                continue
+        found.append(token)
+    return found
+
+
+def keywords(text: str) -> list[tuple[int, int]]:
+    """Return where the words stand that SQL has a use of its own for; nothing where the text has no words."""
+    try:
+        tokens = _tokens(_without_comments(text))
+    except Refusal:
+        return []
+    return [
+        (token.start, token.end + 1) for token in tokens if token.token_type not in _PLAIN and token.text.isidentifier()
+    ]
+
+
+def span(node: exp.Expr) -> tuple[int, int]:
+    """Return where a node begins and ends in the text."""
+    return node.meta.get("first", 0), node.meta.get("last", -1) + 1
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise place("", 0, 0).bad("the query is not text.", "SQL is read from a str.", "Give the query as a str.")
+    if len(text) > LONGEST_TEXT:
+        raise place(text, 0, 60).too_large(
+            f"the text has {len(text)} characters.",
+            f"A query may have {LONGEST_TEXT}.",
+            "Ask a shorter question, or several.",
+        )
+    strange = _STRANGE.search(text)
+    if strange:
+        raise place(text, *strange.span()).bad(
+            f"there is a character that SQL has no use for (U+{ord(strange.group()):04X}).",
+            "Control characters, and halves of characters, hide what a text says.",
+            "Remove it.",
+        )
+
+
+_SKIPPED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*")
+_BRACKET = re.compile(r"/\*|\*/")
+
+
+def _without_comments(text: str) -> str:
+    """Return the text with its comments blank, every place kept: GROUP /* … */ BY is two words for sqlglot."""
+    pieces, position = [], 0
+    while (found := _SKIPPED.search(text, position)) is not None:
+        end = found.end()
+        if found.group() == "/*":
+            end = _comment_end(text, found.start())
+        pieces.append(text[position : found.start()])
+        comment = found.group().startswith(("--", "/*"))
+        pieces.append(re.sub(r"[^\n]", " ", text[found.start() : end]) if comment else found.group())
+        position = end
+    return "".join(pieces) + text[position:]
+
+
+def _comment_end(text: str, start: int) -> int:
+    """Return where a comment ends; comments nest, as in PostgreSQL."""
+    depth = 0
+    for bracket in _BRACKET.finditer(text, start):
+        depth += 1 if bracket.group() == "/*" else -1
+        if not depth:
+            return bracket.end()
+    raise place(text, start, len(text)).bad("the comment is not closed.", "It hides the rest.", "Close it with */.")
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        tokens = _Tokenizer(dialect=Postgres).tokenize(text)
+    except (TokenError, ValueError, OverflowError, RecursionError) as error:
+        quote = max(text.rfind("'"), text.rfind('"'), text.rfind("/*"), 0)
+        raise place(text, quote, len(text)).bad(
+            "the text cannot be split into words.",
+            "A string, a quoted name or a comment is not closed, or a number or character is malformed.",
+            "Close it: ' for text, \" for names, */ for comments.",
+        ) from error
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    return tokens
+
+
+def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Token]:
+    if not tokens:
+        raise place(text, 0, 60).bad("there is no statement.", "The text is empty.", "Write SELECT … FROM ….")
+    if tokens[0].token_type not in _STARTS:
+        raise place(text, tokens[0].start, tokens[0].end + 1).unsupported(
+            f"a statement that begins with {tokens[0].text.upper()[:40]} is not a question.",
+            "Only SELECT is answered: nothing here can change data, settings or files.",
+            "Write SELECT … FROM …, or WITH … SELECT ….",
+        )
+    for before, token in pairwise([tokens[-1], *tokens]):
+        if token.start == before.end + 1 and before.token_type is TokenType.NUMBER and token.text[:1].isidentifier():
+            raise place(text, before.start, token.end + 1).bad(
+                "letters follow a number.", "It would be read as a number and a name.", "Put a space between."
+            )
+        if token.token_type is before.token_type is TokenType.COMMA and token is not before:
+            raise place(text, before.start, token.end + 1).bad(
+                "one comma follows another.", "Nothing stands between them.", "Remove one."
+            )
+        if token.token_type is TokenType.SEMICOLON:
+            raise place(text, token.start, len(text)).unsupported(
+                "a second statement follows.", "One call asks one question.", "Ask them one after the other."
+            )
+        if token.token_type is TokenType.L_BRACKET:
+            raise place(text, token.start, token.end + 1).unsupported(
+                "an array stands here.",
+                "A column holds single values, not lists.",
+                "Write each value by itself: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.75), "
+                "which are measured together; several values as x IN ('a', 'b').",
+            )
+        if token.token_type in _FOREIGN and not (parameters and token.token_type in _PARAMETERS):
+            raise place(text, token.start, token.end + 1).unsupported(
+                f"{_FOREIGN[token.token_type]} stands here.",
+                "A query is complete in its text, and its values are numbers, text, dates and booleans.",
+                "Write the value itself: 12.5, 'text', DATE '2024-12-31'.",
+            )
+    _check_nesting(tokens, text)
+    _check_brackets(tokens, text)
+    return tokens
+
+
+def _check_nesting(tokens: list[Token], text: str) -> None:
+    depth = 0
+    for token in tokens:
+        depth = _depth_after(token, depth)
+        if depth > DEEPEST:
+            raise place(text, token.start, token.end + 1).too_large(
+                f"the text is nested more than {DEEPEST} deep.",
+                "Brackets, CASE and NOT count.",
+                "Use a WITH clause or fewer brackets.",
+            )
+
+
+def _check_brackets(tokens: list[Token], text: str) -> None:
+    """Refuse brackets that do not pair: the parser would guess where the missing one belongs."""
+    opened: list[Token] = []
+    for token in tokens:
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(token)
+        elif token.token_type is TokenType.R_PAREN:
+            if not opened:
+                raise place(text, token.start, token.end + 1).bad(
+                    "this bracket closes nothing.", "None is open here.", "Remove it, or open one before."
+                )
+            opened.pop()
+    if opened:
+        raise place(text, opened[-1].start, opened[-1].end + 1).bad(
+            "this bracket is never closed.", "The text ends before.", "Close it where it belongs."
+        )
+
+
+def _depth_after(token: Token, depth: int) -> int:
+    if token.token_type in {TokenType.L_PAREN, TokenType.CASE}:
+        return depth + 1
+    if token.token_type in {TokenType.R_PAREN, TokenType.END}:
+        return max(depth - 1, 0)
+    return depth
+
+
+def _parse(tokens: list[Token], text: str) -> exp.Query:
+    tree = _trees(tokens, text)
+    if isinstance(tree, exp.Pivot) and isinstance(tree.this, exp.Table | exp.Subquery):
+        table = tree.this.pop()  # PIVOT t ON … USING … is SELECT * FROM t PIVOT (…)
+        table.set("pivots", [tree])
+        tree = exp.Select(expressions=[exp.Star()], from_=exp.From(this=table))
+    if not isinstance(tree, exp.Query):
+        raise place(text, tokens[0].start, tokens[-1].end + 1).unsupported(
+            "this is not a question.", "Only SELECT is answered.", "Write SELECT … FROM …."
+        )
+    return tree
+
+
+def _trees(tokens: list[Token], text: str) -> exp.Expr | None:
+    """Return the tree of the only statement; None where there are several."""
+    try:
+        trees = _Parser(dialect=Postgres).parse(tokens, text)
+    except RecursionError as error:
+        raise place(text, 0, 60).too_large(
+            "the text is nested too deeply.",
+            f"Expressions may be {DEEPEST} deep.",
+            "Use a WITH clause or fewer brackets.",
+        ) from error
+    except ParseError as error:
+        raise _syntax(error, text) from error
+    except Exception as error:
+        # sqlglot meets text it does not expect with whatever its code runs into; all of it means the same
+        raise place(text, 0, 60).bad(
+            "this is not SQL that can be read.", "The words do not form a SELECT statement.", "Check the syntax."
+        ) from error
+    return trees[0] if len(trees) == 1 else None
+
+
+def _syntax(error: ParseError, text: str) -> Exception:
+    details = error.errors[0] if error.errors else {}
+    line, column = int(details.get("line") or 1), int(details.get("col") or 1)
+    word = str(details.get("highlight") or "")
+    lines = text.split("\n")
+    start = sum(len(row) + 1 for row in lines[: line - 1]) + max(column - len(word), 0)
+    start = min(max(text.find(word, max(start - 2, 0)), 0), len(text))
+    return place(text, start, start + max(len(word), 1)).bad(
+        "the text stops being SQL about here.",
+        "The words before do not go on like this.",
+        "Look for a missing comma, bracket, operator or quote.",
+    )
+
+
+def _locate(tree: exp.Expr) -> None:
+    """Give every node the span of its parts where it has none of its own."""
+    order = [tree]
+    for node in order:
+        order.extend(node.iter_expressions())
+    for node in reversed(order):
+        meta = node.meta
+        if "start" in meta and "first" not in meta:
+            meta["first"] = meta["start"]
+        parts = [child.meta for child in node.iter_expressions()]
+        firsts = [part["first"] for part in parts if "first" in part]
+        lasts = [part["last"] for part in parts if "last" in part]
+        if firsts:
+            meta["first"] = min([meta.get("first", firsts[0]), *firsts])
+        if lasts:
+            meta["last"] = max([meta.get("last", lasts[0]), *lasts])
+
+
+_CHAINS = (exp.And, exp.Or, exp.DPipe)
+_FREE = (exp.Paren, exp.Identifier, exp.Var, exp.DataType, exp.DataTypeParam)
+
+
+def _check_depth(tree: exp.Expr, text: str) -> None:
+    waiting = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > 5 * DEEPEST:  # one subquery is four nodes deep; expressions are measured again when read
+            raise place(text, *span(node)).too_large(
+                f"the expression is nested more than {DEEPEST} deep.",
+                "A chain of operators counts like brackets, except AND, OR and ||.",
+                "Use a WITH clause, or split the expression.",
+            )
+        for child in node.iter_expressions():
+            chained = isinstance(node, _CHAINS) and type(child) is type(node)
+            waiting.append((child, depth if chained or isinstance(child, _FREE) else depth + 1))

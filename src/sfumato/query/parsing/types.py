@@ -1,0 +1,65 @@
+"""The type names of a CAST become our types; a length or scale becomes what it does."""
+
+from sqlglot import exp
+
+from sfumato.query.expression import Call, Expression, Literal
+from sfumato.query.functions import LARGEST_SCALE, Function
+from sfumato.query.parsing.reading import Reading
+from sfumato.query.position import Place
+from sfumato.query.resolve import cast
+from sfumato.query.types import Type
+
+_KIND = exp.DType
+
+TYPES = {
+    _KIND.TINYINT: (Type.INTEGER, "int2"),
+    _KIND.SMALLINT: (Type.INTEGER, "int2"),
+    _KIND.INT: (Type.INTEGER, "int4"),
+    _KIND.BIGINT: (Type.INTEGER, "int8"),
+    _KIND.INT128: (Type.INTEGER, "int8"),
+    _KIND.DECIMAL: (Type.DECIMAL, "numeric"),
+    _KIND.FLOAT: (Type.DECIMAL, "float4"),
+    _KIND.DOUBLE: (Type.DECIMAL, "float8"),
+    _KIND.BOOLEAN: (Type.BOOLEAN, "bool"),
+    _KIND.DATE: (Type.DATE, "date"),
+    _KIND.TIMESTAMP: (Type.TIMESTAMP, "timestamp"),
+    _KIND.TIMESTAMPNTZ: (Type.TIMESTAMP, "timestamp"),
+    _KIND.TEXT: (Type.TEXT, "text"),
+    _KIND.VARCHAR: (Type.TEXT, "varchar"),
+    _KIND.INTERVAL: (Type.INTERVAL, "interval"),
+}
+"""What each type name means, and what PostgreSQL calls it."""
+
+
+def cast_to(argument: Expression, to: exp.Expr, reading: Reading, place: Place) -> Expression:
+    """Return the argument cast to the type that `to` names."""
+    kind = to.this
+    if not isinstance(to, exp.DataType) or kind not in TYPES or to.args.get("nested"):
+        spelled = kind.value if isinstance(kind, _KIND) else str(kind)
+        known = "integer, decimal, boolean, date, timestamp and text"
+        raise place.unsupported(
+            f"there is no type {spelled.lower()[:40]} here.", f"The types are {known}.", "Cast to one of them."
+        )
+    reading.only(to, "this", "expressions", "nested", "kind")
+    type, _ = TYPES[kind]
+    sizes = [_size(size) for size in to.expressions]
+    result = cast(argument, type, place)
+    if not sizes:
+        return result
+    if kind is _KIND.DECIMAL and len(sizes) <= 2 and 1 <= sizes[0] <= 38:
+        scale = sizes[1] if len(sizes) == 2 else 0
+        if 0 <= scale <= LARGEST_SCALE:
+            return Call(Function.ROUND, (result, Literal(scale, Type.INTEGER)), Type.DECIMAL, place.at)
+    if kind is _KIND.VARCHAR and len(sizes) == 1 and sizes[0] >= 1:
+        return Call(Function.LEFT, (result, Literal(sizes[0], Type.INTEGER)), Type.TEXT, place.at)
+    raise place.unsupported(
+        "this size of a type is not supported.",
+        f"numeric(p, s) takes p up to 38 and s from 0 to {LARGEST_SCALE}, varchar(n) takes one n.",
+        "Leave the size out, or use ROUND or LEFT.",
+    )
+
+
+def _size(size: exp.Expr) -> int:
+    inner = size.this if isinstance(size, exp.DataTypeParam) else size
+    digits = inner.name if isinstance(inner, exp.Literal) else ""
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1

@@ -1,0 +1,97 @@
+"""Bars that also cover what caps and bounds cut off: for counts, sums, averages, and weighted sums and ratios of them.
+
+Theorem: such a bar holds the untruncated truth at its level, if the tails of the losses are regular; a side of which
+nothing is known is open.  Proof: proofs/truncation.md
+"""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import ceil, floor, inf, isinf
+
+import numpy as np
+
+from sfumato.language.facts import Kind
+from sfumato.planning.missing import Missing
+from sfumato.release.bars.form_algebra import quotient_ends
+from sfumato.release.bars.forms import Affine, Ends, Exact, Form, Opaque, Ratio, Truth
+from sfumato.release.bars.intervals import Answered, Bar
+from sfumato.release.bars.noise_law import Floats
+
+Cut = Mapping[tuple[str, str], Missing]
+"""What may be missing of each measurement, by the label of its group and its name."""
+
+
+def biased_bars(
+    answered: Answered, level: Fraction, missing: Callable[[Fraction], Cut]
+) -> list[list[Bar | None] | None]:
+    """Return the bars of every column as `bars` does, each wider by what may be missing."""
+    tail = (1 - level) / 2  # one half for the noise, one for what was cut off
+    cut = missing(tail)
+    found: list[list[Bar | None] | None] = []
+    for place, form in enumerate(answered.forms):
+        if form is None or isinstance(form, Truth | Opaque):
+            found.append(None)
+            continue
+        values, whole = answered.columns[place], answered.bar_facts(place).kind is Kind.INTEGER
+        low, high = _ends(form, tail, cut, len(values))
+        shown = np.array([np.nan if value is None or isinstance(value, str) else float(value) for value in values])
+        # what was added for the sake of what lies above a level is inside
+        ends = zip(values, np.fmin(low, shown).tolist(), np.fmax(high, shown).tolist(), strict=True)
+        found.append([None if value is None else (_end(a, floor, whole), _end(b, ceil, whole)) for value, a, b in ends])
+    return found
+
+
+def extensions(answered: Answered, place: int, cut: Cut) -> tuple[float, float] | None:
+    """Return how much a weighted sum may have too much and lack at most, over all rows; None for anything else."""
+    form = answered.forms[place]
+    if not isinstance(form, Affine) or not len(form.constant):
+        return None
+    (down, up), addition = _widths(form, cut), form.addition
+    return float(np.maximum(down + addition, 0).max()), float(np.maximum(up - addition, 0).max())
+
+
+def _end(end: float, rounding: Callable[[float], int], whole: bool) -> int | float | None:
+    if isinf(end):
+        return None
+    return rounding(end) if whole else end
+
+
+def _ends(form: Form, tail: Fraction, cut: Cut, rows: int) -> Ends:
+    match form:
+        case Exact(values):
+            return values, values
+        case Affine():
+            return _sum_ends(form, tail, cut)
+        case Ratio(over, under) if bool((under.reach[0] >= 0).all()):
+            # two statements about noise, so half of its tail for each; what was cut off is one statement for all
+            over_ends, (low, high) = _sum_ends(over, tail / 2, cut), _sum_ends(under, tail / 2, cut)
+            return quotient_ends(over_ends, (np.where(low > 0, low, 0.0), np.maximum(high, 0)))
+    return np.full(rows, -inf), np.full(rows, inf)
+
+
+def _sum_ends(form: Affine, tail: Fraction, cut: Cut) -> Ends:
+    margin, (down, up) = form.margin(tail), _widths(form, cut)
+    return form.centre - margin - down, form.centre + margin + up
+
+
+def _widths(form: Affine, cut: Cut) -> tuple[Floats, Floats]:
+    """Return what each sum may have too much, and what it may lack.
+
+    What is missing of a measurement is missing in one cell or another, so that its largest weight bounds it.
+    """
+    cells, size = form.cells, len(form.constant)
+    down, up = np.zeros(size), np.zeros(size)
+    for kind in np.unique(cells.kinds[form.places]).tolist():
+        here = cells.kinds[form.places] == kind
+        positive, negative = np.zeros(size), np.zeros(size)
+        np.maximum.at(positive, form.rows[here], np.maximum(form.weights[here], 0))
+        np.maximum.at(negative, form.rows[here], np.maximum(-form.weights[here], 0))
+        excess, lack = (
+            inf if amount is None else float(amount) for amount in cut[cells.labels[kind], cells.measured[kind].name]
+        )
+        with np.errstate(invalid="ignore"):
+            down += np.nan_to_num(positive * excess, nan=0.0, posinf=inf)
+            down += np.nan_to_num(negative * lack, nan=0.0, posinf=inf)
+            up += np.nan_to_num(positive * lack, nan=0.0, posinf=inf)
+            up += np.nan_to_num(negative * excess, nan=0.0, posinf=inf)
+    return down, up

@@ -1,0 +1,1 @@
+"""Answers, quotes, budgets and history for people and for other programs."""

@@ -1,0 +1,86 @@
+"""An answer as text or bytes for other programs: JSON, CSV, Arrow, Markdown, a table."""
+
+import csv
+import io
+from collections.abc import Callable
+from datetime import date, datetime
+
+import pyarrow as pa
+
+from sfumato.errors import BadParameter
+from sfumato.release.release import Release
+from sfumato.release.showing.documents import release_document
+from sfumato.release.showing.harmless import for_csv, for_markdown, to_json, visible
+from sfumato.release.showing.table import shown_value
+
+FORMATS = ("table", "json", "csv", "arrow", "markdown")
+
+
+def encoded(release: Release, form: str) -> bytes:
+    """Return an answer in one of FORMATS, with its intervals. A failure is a refusal: the answer was charged."""
+    try:
+        return _ENCODERS[form](release)
+    except Exception:  # noqa: S110 - whatever a library says, the answer itself is shown instead
+        pass
+    raise BadParameter(
+        f"The answer could not be written as {form}.",
+        "The program that writes this format gave up.",
+        "The answer itself is kept: ask the same again at no cost, in another format.",
+    )
+
+
+def _table(release: Release) -> bytes:
+    return f"{release}\n".encode()
+
+
+def _json(release: Release) -> bytes:
+    return f"{to_json(release_document(release))}\n".encode()
+
+
+def _csv(release: Release) -> bytes:
+    table = release.to_arrow(intervals=True)
+    written = io.StringIO(newline="")
+    lines = csv.writer(written, lineterminator="\n")
+    lines.writerow(map(for_csv, table.column_names))
+    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        lines.writerow([_csv_value(value) for value in row])
+    return written.getvalue().encode()
+
+
+def _csv_value(value: object) -> object:
+    if isinstance(value, str):
+        return for_csv(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.isoformat() if isinstance(value, date | datetime) else value
+
+
+def _arrow(release: Release) -> bytes:
+    table = release.to_arrow(intervals=True)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _markdown(release: Release) -> bytes:
+    lines = [_row(release.columns), "|" + " --- |" * len(release.columns)]
+    for row, ends in zip(release.rows(), release.intervals(), strict=True):
+        pairs = {name: end if isinstance(end, tuple) else None for name, end in ends.items()}
+        lines.append(_row([shown_value(row[name], pairs[name], release.cut_of(name)) for name in release.columns]))
+    lines += ["", f"cost: {release.loss}; ± at 95 %", *(f"note: {visible(note)}" for note in release.notes)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _row(cells: tuple[str, ...] | list[str]) -> str:
+    return "".join(f"| {for_markdown(cell)} " for cell in cells) + "|"
+
+
+_ENCODERS: dict[str, Callable[[Release], bytes]] = {
+    "table": _table,
+    "json": _json,
+    "csv": _csv,
+    "arrow": _arrow,
+    "markdown": _markdown,
+}
