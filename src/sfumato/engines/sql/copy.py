@@ -211,7 +211,7 @@ def _chosen_at_once(build: Building, table: Table, columns: list[Column]) -> str
     names = ", ".join(["id", *(f"c{at}" for at in range(max(len(columns), 1)))])
     read = rows_of(build, table, columns, build.stage("crowded"), ["own", "number"])
     first = first_draw("r.own", values, dialect)
-    drawn = f"SELECT r.number, {first} AS first, {names} FROM ({read}) AS r {dialect.fence}"  # noqa: S608
+    drawn = f"SELECT r.number, {first} AS first, {names} FROM ({read}) AS r"  # noqa: S608
     placed = (
         f"SELECT number, first, {names}, row_number() OVER w - rank() OVER w + 1 AS nth, dense_rank() OVER w AS at "  # noqa: S608
         f"FROM ({drawn}) AS d WINDOW w AS (PARTITION BY number ORDER BY first)"
