@@ -172,7 +172,7 @@ def _crowded(build: Building) -> str:
 def _chosen(build: Building, table: Table, columns: list[Column], part: int, here: str) -> str:
     """Return the query for the places of the rows that are kept and their ranks, among the people of one part."""
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
-    dialect = build.dialect
+    dialect, most = build.dialect, most_rows(table)
     values = [(f"r.c{at}", _kind(column)) for at, column in enumerate(columns)]
     carried = [f"c{at}" for at in range(max(len(columns), 1))] if dialect.carries_rows else []
     along = [*carried, *(key for key in unique if key not in carried)]
@@ -197,7 +197,7 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
     rank = dialect.row_number(["id"], ["draw"])
     kept = ", ".join(["place", "id", *carried])
     ranked = f"SELECT {kept}, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
-    return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most_rows(table)}"  # noqa: S608
+    return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
 def _chosen_at_once(build: Building, table: Table, columns: list[Column]) -> str:

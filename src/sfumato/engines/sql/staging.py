@@ -46,9 +46,10 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     if arrived is not None and key is None:  # each row is a person, and those that were there stay as they are
         read = arrived
     among = _concerned(build, key) if arrived is not None and key is not None else None
+    values = _read(build, table, columns, key)
     build.make(
         build.stage("rows"),
-        f"SELECT {', '.join(kept)} FROM ({_rows(read, _read(build, table, columns, key), among)}) AS p {joined}{order}",  # noqa: S608
+        f"SELECT {', '.join(kept)} FROM ({_rows(read, values, among)}) AS p {joined}{order}",  # noqa: S608
     )
     return parts
 
