@@ -25,6 +25,7 @@ Wide = npt.NDArray[np.longdouble]
 Axes = frozenset[int]
 Name = tuple[str, str]
 
+_LEAST = 1e-100
 _CLEARLY = 2.5
 """So many deviations above 0 a rest has to lie to be taken for something."""
 
@@ -52,7 +53,8 @@ def consistent(plan: Plan, noisy: Noisy) -> dict[Name, AgreedMargin]:
     }
     made: dict[Name, AgreedMargin] = {}
     for table in plan.tables:
-        variances = [moments_of(measured[margin.label, margin.name][0].mechanism)[0] for margin in table.margins]
+        spreads = (moments_of(measured[margin.label, margin.name][0].mechanism)[0] for margin in table.margins)
+        variances = [max(one, _LEAST) for one in spreads]  # below what a double can tell from 0, all weigh the same
         groups = [measured[margin.label, margin.name][1] for margin in table.margins]
         made |= _Solved(table, tuple(variances)).margins(groups)
     return made

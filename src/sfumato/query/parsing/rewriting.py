@@ -127,6 +127,29 @@ def keyed(node: exp.Expr) -> str | None:
     return _text(root)
 
 
+def in_one_person(node: exp.Expr, catalog: Catalog) -> bool:
+    """Whether a call stands in a SELECT that groups by a column that names people."""
+    scope = node.find_ancestor(exp.Select)
+    group = scope.args.get("group") if scope is not None else None
+    if scope is None or group is None:
+        return False
+    tables = _tables(scope, catalog)
+    chosen = [scope.expressions[int(key.name) - 1] if _is_ordinal(key, scope) else key for key in group.expressions]
+    return any(isinstance(key.unalias(), exp.Column) and _is_unit(key.unalias(), tables) for key in chosen)
+
+
+def _is_ordinal(key: exp.Expr, scope: exp.Select) -> bool:
+    return isinstance(key, exp.Literal) and key.name.isdigit() and 1 <= int(key.name[:9]) <= len(scope.expressions)
+
+
+def names_people(node: exp.Expr, catalog: Catalog) -> bool:
+    """Whether the first argument of a call is a column that names people."""
+    scope, key = node.find_ancestor(exp.Select), node.expressions[0] if node.expressions else None
+    if isinstance(key, exp.Distinct):
+        key = key.expressions[0]
+    return scope is not None and isinstance(key, exp.Column) and _is_unit(key, _tables(scope, catalog))
+
+
 def _text(tree: exp.Expr) -> str:
     return tree.sql(dialect="postgres")
 
