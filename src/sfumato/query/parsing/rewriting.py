@@ -62,6 +62,20 @@ def first_asked(node: exp.Expr) -> str | None:
     return _text(inner) if isinstance(inner, exp.Select) else None
 
 
+def first_asked_by_key(node: exp.Expr, catalog: Catalog) -> str | None:
+    """Return the question whose answer has the value of a subquery for each key that leads to the row around it."""
+    inner = _subquery(node)
+    if not isinstance(inner, exp.Select) or inner.args.get("group") is not None:
+        return None
+    inner = inner.copy()
+    pair = _correlated(inner, catalog)
+    if pair is None:
+        return None
+    inner.set("expressions", [pair[1].copy(), *inner.expressions])
+    inner.set("group", exp.Group(expressions=[pair[1].copy()]))
+    return _text(inner)
+
+
 def grouped(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return what comes nearest to a window: the same aggregate by GROUP BY, or the groups without the window."""
     root, here = _copied(node)

@@ -200,8 +200,9 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
     above = frame.lookups or Lookups(people=None)
     keys = _keys(node, items, replace(frame, lookups=inner))
     having = node.args["having"].this if node.args.get("having") is not None else node
-    named = replace(frame, scope=_with_aliases(frame.scope, items, frozenset({windows.label})), windows=None)
-    condition = read_condition(having, replace(named, clause="HAVING")) if having is not node else None
+    scope = _with_aliases(frame.scope, items, frozenset({windows.label}))
+    chosen = replace(frame, scope=scope, windows=None, clause="HAVING")
+    condition = read_condition(having, chosen) if having is not node else None
     qualify = _qualify(node, items, frame)
     order = _order(node, items, frame)
     overs = tuple(windows.found)
