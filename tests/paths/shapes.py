@@ -169,4 +169,10 @@ SHAPES = (
     "weekday(day) > 0 GROUP BY k",
     "SELECT COUNT(*) FROM (SELECT MAX(urgent) OVER (PARTITION BY patient_id) AS u, MIN(urgent) OVER (PARTITION BY "
     "patient_id ORDER BY day) AS a FROM visits) t WHERE u AND NOT a",
+    "SELECT HISTOGRAM(age, 4) FROM visits",
+    "SELECT strftime(day, '%Y-%m') AS m, date_diff('day', DATE '2024-01-01', day) // 90 AS q, COUNT(*) FROM visits "
+    "WHERE to_char(day, 'Q') <> '3' AND date_part('month', seen) > 1 GROUP BY GROUPING SETS ((1), (2), ())",
+    "SELECT * FROM (SELECT dept, urgent, cost FROM visits) t PIVOT (SUM(cost) FOR urgent IN (TRUE, FALSE))",
+    "SELECT ARG_MAX(dept, n) AS d, MAX(n) AS n FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) t",
+    "SELECT dept, QUANTILE_CONT(age, 0.9), PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY cost) FROM visits GROUP BY dept",
 )

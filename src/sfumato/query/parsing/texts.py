@@ -248,9 +248,9 @@ def _padded(name: str, arguments: list[Expression], place: Place) -> Expression:
     value, filling = fit(arguments[0], Type.TEXT, place), _text(fill * width, place)
     if name == "rpad":
         return _function("left", [_joined([value, filling], place), _whole(width, place)], place)
-    short = compare(Function.LESS, _function("length", [value], place), _whole(width, place), place)
-    filled = _function("right", [_joined([filling, value], place), _whole(width, place)], place)
-    return _choice(short, filled, _function("left", [value, _whole(width, place)], place), place)
+    longer = _function("greatest", [_function("length", [value], place), _whole(width, place)], place)
+    filled = _function("right", [_joined([filling, value], place), longer], place)
+    return _function("left", [filled, _whole(width, place)], place)  # no CASE: its labels would all be keys
 
 
 def _found(name: str, arguments: list[Expression], place: Place) -> Expression:
