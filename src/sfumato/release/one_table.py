@@ -25,9 +25,10 @@ Wide = npt.NDArray[np.longdouble]
 Axes = frozenset[int]
 Name = tuple[str, str]
 
-_LEAST = 1e-100
 _CLEARLY = 2.5
 """So many deviations above 0 a rest has to lie to be taken for something."""
+_NO_NOISE = 1e-150
+"""Noise whose variance is smaller than floats can tell is 0; this much is divided by instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ def consistent(plan: Plan, noisy: Noisy) -> dict[Name, AgreedMargin]:
     }
     made: dict[Name, AgreedMargin] = {}
     for table in plan.tables:
-        spreads = (moments_of(measured[margin.label, margin.name][0].mechanism)[0] for margin in table.margins)
-        variances = [max(one, _LEAST) for one in spreads]  # below what a double can tell from 0, all weigh the same
+        mechanisms = [measured[margin.label, margin.name][0].mechanism for margin in table.margins]
+        variances = [max(moments_of(mechanism)[0], _NO_NOISE) for mechanism in mechanisms]
         groups = [measured[margin.label, margin.name][1] for margin in table.margins]
         made |= _Solved(table, tuple(variances)).margins(groups)
     return made
