@@ -16,12 +16,17 @@ ID = "uuid"
 """128 bits, compared as unsigned bytes."""
 _TYPES = {Kind.REAL: DOUBLE, Kind.TEXT: "text", Kind.BOOLEAN: "boolean", Kind.UNIT: ID}
 
+_OF_TRUTHS = {Aggregation.MIN: "bool_and", Aggregation.MAX: "bool_or"}
+"""It has no smallest truth value."""
+
 
 def _sortable(sql: str, kind: Kind) -> str:
     return f'{sql} COLLATE "C"' if kind is Kind.TEXT else sql
 
 
 def _aggregate(aggregation: Aggregation, value: str, facts: Facts, distinct: bool) -> str:
+    if facts.kind is Kind.BOOLEAN and aggregation in _OF_TRUTHS:
+        return f"{_OF_TRUTHS[aggregation]}({value})"
     return f"{aggregation}({'DISTINCT ' * distinct}{_sortable(value, facts.kind)})"  # sums of integers are numeric
 
 
