@@ -41,9 +41,9 @@ def _numbers(start: object, end: object, step: object, name: str, place: Place) 
     if SERIES[name]:
         end += 1 if step > 0 else -1
     found = range(start, end, step)
-    if len(found) > MOST_ITEMS:
+    if found[MOST_ITEMS:]:  # Python cannot tell the length of the longest ones
         raise place.too_large(
-            f"{name} has {len(found)} rows.", f"It may have {MOST_ITEMS}.", "Declare a public table instead."
+            f"{name} has more than {MOST_ITEMS} rows.", "They are part of the text.", "Declare a public table instead."
         )
     if not found:
         raise place.bad(f"{name} has no rows.", "Its end comes before its beginning.", _EXAMPLE)
