@@ -443,6 +443,14 @@ _COMPARED: dict[Operator, Callable[..., tuple[Flags, Flags]]] = {
 
 def is_exact(form: Form) -> bool:
     """Whether a form has no noise."""
-    if isinstance(form, Opaque):
-        return not form.open
-    return isinstance(form, Exact) or (isinstance(form, Truth) and not form.events and not form.open)
+    match form:
+        case Opaque():
+            return not form.open
+        case Truth():
+            return not form.events and not form.open and _settled(form.states(Fraction(1)))
+    return isinstance(form, Exact)
+
+
+def _settled(states: States) -> bool:
+    """Whether one truth value is possible in every row: without events several may be, where noise chose rows."""
+    return bool((states.true.astype(np.int64) + states.false + states.null == 1).all())

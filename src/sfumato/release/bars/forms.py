@@ -327,7 +327,7 @@ class States:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
-    """A column of truth values; without events it is exact."""
+    """A column of truth values; without events the tail does not matter, and it is exact where one is possible."""
 
     events: Events
     find: Callable[[Fraction], States]
