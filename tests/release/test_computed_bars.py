@@ -144,9 +144,9 @@ def test_a_join_of_millions_of_rows_has_an_open_bar_and_takes_no_memory(clinic: 
     "rows",
     [
         f"({CELLS} ORDER BY n DESC LIMIT 2) t",
-        f"({CELLS}) t WHERE dept IN (SELECT dept FROM ({OVER_50}) o WHERE o.n > 100)",
-        f"({CELLS}) t WHERE dept NOT IN (SELECT dept FROM ({OVER_50}) o WHERE o.n < 100)",
-        f"({CELLS}) t WHERE EXISTS (SELECT 1 FROM ({OVER_50}) o WHERE o.dept = t.dept AND o.n > 100)",
+        f"({CELLS}) t WHERE dept IN (SELECT dept FROM ({OVER_50}) o WHERE o.n > 100)",  # noqa: S608
+        f"({CELLS}) t WHERE dept NOT IN (SELECT dept FROM ({OVER_50}) o WHERE o.n < 100)",  # noqa: S608
+        f"({CELLS}) t WHERE EXISTS (SELECT 1 FROM ({OVER_50}) o WHERE o.dept = t.dept AND o.n > 100)",  # noqa: S608
     ],
 )
 def test_an_aggregate_of_rows_that_noise_chose_holds_all_that_could_have_been_chosen(
