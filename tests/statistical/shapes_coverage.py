@@ -154,6 +154,10 @@ SHAPES = (
     Shape("number where IN", f"{COUNTED} SELECT COUNT(*) AS s FROM g WHERE ward IN ({SOME})"),
     Shape("total of the largest", f"SELECT SUM(n) AS s FROM ({N} ORDER BY n DESC LIMIT 5) t"),
     Shape(
+        "window over the largest",
+        f"SELECT MAX(x) AS s FROM (SELECT SUM(n) OVER () AS x FROM ({N} ORDER BY n DESC LIMIT 5) t) u",
+    ),
+    Shape(
         "mean of the largest", f"SELECT AVG(n) AS s, COUNT(*) AS k FROM ({N} ORDER BY n DESC LIMIT 5) t", shared=True
     ),
     Shape(

@@ -1,8 +1,8 @@
 """Bars hold the truth as often as they say for every shape of question, from rows to answers.
 
-The bits are fixed, so a failure is a bug and not chance. With other bits, bars that hold with exactly 95 % would raise an
-alarm with probability below 1e-6 for each shape (binomial, exact; where the cells of a release share their noise, one
-of them counts). Few releases see gross errors only: `python -m tests.statistical.shapes_coverage` looks longer.
+The bits are fixed, so a failure is a bug and not chance. With other bits, bars that hold with exactly 95 % would raise
+an alarm with probability below 1e-6 for each shape (binomial, exact; where the cells of a release share their noise,
+one of them counts). Few releases see gross errors only: `python -m tests.statistical.shapes_coverage` looks longer.
 """
 
 from tests.statistical.shapes_coverage import SHAPES, covered
