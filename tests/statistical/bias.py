@@ -142,11 +142,12 @@ def _made_up(folder: Path, world: World, seed: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    """Print the share of intervals that hold, and of those with an open side, for every world and question."""
+    """Print for every world and question how many intervals hold, have an open side, and hold without the bias."""
     releases = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     for world in (*WORLDS, CHOSEN):
         for sql, held in covered(world, releases, seed=3).items():
-            print(f"{held.held / held.intervals:7.2%} hold, {held.open / held.intervals:7.2%} open  {world}  {sql}")
+            shares = [f"{part / held.intervals:7.2%}" for part in (held.held, held.open, held.unbiased)]
+            print("{} hold, {} open, {} hold without bias".format(*shares), f" {world}  {sql}", flush=True)
 
 
 if __name__ == "__main__":
