@@ -79,7 +79,7 @@ def plan_for(most: int, epsilon: str) -> Plan:
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "visits.csv").write_text("person,x\n1,1\n", encoding="utf-8")
-        policy = {
+        policy: dict[str, object] = {
             "name": "levels",
             "source": f"csv:{folder}/visits.csv",
             "budget": {"epsilon": 100, "delta": 0},

@@ -14,7 +14,7 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import drawn
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
-from sfumato.engines.sql.levels import before_sql, is_rank, level_measures
+from sfumato.engines.sql.levels import before_sql, is_own_total, is_rank, level_measures, own_totals_sql
 from sfumato.engines.sql.row_counts import counted_rows
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Read
@@ -57,6 +57,8 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     if not numbers and plan.group.public_keys:
         return None
     bounded = _bounded(plan, tables, dialect)
+    if totals := _own_totals(plan):
+        return own_totals_sql(totals, bounded.rows, bounded.used.names, _OWNER, dialect)
     measures = [sql for one in numbers for sql in _measures(one, plan, bounded, dialect)]
     people = [] if plan.group.public_keys else [bounded.people.sql()]
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
@@ -252,7 +254,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
             kept = first_numbered(rows, names, at, cells.number.facts.high, limit.groups, dialect, once=once)
         numbers = [_CELL] if cells is not None else []
         rows = kept or _first_cells(rows, names, group, used, numbers, dialect)
-    if before:
+    if before and not _own_totals(plan):
         order = [_RANK] if rank is not None else _drawn(used.all, group, used, dialect)
         listed = [
             f"{before_sql(levels, used.names, _OWNER, order, dialect)} AS {name}" for name, levels in before.items()
@@ -267,6 +269,14 @@ def _before(plan: GroupPlan) -> dict[str, Levels | ClippedTotal]:
     every = [one.levels or one.total for one in plan.measured]
     filled = {cut.weight: cut for cut in every if cut is not None}
     return {_RANK if whole and is_rank(cut) else f"b{place}": cut for place, cut in enumerate(filled.values())}
+
+
+def _own_totals(plan: GroupPlan) -> list[Levels | ClippedTotal]:
+    """Return where each measurement is cut off, if what people have in all decides it; else, or by ranks, nothing."""
+    cuts = [(one, one.levels or one.total) for one in plan.measured]
+    found = [cut for one, cut in cuts if cut is not None and one.buckets is None and is_own_total(one, cut)]
+    whole = not plan.group.keys and plan.group.public_keys and not plan.chosen and len(found) == len(cuts)
+    return found if whole and set(_before(plan)) - {_RANK} else []
 
 
 def _measures(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> list[str]:
