@@ -16,6 +16,7 @@ from sfumato.planning.tiers import ClippedTotal, Levels
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
+_ROWS = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=1 << 62)
 Cut = Levels | ClippedTotal
 Names = Mapping[Scalar, str]
 """The columns that hold what scalars compute."""
@@ -46,18 +47,20 @@ def is_own_total(one: Measured, levels: Cut) -> bool:
     return same and one.quantity.function is Aggregation.COUNT and not one.quantity.distinct
 
 
-def own_totals_sql(cuts: Sequence[Cut], rows: str, names: Names, owner: str, dialect: Dialect) -> str:
-    """Return the statement of a group without keys in which every measurement `is_own_total`.
+def own_totals_sql(cuts: Sequence[Cut | str], rows: str, names: Names, owner: str, dialect: Dialect) -> str:
+    """Return the statement of a group without keys, of measurements that are each an `is_own_total`, or counts as SQL.
 
     min(x, L) of each person's total x, summed over people.  Proof: proofs/chosen_caps.md, 1
     """
-    totals = [
-        f"CAST(coalesce(sum({_weight_sql(cut, names, dialect)}), 0) AS {_wide(cut, dialect)}) AS x{place}"
-        for place, cut in enumerate(cuts)
-    ]
-    measures = [
-        _cut_total(f"x{place}", amount, cut, dialect) for place, cut in enumerate(cuts) for amount in _amounts(cut)
-    ]
+    totals, measures = [], []
+    for place, cut in enumerate(cuts):
+        if isinstance(cut, str):
+            totals.append(f"{cut} AS x{place}")
+            measures.append(dialect.aggregate(Aggregation.SUM, f"x{place}", _ROWS, False))
+            continue
+        weight, wide = _weight_sql(cut, names, dialect), _wide(cut, dialect)
+        totals.append(f"CAST(coalesce(sum({weight}), 0) AS {wide}) AS x{place}")
+        measures += [_cut_total(f"x{place}", amount, cut, dialect) for amount in _amounts(cut)]
     people = f"SELECT {', '.join(totals)} FROM ({rows}) AS w GROUP BY {owner}"  # noqa: S608
     return f"SELECT {', '.join(measures)} FROM ({people}) AS people"  # noqa: S608
 
