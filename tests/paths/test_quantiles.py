@@ -10,6 +10,7 @@ import pytest
 from tests.statistical.quantile_coverage import SHAPES, coverage
 
 import sfumato
+from sfumato.preparing import Price
 
 SURE = "200"
 
@@ -131,6 +132,16 @@ def test_what_follows_from_quantiles_has_intervals_too(clinic: sfumato.Database)
     (row,), (ends,) = (lambda release: (release.rows(), release.intervals()))(clinic.ask(sql, epsilon=SURE))
     assert ends["range"][0] <= row["range"] <= ends["range"][1] <= 120
     assert ends["twice"][0] <= 100 <= ends["twice"][1]
+
+
+def test_a_question_names_the_rule_by_which_its_ends_are_chosen(clinic: sfumato.Database) -> None:
+    """Releases that were kept under another rule, whose ends are good for other levels, are not taken for its own."""
+    texts = [
+        clinic._prepare(f"SELECT {written} FROM visits", None, Price("1")).question  # noqa: S608
+        for written in ("MEDIAN(age)", "APPROX_QUANTILE(age, 0.5)")
+    ]
+    assert '"ends","1/20"' in texts[0]
+    assert "ends" not in texts[1]
 
 
 @pytest.mark.parametrize(("shape", "size", "rows"), [("skewed", 25, 1), ("tied", 4, 1), ("even", 25, 3)])

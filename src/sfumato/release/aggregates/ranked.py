@@ -1,6 +1,6 @@
 """Quantiles, extremes and modes: the values of the buckets that were chosen, between the values of their ends."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -29,15 +29,16 @@ def ranked_form(label: str, made: Ranked, measured: Mapping[str, Integers]) -> B
 
     def find(tail: Fraction) -> Ends:
         further = distances_further(tail)
-        ends = [_further(made, *each, further) for each in chosen]
+        ends = [_further(made, each, further) for each in chosen]
         low = np.array([float(made.spacing.ends(one)[0]) for one, _ in ends]) * step
         return low, np.array([float(made.spacing.ends(other)[1]) for _, other in ends]) * step
 
     return _boxed(label, made, len(chosen), step, find if made.ends else None, (made.place,))
 
 
-def _further(made: Ranked, low: int, answer: int, high: int, further: int) -> tuple[int, int]:
+def _further(made: Ranked, chosen: Sequence[int], further: int) -> tuple[int, int]:
     """Return the ends that lie so many distances further out than those that were chosen."""
+    low, answer, high = chosen
     last = made.spacing.buckets - 1
     sides = ([answer - low] if low > 0 else []) + ([high - answer] if high < last else [])
     if not sides or not further:  # both reach to the end of the range
