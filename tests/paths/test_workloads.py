@@ -55,6 +55,18 @@ def test_a_workload_is_one_charge_and_free_the_second_time(database: sfumato.Dat
         assert len(database.history()) == 1
 
 
+def test_margins_agree_also_where_hardly_any_noise_is_left(tmp_path: Path) -> None:
+    """Its variance is 0 in floats; what is charged is answered nevertheless."""
+    write(tmp_path, a_world(1))
+    with sfumato.open(policy(tmp_path, budget={"epsilon": 10**9, "delta": 0})) as database:
+        release = database.ask("SELECT dept, COUNT(*) AS n FROM visits GROUP BY ROLLUP (dept)", epsilon=10**6)
+        assert all(low <= row["n"] <= high for row, (low, high) in zip(release.rows(), _ends(release), strict=True))
+
+
+def _ends(release: sfumato.Release) -> list[tuple[int, int]]:
+    return [row["n"] for row in release.intervals()]
+
+
 def test_each_answer_tells_about_its_own_question(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of clipped costs belongs to the answer that adds them up; and every text is read once."""
     read: list[str] = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from sfumato.engines.sql.group import FEW_OWNERS, buckets_sql, group_sql, histog
 from sfumato.engines.sql.meeting import meetings_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
+from sfumato.language.facts import STORED
 from sfumato.language.flow import Given, Kept, Read, Show
 from sfumato.language.work import check_work
 from sfumato.mechanisms.answers import Answers, integer_answers
@@ -233,7 +235,14 @@ def _places(columns: Columns, keys: Sequence[tuple[Place, ...]], rows: int) -> n
 
 def _in_columns(rows: Rows, width: int) -> Columns:
     """Return rows in columns."""
-    return [pa.chunked_array([pa.array([row[at] for row in rows])]) for at in range(width)]
+    return [pa.chunked_array([_array([row[at] for row in rows])]) for at in range(width)]
+
+
+def _array(values: list[Any]) -> pa.Array:
+    """Return values of one column; integers that may be beyond 64 bits, as keys are, in decimals equal to them."""
+    if any(isinstance(value, int) and not -STORED <= value < STORED for value in values):
+        return pa.array([None if value is None else Decimal(value) for value in values], pa.decimal128(38, 0))
+    return pa.array(values)
 
 
 def _held_keys(width: int, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldKeys:
