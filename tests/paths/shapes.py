@@ -168,4 +168,24 @@ SHAPES = (
     "SELECT a.dept, COUNT(*) FROM visits a, visits b, visits c WHERE a.dept = b.dept AND c.dept = b.dept AND "
     "a.patient_id <> b.patient_id AND b.patient_id IS DISTINCT FROM c.patient_id AND a.patient_id <> c.patient_id "
     "GROUP BY a.dept",
+    "SELECT dept, COUNT(*) FROM (SELECT DISTINCT ON (patient_id) patient_id, dept FROM visits ORDER BY patient_id, "
+    "day DESC, age) t GROUP BY dept",
+    "SELECT u, a, COUNT(*) FROM (SELECT patient_id, BOOL_OR(urgent) AS u, BOOL_AND(age > 3) FILTER (WHERE urgent) AS a "
+    "FROM visits GROUP BY 1) t GROUP BY u, a",
+    "SELECT s.d, COUNT(v.patient_id), SUM(v.cost) FROM generate_series(1, 4) AS s(d) LEFT JOIN visits v ON v.age = s.d "
+    "GROUP BY s.d HAVING d > 1 ORDER BY ALL",
+    "SELECT COUNT(*) FROM visits WHERE city ~ '^(ro|o).*m$' OR city SIMILAR TO '%(s|r)%' OR (dept, age) IN (('er', 3), "
+    "('icu', 5))",
+    "SELECT last_day(day) AS m, split_part(dept, 'r', 1) AS d, COUNT(*) FROM visits WHERE contains(city, 'o') AND "
+    "lpad(dept, 2, '0') <> 'er' GROUP BY 1, 2",
+    "SELECT concat_ws('/', dept, urgent) AS k, COUNT(*) FROM visits WHERE date(seen) < '2024-06-01' AND "
+    "weekday(day) > 0 GROUP BY k",
+    "SELECT COUNT(*) FROM (SELECT MAX(urgent) OVER (PARTITION BY patient_id) AS u, MIN(urgent) OVER (PARTITION BY "
+    "patient_id ORDER BY day) AS a FROM visits) t WHERE u AND NOT a",
+    "SELECT HISTOGRAM(age, 4) FROM visits",
+    "SELECT strftime(day, '%Y-%m') AS m, date_diff('day', DATE '2024-01-01', day) // 90 AS q, COUNT(*) FROM visits "
+    "WHERE to_char(day, 'Q') <> '3' AND date_part('month', seen) > 1 GROUP BY GROUPING SETS ((1), (2), ())",
+    "SELECT * FROM (SELECT dept, urgent, cost FROM visits) t PIVOT (SUM(cost) FOR urgent IN (TRUE, FALSE))",
+    "SELECT ARG_MAX(dept, n) AS d, MAX(n) AS n FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) t",
+    "SELECT dept, QUANTILE_CONT(age, 0.9), PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY cost) FROM visits GROUP BY dept",
 )
