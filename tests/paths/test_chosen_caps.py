@@ -381,3 +381,24 @@ def test_without_keys_a_persons_total_is_cut_off_where_the_persons_rows_in_their
             for mine, theirs in zip(by_totals, by_order, strict=True):
                 assert mine.keys() == theirs.keys()
                 assert all(np.array_equal(mine[name], theirs[name]) for name in mine), sql
+
+
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_rows_that_are_counted_by_their_level_are_counted_as_at_each_level(
+    tmp_path: Path, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, SMALL)
+    counted = []
+    with sfumato.open(_policy(tmp_path, *CHOSEN[chosen])) as database:
+        for sql in (
+            "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept",
+            "SELECT dept, COUNT(*) AS n, COUNT(*) FILTER (WHERE cost > 3) AS m FROM visits GROUP BY dept",
+        ):
+            counted.append("AS lv" in str(database._prepare(sql, None, Price("1")).job))
+            _, by_level = _exact(database, sql)
+            with monkeypatch.context() as patched:
+                patched.setattr("sfumato.engines.sql.group._counts_by_rank", lambda plan: None)
+                _, one_by_one = _exact(database, sql)
+            for mine, theirs in zip(by_level, one_by_one, strict=True):
+                assert all(np.array_equal(mine[name], theirs[name]) for name in mine | theirs), sql
+    assert any(counted) or chosen != "rows"

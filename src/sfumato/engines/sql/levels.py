@@ -73,6 +73,29 @@ def _cut_total(total: str, amount: int, cut: Cut, dialect: Dialect) -> str:
     )
 
 
+def counted_by_level(
+    counts: Sequence[tuple[Quantity, Levels]], rows: str, keys: Sequence[str], rank: str, names: Names, dialect: Dialect
+) -> str:
+    """Return the statement of counts at levels that the rank of a row decides, all with the same levels.
+
+    Rows are counted once, by cell and by the least level at which they count; then these counts are added up.
+    """
+    amounts = counts[0][1].amounts
+    steps = " ".join(f"WHEN {rank} <= {amount} THEN {place}" for place, amount in enumerate(amounts))
+    inner = [*keys, f"CASE {steps} END AS lv"]
+    for place, (quantity, _) in enumerate(counts):
+        where = " AND ".join(_counts(quantity, names))
+        inner.append(f"count(*){f' FILTER (WHERE {where})' if where else ''} AS n{place}")
+    by = ", ".join([*keys, "lv"])
+    parts = f"SELECT {', '.join(inner)} FROM ({rows}) AS w WHERE {rank} <= {amounts[-1]} GROUP BY {by}"  # noqa: S608
+    measures = [
+        f"{dialect.aggregate(Aggregation.SUM, f'n{place}', _ROWS, False)} FILTER (WHERE lv <= {level})"
+        for place in range(len(counts))
+        for level in range(len(amounts))
+    ]
+    return f"SELECT {', '.join([*keys, *measures])} FROM ({parts}) AS parts GROUP BY {', '.join(keys)}"  # noqa: S608
+
+
 def is_rank(levels: Cut) -> bool:
     """Whether the number of a row within its person tells how much came before it, if no condition drops rows."""
     return isinstance(levels, Levels) and levels.by_rows and levels.rank is not None and not levels.weight.parts
