@@ -75,6 +75,7 @@ DUCKDB = Dialect(
     place="rowid",
     numbered=None,
     carries_rows=False,
+    sent=None,
     in_order="ORDER BY",
     numbers_rows=False,
     ranked_at_once=1_000_000,

@@ -81,6 +81,7 @@ POSTGRES = Dialect(
     place="ctid",
     numbered=None,
     carries_rows=False,
+    sent=None,
     in_order="ORDER BY",
     numbers_rows=True,
     ranked_at_once=1 << 62,

@@ -98,6 +98,7 @@ SPARK = Dialect(
     place="place",
     numbered="monotonically_increasing_id()",
     carries_rows=True,
+    sent=lambda query, name: f"{query} DISTRIBUTE BY {name}",
     in_order="SORT BY",
     numbers_rows=True,
     ranked_at_once=1 << 62,

@@ -20,12 +20,8 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     The rows of one part lie together, so that each part is read alone. A person is in one part.
     """
     _key_tables(build, columns)
-    kept = [f"{_domain(build, column, at)} AS c{at}" for at, column in enumerate(columns)]
-    kept = kept or ["CAST(0 AS BIGINT) AS c0"]
-    free = [(at, columns[at]) for at in tracked(build, columns)]
-    kept += [f"p.o{at} AS o{at}" for at, _ in free]
-    reading, dialect, arrived = build.reading, build.dialect, build.arrived(table.name)
-    key, joined, parts, order = None, "", 1, ""
+    dialect, arrived = build.dialect, build.arrived(table.name)
+    key, kept, joined, parts, order = None, _values(build, columns), "", 1, ""
     match table.unit:
         case UnitColumn(name):
             key = _declared(build, table.name, name)
@@ -43,24 +39,32 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
         order = " ORDER BY part"
     if dialect.numbered is not None:
         kept.append(f"{dialect.numbered} AS {dialect.place}")
-
-    def values(part: Part) -> list[str]:
-        own = [] if key is None else [f"{reading.unit(key, part.column(key.name))} AS u"]
-        listed = [f"{reading.column(column, part.column(column.name))} AS c{at}" for at, column in enumerate(columns)]
-        listed += [
-            f"{reading.column(replace(column, bounds=None), part.column(column.name))} AS o{at}" for at, column in free
-        ]
-        return own + listed or ["0 AS c0"]
-
     read = build.parts(table.name)
     if arrived is not None and key is None:  # each row is a person, and those that were there stay as they are
         read = arrived
     among = _concerned(build, key) if arrived is not None and key is not None else None
     build.make(
         build.stage("rows"),
-        f"SELECT {', '.join(kept)} FROM ({_rows(read, values, among)}) AS p {joined}{order}",  # noqa: S608
+        f"SELECT {', '.join(kept)} FROM ({_rows(read, _read(build, columns, key), among)}) AS p {joined}{order}",  # noqa: S608
     )
     return parts
+
+
+def count_people(build: Building, table: Table, columns: list[Column]) -> None:
+    """Write down the people of a table by name, id and number of rows, and what reading its columns needs."""
+    _key_tables(build, columns)
+    _opaque(build, _counted(build, table, _owner_column(build, table)))
+
+
+def read_rows(build: Building, table: Table, columns: list[Column]) -> str:
+    """Return the query for every row of a table that names its owners, by that name, before keys are looked up."""
+    return _rows(build.parts(table.name), _read(build, columns, _owner_column(build, table)))
+
+
+def owned_rows(build: Building, columns: list[Column], read: str, people: str, along: Sequence[str]) -> str:
+    """Return the query for rows that were read on the grid: `people` is a relation of names u and of `along`."""
+    kept = [*(f"units.{name} AS {name}" for name in along), *_values(build, columns)]
+    return f"SELECT {', '.join(kept)} FROM ({read}) AS p JOIN {people} AS units ON p.u = units.u"  # noqa: S608
 
 
 def rows_with_owners(build: Building, table: Table) -> int:
@@ -72,6 +76,27 @@ def rows_with_owners(build: Building, table: Table) -> int:
     return int(owned)
 
 
+def _values(build: Building, columns: list[Column]) -> list[str]:
+    """Return what is selected of a row `p`: its values, and those that bounds moved as they were before."""
+    kept = [f"{_domain(build, column, at)} AS c{at}" for at, column in enumerate(columns)]
+    return [*(kept or ["CAST(0 AS BIGINT) AS c0"]), *(f"p.o{at} AS o{at}" for at in tracked(build, columns))]
+
+
+def _read(build: Building, columns: list[Column], key: Column | None) -> Callable[[Part], list[str]]:
+    """Return how the columns of a part are read: the name of the owner if there is one, and the values on the grid."""
+    reading, free = build.reading, [(at, columns[at]) for at in tracked(build, columns)]
+
+    def values(part: Part) -> list[str]:
+        own = [] if key is None else [f"{reading.unit(key, part.column(key.name))} AS u"]
+        listed = [f"{reading.column(column, part.column(column.name))} AS c{at}" for at, column in enumerate(columns)]
+        listed += [
+            f"{reading.column(replace(column, bounds=None), part.column(column.name))} AS o{at}" for at, column in free
+        ]
+        return own + listed or ["0 AS c0"]
+
+    return values
+
+
 def _rows(
     parts: Sequence[Part], columns: Callable[[Part], list[str]], among: Callable[[Part], str] | None = None
 ) -> str:
@@ -80,6 +105,12 @@ def _rows(
         f"SELECT {', '.join(columns(part))} FROM {part.relation}{'' if among is None else among(part)}"  # noqa: S608
         for part in parts
     )
+
+
+def _owner_column(build: Building, table: Table) -> Column:
+    if not isinstance(table.unit, UnitColumn):
+        raise AssertionError("its rows do not name their owners")
+    return _declared(build, table.name, table.unit.column)
 
 
 def _declared(build: Building, table: str, column: str) -> Column:
