@@ -10,7 +10,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: .venv/installed
 	$(BIN)/sfumato demo
 
-test: lint types tests
+# Side by side, so that neither core waits: packages and programs are installed together, types checked beside the first tests.
+test:
+	+$(MAKE) --no-print-directory --jobs=2 lint types tests
 
 lint: .venv/tested
 	$(BIN)/ruff format --check .

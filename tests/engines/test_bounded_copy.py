@@ -3,6 +3,7 @@
 from collections import Counter
 from datetime import date, datetime
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -111,6 +112,28 @@ def test_the_copy_is_what_the_definition_says(database: Database) -> None:
 
 def visits(unit: str, rows: int, **columns: object) -> Policy:
     return policy_of({"visits": {"unit": unit, "rows_per_unit": rows, "columns": columns}})
+
+
+@pytest.mark.parametrize("most", [1, 3, 8])
+def test_where_many_rows_are_equal_the_copy_is_what_the_definition_says(most: int) -> None:
+    """No column is unique, and people differ in how often their rows repeat: some have one row twenty times."""
+    draw, choices = Random(5), (1, 2, 20)
+    rows: list[Row] = [
+        {
+            "who": who,
+            "x": draw.randrange(draw.choice(choices)),
+            "y": draw.choice(["é", "", None]),
+            "z": draw.choice([0.5, None]),
+        }
+        for who in (*range(-3, 9), None)
+        for _ in range(who % 5 * 6 if who else 20)
+    ]
+    numbers = {"x": {"type": "integer", "bounds": [0, 9]}, "z": {"type": "decimal", "step": "0.5"}}
+    policy = visits("who", most, who={"type": "integer"}, y={"type": "text"}, **numbers)
+    schema = pa.schema([("who", pa.int64()), ("x", pa.int32()), ("y", pa.string()), ("z", pa.float64())])
+    copy = bounded(policy, {"visits": pa.Table.from_pylist(rows, schema)})
+    assert copy["visits"] == bounded_reference(policy, {"visits": rows}, SALT)["visits"]
+    assert max(Counter(row[0] for row in copy["visits"].elements()).values()) == most
 
 
 def test_another_salt_keeps_other_rows_under_other_ids() -> None:

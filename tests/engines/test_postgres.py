@@ -380,6 +380,83 @@ def test_a_new_snapshot_has_the_new_rows_and_the_old_one_is_swept(tmp_path: Path
         assert old[0] not in {name for _, name in _objects()}
 
 
+FULL = """CREATE FUNCTION public.full_disk() RETURNS {} LANGUAGE plpgsql AS
+$$BEGIN RAISE EXCEPTION 'no space left for Unverwechselbarheim' USING ERRCODE = 'disk_full'; END$$"""
+
+
+def test_a_full_disk_leaves_the_old_snapshot_and_says_one_sentence(tmp_path: Path) -> None:
+    """The server fails in the middle of a build, then in the middle of a question."""
+    failing = (
+        FULL.format("event_trigger"),
+        "CREATE EVENT TRIGGER fail ON ddl_command_end EXECUTE FUNCTION full_disk()",
+    )
+    with _guest(MADE, *READ) as source, sfumato.open(_policy(tmp_path, source)) as database:
+        version = database.ask(COUNT, epsilon=1).receipt.version
+        with psycopg.connect(source.replace("guest@", "sfumato@"), autocommit=True) as owner:
+            tables = "SELECT relname FROM pg_class WHERE relnamespace = 'sfumato'::regnamespace ORDER BY 1"
+            before = owner.execute(tables).fetchall()
+            for statement in failing:
+                owner.execute(statement)
+            with pytest.raises(EngineFailed) as caught:
+                database.refresh()
+            owner.execute("DROP FUNCTION public.full_disk CASCADE")
+            assert str(caught.value) == FIXED
+            assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+            assert owner.execute(tables).fetchall() == before
+            assert database.ask(COUNT, epsilon=2).receipt.version == version
+            owner.execute(FULL.format("boolean"))
+            for statement in ("FORCE ROW LEVEL SECURITY", "ENABLE ROW LEVEL SECURITY"):
+                owner.execute(f'ALTER TABLE {_copy(tmp_path)}_t0" {statement}')
+            owner.execute(f'CREATE POLICY fail ON {_copy(tmp_path)}_t0" USING (public.full_disk())')
+        with pytest.raises(EngineFailed) as caught:
+            database.ask(COUNT, epsilon=3)
+        assert str(caught.value) == FIXED
+        assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+        assert len(database.history()) == 3
+
+
+def test_two_who_refresh_at_once_leave_one_snapshot_that_everybody_asks(tmp_path: Path) -> None:
+    schema = fill(_tables())
+    words, versions = _policy(tmp_path, source_url(schema)), []
+
+    def refresh() -> None:
+        with refreshed(words) as newer:
+            versions.append(newer.version)
+
+    with sfumato.open(words) as database:
+        version = database.version
+        _sql(f"INSERT INTO {schema}.visits SELECT n, 'er', 'x', 1 FROM generate_series(100, 199) AS n")  # noqa: S608
+        both = [threading.Thread(target=refresh) for _ in range(2)]
+        for one in both:
+            one.start()
+        for one in both:
+            one.join()
+        release = database.ask(COUNT, epsilon=100)
+        assert release.receipt.version in versions
+        assert version not in versions
+        assert len(versions) == 2
+        assert abs(release.rows()[0]["n"] - 140) <= 1
+    refreshed(words).close()
+    assert len(_copy_names(tmp_path)) == 1
+    assert not list(tmp_path.glob("*.build-*"))
+
+
+def test_a_wrong_password_is_refused_without_a_name(tmp_path: Path) -> None:
+    ((file,),) = _sql("SHOW hba_file")
+    trusting = Path(file).read_text()
+    _sql("CREATE ROLE nosuchguest LOGIN PASSWORD 'another'")
+    Path(file).write_text(f"host all nosuchguest 127.0.0.1/32 scram-sha-256\n{trusting}")
+    try:
+        _sql("SELECT pg_reload_conf()")
+        time.sleep(0.5)
+        place = url().split("@")[1]
+        test_what_cannot_be_reached_is_refused_without_a_name(tmp_path, f"postgresql://nosuchguest:{SECRET}@{place}")
+    finally:
+        Path(file).write_text(trusting)
+        _sql("SELECT pg_reload_conf()")
+        _sql("DROP ROLE nosuchguest")
+
+
 def _copy_names(folder: Path) -> list[str]:
     files = [file for file in sorted(folder.glob("clinic.ledger.copy-*")) if file.is_file()]
     return [f"c_{file.name.rpartition('-')[2]}_t0" for file in files]

@@ -132,3 +132,19 @@ def test_a_person_of_several_rows_weighs_as_much_as_one_of_one(engine: Engine) -
 def test_who_has_one_row_at_most_has_no_counts(engine: Engine) -> None:
     assert {field.name for field in engine.catalog.tables["sales"].fields if field.counted} == {"price", "paid"}
     assert not any(field.counted for field in engine.catalog.tables["sales.removed"].fields)
+
+
+@pytest.mark.parametrize("times", [10**15, 10**32])
+def test_quantiles_are_in_their_cells_where_keys_are_beyond_64_bits(engine: Engine, times: int) -> None:
+    """One such key of one person would otherwise make the answer fail, after the charge."""
+    plan = _plan(
+        engine, "SELECT paid * TIMES + price AS k, MEDIAN(price) FROM sales GROUP BY k".replace("TIMES", str(times))
+    )
+    (group,) = engine.run(engine.prepare(plan)).groups
+    (held,) = group.held.values()
+    assert isinstance(held, HeldBuckets)
+    pairs = {(row["paid"], row["price"]) for row in (*ROWS, *CROWD) if None not in (row["paid"], row["price"])}
+    keys = [key for (key,) in group.keys if isinstance(key, int)]
+    assert set(keys) == {paid * times + price for paid, price in pairs}
+    assert max(keys) > 2**63
+    assert [keys[cell] % times for cell in held.cells.tolist()] == held.buckets.tolist()  # the last digit of the key

@@ -12,6 +12,9 @@ QUESTIONS = (
     "SELECT dept, REGR_R2(cost, age), REGR_INTERCEPT(cost, age) FROM visits WHERE urgent GROUP BY dept",
     "SELECT city, REGR_SXX(cost, age), REGR_SYY(cost, age), REGR_COUNT(cost, age) FROM visits GROUP BY city",
     "SELECT SUM(cost) / COUNT(cost) AS mean FROM visits",
+    "SELECT city, COUNT(*), SUM(age) FROM visits GROUP BY city",
+    "SELECT city, SUM(age) AS s FROM visits GROUP BY city ORDER BY s DESC LIMIT 1 OFFSET 1",
+    "SELECT dept, urgent, COUNT(*), SUM(cost), AVG(age) FROM visits GROUP BY CUBE (dept, urgent)",
     "SELECT COUNT(DISTINCT age) AS matched, COUNT(*) AS n FROM visits",
     "SELECT " + ", ".join(f"QUANTILE_CONT(age, 0.{tenth})" for tenth in range(1, 8)) + " FROM visits",  # noqa: S608
 )

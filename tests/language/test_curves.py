@@ -10,7 +10,7 @@ import pytest
 from sfumato.language.curves import exponential, logarithm
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_curves import logarithm_of, power_of_base, raised
-from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar, column
+from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar, column, walk
 from sfumato.query.types import Type
 
 HALF = Fraction(1, 2)
@@ -131,3 +131,42 @@ def _value(scalar: Scalar, m: int) -> int:
             assert powers is not None
             return powers(_value(scalar.arguments[0], m))
     raise AssertionError(scalar.operator)
+
+
+def test_the_ends_of_a_logarithm_never_cross() -> None:
+    """Next to where a part of a doubling ends, the logarithm of a larger integer may be a step below."""
+    middle, step = 717 << 44, Fraction(1, 100)
+    tables = logarithm(LogarithmCurve(None, step, Fraction(1, 10**10)), middle - 300, middle + 300)
+    assert tables is not None
+    assert tables(middle - 300) > tables(middle + 300)
+    found = logarithm_of(column("t", "x", _facts(step, middle - 300, middle + 300)), None, Type.DECIMAL)
+    assert isinstance(found.constant, LogarithmCurve)
+    assert found.facts.low <= found.facts.high
+
+
+@pytest.mark.parametrize("high", [0, 3, -(2**40)])
+def test_a_steep_power_has_few_results_and_they_are_listed(high: int) -> None:
+    """One step of the argument may be a million factors of e, and a table of all of them would never be finished."""
+    for step in (Fraction(3), Fraction(10**6), Fraction(10**20)):
+        if step * high > 50:
+            continue
+        found = power_of_base(column("t", "x", _facts(step, -(2**63), high)), None, Type.DECIMAL)
+        assert (found.facts.low, found.facts.step) == (
+            0,
+            Fraction(1, 10**10),
+        ) or found.facts.low == found.facts.high == 0
+        if found.operator is Operator.LOOKUP:
+            assert isinstance(found.constant, ListedResults)
+            assert len(found.constant.values) < 64
+            assert found.facts.high == found.constant.values[-1] == round(_true_power(step * high, None) * 10**10)
+            assert found.constant.first == found.arguments[0].facts.low
+
+
+def test_a_power_with_a_tiny_exponent_is_no_integer() -> None:
+    """What stands for the logarithm of 0 would not fit into 64 bits, and the engine would fail after the charge."""
+    facts = _facts(Fraction(1, 100), 0, 10**8)
+    for exponent in ("0.3", "0.00001", "0.000001", "0.00000001"):
+        found = raised(column("t", "x", facts), Fraction(exponent), Type.DECIMAL)
+        inner = [part.constant for part in walk(found) if isinstance(part.constant, LogarithmCurve)]
+        assert (found.facts.kind is Kind.INTEGER) == (Fraction(exponent) > Fraction(1, 10**6))
+        assert all(one.zero is not None and -(2**63) <= one.zero < 0 for one in inner)

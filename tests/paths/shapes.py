@@ -48,6 +48,11 @@ SHAPES = (
     "SELECT city, COUNT(*) FROM visits WHERE city IN ('rome', 'oslo') GROUP BY city",
     "SELECT upper(city) AS c, dept, COUNT(*) FROM visits GROUP BY 1, 2",
     "SELECT score, COUNT(*) FROM visits GROUP BY score",
+    "SELECT score * 1000 + age AS k, MEDIAN(age) FROM visits GROUP BY k",
+    "SELECT city, COUNT(*), COUNT(DISTINCT patient_id), SUM(age) FROM visits WHERE age > 2 GROUP BY city",
+    "SELECT v.city, COUNT(*), COUNT(DISTINCT v.age) FROM visits v JOIN staff s ON v.dept = s.dept GROUP BY v.city",
+    "SELECT SUM(age), SUM(age) FILTER (WHERE urgent), SUM(LEAST(age, 15)) FROM visits WHERE age > 1",
+    "SELECT dept, STDDEV(LN(age + 1)), CORR(SQRT(age), LN(age + 2)) FROM visits GROUP BY dept",
     "SELECT DISTINCT city FROM visits",
     "SELECT dept, TRUE AS x, COUNT(*) FROM visits GROUP BY dept ORDER BY 2, 'a', 1 + 1",
     "SELECT COALESCE(dept, 'none') AS d, COUNT(*) FROM visits GROUP BY d",
@@ -82,6 +87,14 @@ SHAPES = (
     "SELECT APPROX_TOP_K(city, 1) FROM visits",
     "SELECT city, COUNT(*) FROM visits GROUP BY city ORDER BY 2 DESC, 1 LIMIT 2",
     "SELECT age, COUNT(DISTINCT patient_id), SUM(cost) FROM visits GROUP BY age ORDER BY 2 DESC LIMIT 1",
+    "SELECT age, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY age HAVING COUNT(DISTINCT patient_id) >= 1 "
+    "ORDER BY n DESC LIMIT 1 OFFSET 1",
+    "SELECT city, SUM(age) FILTER (WHERE urgent) AS s FROM visits GROUP BY city ORDER BY s DESC LIMIT 2",
+    "SELECT dept, MODE(city) AS m FROM visits GROUP BY dept ORDER BY dept",
+    "SELECT HISTOGRAM(day) FROM visits",
+    "SELECT HISTOGRAM(cost, (-5, 0.5, 10)) FILTER (WHERE urgent) FROM visits",
+    "SELECT SEM(age), WEIGHTED_AVG(cost, age), APPROX_COUNT_DISTINCT(city), COUNT(make_date(2024, age, 1)) FROM visits",
+    "SELECT dept, GEOMEAN(age), SUM(IIF(urgent, age, 1)) FROM visits GROUP BY dept",
     "SELECT MEDIAN(age), QUANTILE_DISC(age, 0.9), COUNT(*) FROM visits",
     "SELECT dept, MEDIAN(cost), MIN(cost), MAX(cost) FROM visits GROUP BY dept",
     "SELECT city, PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY age DESC) FROM visits GROUP BY city",
@@ -155,4 +168,24 @@ SHAPES = (
     "SELECT a.dept, COUNT(*) FROM visits a, visits b, visits c WHERE a.dept = b.dept AND c.dept = b.dept AND "
     "a.patient_id <> b.patient_id AND b.patient_id IS DISTINCT FROM c.patient_id AND a.patient_id <> c.patient_id "
     "GROUP BY a.dept",
+    "SELECT dept, COUNT(*) FROM (SELECT DISTINCT ON (patient_id) patient_id, dept FROM visits ORDER BY patient_id, "
+    "day DESC, age) t GROUP BY dept",
+    "SELECT u, a, COUNT(*) FROM (SELECT patient_id, BOOL_OR(urgent) AS u, BOOL_AND(age > 3) FILTER (WHERE urgent) AS a "
+    "FROM visits GROUP BY 1) t GROUP BY u, a",
+    "SELECT s.d, COUNT(v.patient_id), SUM(v.cost) FROM generate_series(1, 4) AS s(d) LEFT JOIN visits v ON v.age = s.d "
+    "GROUP BY s.d HAVING d > 1 ORDER BY ALL",
+    "SELECT COUNT(*) FROM visits WHERE city ~ '^(ro|o).*m$' OR city SIMILAR TO '%(s|r)%' OR (dept, age) IN (('er', 3), "
+    "('icu', 5))",
+    "SELECT last_day(day) AS m, split_part(dept, 'r', 1) AS d, COUNT(*) FROM visits WHERE contains(city, 'o') AND "
+    "lpad(dept, 2, '0') <> 'er' GROUP BY 1, 2",
+    "SELECT concat_ws('/', dept, urgent) AS k, COUNT(*) FROM visits WHERE date(seen) < '2024-06-01' AND "
+    "weekday(day) > 0 GROUP BY k",
+    "SELECT COUNT(*) FROM (SELECT MAX(urgent) OVER (PARTITION BY patient_id) AS u, MIN(urgent) OVER (PARTITION BY "
+    "patient_id ORDER BY day) AS a FROM visits) t WHERE u AND NOT a",
+    "SELECT HISTOGRAM(age, 4) FROM visits",
+    "SELECT strftime(day, '%Y-%m') AS m, date_diff('day', DATE '2024-01-01', day) // 90 AS q, COUNT(*) FROM visits "
+    "WHERE to_char(day, 'Q') <> '3' AND date_part('month', seen) > 1 GROUP BY GROUPING SETS ((1), (2), ())",
+    "SELECT * FROM (SELECT dept, urgent, cost FROM visits) t PIVOT (SUM(cost) FOR urgent IN (TRUE, FALSE))",
+    "SELECT ARG_MAX(dept, n) AS d, MAX(n) AS n FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) t",
+    "SELECT dept, QUANTILE_CONT(age, 0.9), PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY cost) FROM visits GROUP BY dept",
 )

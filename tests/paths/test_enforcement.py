@@ -13,7 +13,7 @@ import duckdb
 import pytest
 from tests.paths.shapes import SHAPES
 from tests.paths.test_sensitivity import Opened, _check
-from tests.paths.worlds import World, a_world, policy, write
+from tests.paths.worlds import WITH_TOTAL, World, a_world, policy, write
 
 from sfumato.analysis.catalog import PublicRows
 from sfumato.engines.duckdb.engine import DuckDB
@@ -87,7 +87,7 @@ def _tampered(folder: Path, tampering: tuple[str, ...], **changes: Any) -> tuple
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Opened, list[Opened]]]:
-    first, others = _tampered(tmp_path_factory.mktemp("broken"), OVERFULL + FAR)
+    first, others = _tampered(tmp_path_factory.mktemp("broken"), OVERFULL + FAR, visits={"columns": WITH_TOTAL})
     yield first, others
     for opened in (first, *others):
         opened.engine.close()
@@ -113,7 +113,7 @@ def test_without_the_cuts_the_same_copy_would_move_it(
     monkeypatch.undo()
     monkeypatch.setattr("sfumato.engines.sql.group.clipped", lambda name, facts, dialect: name)
     with pytest.raises(AssertionError):
-        _check(*broken, "SELECT SUM(age) FROM visits")
+        _check(*broken, "SELECT SUM(cost) FROM visits")
 
 
 def test_a_column_that_is_not_unique_multiplies_nothing(tmp_path: Path) -> None:

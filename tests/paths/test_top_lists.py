@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 import sfumato
-from sfumato.errors import UnsupportedSql
+from sfumato.errors import Refusal, UnsupportedSql
 
 ARTICLES = {"tea": 90, "milk": 70, "bread": 50, "salt": 30}
 """How many people bought each; two of them twice."""
@@ -113,6 +113,11 @@ def test_histograms_have_ranges_of_days_and_those_that_are_spelled_out(shop: sfu
     assert rows(shop, edges) == [(0, 5.5, 0), (5.5, 25, 0), (25, 40, 84)]
     days = "SELECT HISTOGRAM(day, (DATE '2024-01-28', DATE '2024-04-28', DATE '2024-07-28')) FROM bought"
     assert [count for *_, count in rows(shop, days)] == [92, 124]
+    short = "SELECT HISTOGRAM(day, (DATE '2024-1-1', DATE '2024-9-1', TIMESTAMP '2024-10-01 12:00')) FROM bought"
+    assert [count for *_, count in rows(shop, short)] == [216, 0]
+    for edges in ("'1'::integer, '10'::integer, '9'::integer", "DATE '2024-9-1', DATE '2024-10-1', DATE '2024-1-1'"):
+        with pytest.raises(Refusal, match="not spelled out"):
+            shop.explain(f"SELECT HISTOGRAM(price, ({edges})) FROM bought", epsilon=1)  # noqa: S608
 
 
 def test_histograms_count_values_and_ranges(shop: sfumato.Database) -> None:

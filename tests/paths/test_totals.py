@@ -134,3 +134,11 @@ def test_the_policy_says_it_in_one_spelling_and_refuses_what_has_no_effect(tmp_p
         written["tables"]["visits"] |= change
         with pytest.raises(BadPolicy, match="has no effect"):
             read_policy(written)
+
+
+def test_bars_of_ratios_follow_what_a_total_cut_off(tmp_path: Path) -> None:
+    _write(tmp_path, [(who, "er", 30) for who in range(50) for _ in range(MOST)])
+    ratio = "SELECT SUM(cost) * 2.0 / COUNT(cost) AS x FROM visits"  # 100 of 180 are counted, by six rows
+    with sfumato.open(_policy(tmp_path, bounds=[30, WITHIN])) as database:
+        (row,), (ends,) = (found := database.ask(ratio, epsilon=200)).rows(), found.intervals()
+    assert ends["x"][0] < row["x"] < ends["x"][1] < 40

@@ -55,6 +55,18 @@ def test_a_workload_is_one_charge_and_free_the_second_time(database: sfumato.Dat
         assert len(database.history()) == 1
 
 
+def test_margins_agree_also_where_hardly_any_noise_is_left(tmp_path: Path) -> None:
+    """Its variance is 0 in floats; what is charged is answered nevertheless."""
+    write(tmp_path, a_world(1))
+    with sfumato.open(policy(tmp_path, budget={"epsilon": 10**9, "delta": 0})) as database:
+        release = database.ask("SELECT dept, COUNT(*) AS n FROM visits GROUP BY ROLLUP (dept)", epsilon=10**6)
+        assert all(low <= row["n"] <= high for row, (low, high) in zip(release.rows(), _ends(release), strict=True))
+
+
+def _ends(release: sfumato.Release) -> list[tuple[int, int]]:
+    return [row["n"] for row in release.intervals()]
+
+
 def test_each_answer_tells_about_its_own_question(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of clipped costs belongs to the answer that adds them up; and every text is read once."""
     read: list[str] = []
@@ -139,3 +151,21 @@ def test_a_share_is_for_all_of_them(database: sfumato.Database) -> None:
         database.ask_all(QUESTIONS, share="1%")
         (entry,) = database.history()
         assert entry.loss.epsilon > 0
+
+
+def test_totals_agree_at_a_price_that_leaves_hardly_any_noise(tmp_path: Path) -> None:
+    """Then the variances are below what a double can tell from 0."""
+    (tmp_path / "people.csv").write_text("who,sex\n1,f\n2,m\n3,m\n", encoding="utf-8")
+    sexes = {"type": "text", "values": ["f", "m"]}
+    policy: dict[str, object] = {
+        "name": "people",
+        "source": f"csv:{tmp_path}/people.csv",
+        "ledger": f"sqlite:{tmp_path}/ledger",
+        "budget": {"epsilon": 10**9, "delta": 0},
+        "tables": {
+            "people": {"unit": "who", "rows_per_unit": 1, "columns": {"who": {"type": "integer"}, "sex": sexes}}
+        },
+    }
+    with sfumato.open(policy) as database:
+        found = database.ask("SELECT sex, COUNT(*) AS n FROM people GROUP BY ROLLUP (sex)", epsilon=10**6)
+    assert {row["sex"]: row["n"] for row in found.rows()} == {"f": 1, "m": 2, None: 3}

@@ -14,6 +14,8 @@ from sfumato.lab.people.clinic import VISITS
 from sfumato.lab.people.grammar import Schema
 
 Rows = list[dict[str, Any]]
+WITH_TOTAL = {**VISITS, "age": {**VISITS["age"], "total_per_unit": 30}}
+"""The columns of visits where one person adds at most 30 to a sum of ages, of the 60 that three rows can have."""
 
 TYPES = {
     "visits": {

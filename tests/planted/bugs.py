@@ -164,6 +164,15 @@ BUGS: tuple[Bug, ...] = (
         ),
     ),
     planned(
+        "rows that select a key taken for people",
+        "replay",
+        (
+            "planning/noise.py",
+            "each, most = delta / selections(needs), noisy.sensitivity.linf",
+            "each, most = delta / selections(needs), 1",
+        ),
+    ),
+    planned(
         "threshold of keys off by one",
         "samples",
         (

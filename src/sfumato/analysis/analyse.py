@@ -12,6 +12,7 @@ from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.marks import marked
 from sfumato.analysis.meetings import STRANGERS, meeting
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
+from sfumato.analysis.public_first import public_first
 from sfumato.analysis.stacks import OWNER, stacked
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.whole_days import whole_days
@@ -169,8 +170,11 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
             pair, note = joined(relation, *sides, reading.used, reading.public)
             reading.notes += [] if note is None else [note]
             return pair
-        case Filter(source):
-            return _filter(relation, _analyse(source, reading), reading)
+        case Filter():
+            nearer = public_first(relation, reading.catalog)
+            if not isinstance(nearer, Filter):
+                return _analyse(nearer, reading)
+            return _filter(nearer, _analyse(nearer.source, reading), reading)
         case GroupBy(source):
             met = meeting(
                 relation, reading.catalog, reading.options, reading.public, lambda side: _analyse(side, reading)

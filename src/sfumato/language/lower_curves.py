@@ -11,9 +11,10 @@ from functools import lru_cache
 
 from sfumato.certified.enclosure import Enclosure, enclose
 from sfumato.language.curves import FARTHEST_POWER, exponential, logarithm, natural, per_base, rounded
-from sfumato.language.facts import FARTHEST, Facts, Kind
+from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.language.lower_logic import chosen, compared
 from sfumato.language.numbers import (
+    clipped,
     constant,
     divided,
     is_null,
@@ -166,13 +167,14 @@ def _logarithm_of_integer(argument: Scalar, of: LogarithmCurve, type: Type) -> S
     tables = logarithm(of, low, high)
     if tables is None:
         return None
+    least, greatest = sorted((tables(low), tables(high)))  # where they are next to each other, the first may be larger
     found = Facts(
         type,
         Kind.INTEGER,
         nullable=facts.nullable or facts.low < (1 if of.zero is None else 0),
         step=of.grain,
-        low=tables(low) if of.zero is None or facts.low > 0 else min(of.zero, tables(low)),
-        high=tables(high),
+        low=least if of.zero is None or facts.low > 0 else min(of.zero, least),
+        high=greatest,
         declared_high=facts.declared_high,
     )
     return Scalar(Operator.LOG, (argument,), found, of)
@@ -196,10 +198,13 @@ def power_of_base(argument: Scalar, base: Fraction | None, type: Type) -> Scalar
         return powered(argument, 0, type)
     if not facts.declared_high:
         return _power_of_base_of_double(argument, base, type)
-    exponent = (per_base(base, 30) * (facts.step * facts.high)).high
+    slope = per_base(base, 30) * facts.step
+    exponent = (slope * facts.high).high
     if exponent > 100:
         return _power_of_base_of_double(argument, base, type)
-    far = int(enclose(Fraction(exponent), 30).exp().high) + 1
+    if slope.high > 1:  # few arguments have a result above 0, and one step may be many factors of e: they are listed
+        argument = clipped(argument, min(_last_vanishing(slope), facts.high), None)
+    far = int(enclose(max(Fraction(exponent), Fraction(-1)), 30).exp().high) + 1
     listed = _looked_up(Operator.EXP, base, argument, type, far)
     if listed is not None:
         return listed
@@ -210,13 +215,18 @@ def power_of_base(argument: Scalar, base: Fraction | None, type: Type) -> Scalar
     return _power_of_base_of_double(argument, base, type) if exact is None else exact
 
 
+def _last_vanishing(slope: Enclosure) -> int:
+    """Return an argument whose power is below a quarter of the finest step that is shown, and so are all below it."""
+    return int(Fraction((natural(Fraction(1, 4 * 10**_CONSTANT_PLACES), 30) / slope).low)) - 1
+
+
 def _power_of_integer(argument: Scalar, of: PowerCurve, type: Type) -> Scalar | None:
     facts = argument.facts
     tables = exponential(of, facts.low, facts.high)
     if tables is None:
         return None
-    low = tables(facts.low) if facts.declared_low else 0
-    found = Facts(type, Kind.INTEGER, nullable=facts.nullable, step=of.grain, low=low, high=tables(facts.high))
+    low, high = sorted((tables(facts.low) if facts.declared_low else 0, tables(facts.high)))
+    found = Facts(type, Kind.INTEGER, nullable=facts.nullable, step=of.grain, low=low, high=high)
     return Scalar(Operator.EXP, (argument,), found, of)
 
 
@@ -253,6 +263,8 @@ def raised(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
     if far * 10**places >= FARTHEST_POWER >> 1:
         return _raised_on_doubles(argument, exponent, type)
     vanishing = int(Fraction((natural(Fraction(1, 10**places) / 4, 30) / (_INNER * exponent)).low)) - 1
+    if vanishing < -STORED:  # what stands for the logarithm of 0 is an integer of 64 bits
+        return _raised_on_doubles(argument, exponent, type)
     inner = LogarithmCurve(None, facts.step, _INNER, vanishing if exponent > 0 else None)
     found = _logarithm_of_integer(argument, inner, Type.DECIMAL)
     if found is None:

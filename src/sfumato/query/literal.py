@@ -114,7 +114,7 @@ def _read(text: str, type: Type, place: Place) -> Value:
         case Type.DATE:
             value = _date(word)
         case Type.TIMESTAMP:
-            value = _timestamp(word)
+            value = timestamp(word)
         case Type.INTERVAL:
             value = interval(word, place)
         case Type.TEXT:
@@ -146,7 +146,8 @@ def _date(text: str) -> date | None:
         return None
 
 
-def _timestamp(text: str) -> datetime | None:
+def timestamp(text: str) -> datetime | None:
+    """Read a time, or the beginning of a day, in small letters; None where it is neither."""
     match = _TIMESTAMP.fullmatch(text.replace("t", "T"))
     day = _date(match[1]) if match else None
     if match is None or day is None:

@@ -27,6 +27,8 @@ Name = tuple[str, str]
 
 _CLEARLY = 2.5
 """So many deviations above 0 a rest has to lie to be taken for something."""
+_NO_NOISE = 1e-150
+"""Noise whose variance is smaller than floats can tell is 0; this much is divided by instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ def consistent(plan: Plan, noisy: Noisy) -> dict[Name, AgreedMargin]:
     }
     made: dict[Name, AgreedMargin] = {}
     for table in plan.tables:
-        variances = [moments_of(measured[margin.label, margin.name][0].mechanism)[0] for margin in table.margins]
+        mechanisms = [measured[margin.label, margin.name][0].mechanism for margin in table.margins]
+        variances = [max(moments_of(mechanism)[0], _NO_NOISE) for mechanism in mechanisms]
         groups = [measured[margin.label, margin.name][1] for margin in table.margins]
         made |= _Solved(table, tuple(variances)).margins(groups)
     return made

@@ -32,7 +32,7 @@ _PUBLIC = {
 """What the columns of public tables become beside the ledger; those of another kind do not exist for a query."""
 
 
-_READ_WHOLE = ("rows", "lost")
+_READ_WHOLE = ("rows", "chosen", "lost")
 """Intermediate tables of which the planner need not know more than their size."""
 _PRECISE = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _DIGITS = 38

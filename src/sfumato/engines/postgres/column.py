@@ -56,10 +56,9 @@ def _floating(value: str, target: Range) -> str:
     """
     times, over = (TYPES.double_sql(float(part)) for part in (target.step.denominator, target.step.numerator))
     quotient = f"({value} * {times})" if target.step.numerator == 1 else f"({value} * {times} / {over})"
-    rest = f"abs({quotient} - trunc({quotient}))"
-    clear = f"abs({quotient}) < {2.0**49!r} AND abs({rest} - 0.5) > abs({quotient}) * {2.0**-50!r} + 1e-300"
-    up = f"CASE WHEN {rest} > 0.5 THEN CASE WHEN {quotient} < 0 THEN -1 ELSE 1 END ELSE 0 END"
-    near = f"CAST(trunc({quotient}) AS {NARROW}) + {up}"
+    # half minus that error is not above a distance from 2^49 on; rounding and casting both go to the nearest, then even
+    clear = f"abs({quotient} - round({quotient})) < 0.5 - (abs({quotient}) * {2.0**-50!r} + 1e-300)"
+    near = f"CAST({quotient} AS {NARROW})"
     if target.clipped:
         near = f"least(greatest({near}, {target.least}), {target.greatest})"
     # dividing what is nearly nothing would raise, and its grid integer is 0
@@ -145,6 +144,10 @@ def _exact_integer(stored: Stored) -> str:
             return f"CAST({stored.sql} AS text)"
 
 
+def _plain_integer(stored: Stored) -> str | None:
+    return f"CAST({stored.sql} AS {NARROW})" if stored.kind is Kind.INTEGER else None
+
+
 def _is_a_day(stored: Stored) -> str | None:
     if stored.kind is Kind.DATE:
         return None
@@ -165,5 +168,6 @@ READING = ValueForms(
     exact_integer=_exact_integer,
     is_a_day=_is_a_day,
     is_of_microseconds=lambda stored: None,
+    plain_integer=_plain_integer,
 )
 column_sql, unit_sql, check_range = READING.column, READING.unit, READING.check_range

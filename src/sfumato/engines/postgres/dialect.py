@@ -1,5 +1,7 @@
 """PostgreSQL's SQL: its entry for everything in which engines differ."""
 
+from collections.abc import Sequence
+
 from sfumato.engines.postgres import numbers, texts, times
 from sfumato.engines.postgres.numbers import DOUBLE, NARROW, TYPES, WIDE
 from sfumato.engines.sql.constant import constant_form, row_number
@@ -14,12 +16,17 @@ ID = "uuid"
 """128 bits, compared as unsigned bytes."""
 _TYPES = {Kind.REAL: DOUBLE, Kind.TEXT: "text", Kind.BOOLEAN: "boolean", Kind.UNIT: ID}
 
+_OF_TRUTHS = {Aggregation.MIN: "bool_and", Aggregation.MAX: "bool_or"}
+"""It has no smallest truth value."""
+
 
 def _sortable(sql: str, kind: Kind) -> str:
     return f'{sql} COLLATE "C"' if kind is Kind.TEXT else sql
 
 
 def _aggregate(aggregation: Aggregation, value: str, facts: Facts, distinct: bool) -> str:
+    if facts.kind is Kind.BOOLEAN and aggregation in _OF_TRUTHS:
+        return f"{_OF_TRUTHS[aggregation]}({value})"
     return f"{aggregation}({'DISTINCT ' * distinct}{_sortable(value, facts.kind)})"  # sums of integers are numeric
 
 
@@ -37,6 +44,18 @@ def _id_text(id: str) -> str:
 
 def _scalar_text(value: str, kind: Kind) -> str:
     return _id_text(value) if kind is Kind.UNIT else _value_text(value, _TYPES.get(kind, NARROW))
+
+
+_HASHES = {Kind.TEXT: "hashtext", Kind.REAL: "hashfloat8", Kind.UNIT: "uuid_hash"}
+_MOST_HASHED = 4
+
+
+def _near(keys: Sequence[tuple[str, Kind]], id: str) -> str:
+    """Return 32 bits of the keys, the coarsest first, before 32 bits of the id."""
+    bits = 32 // min(len(keys), _MOST_HASHED)
+    parts = [f"CAST({_HASHES.get(kind, 'hashint8')}({sql}) & {(1 << bits) - 1} AS bigint)" for sql, kind in keys]
+    high = [f"(coalesce({part}, 0) << {64 - bits * (at + 1)})" for at, part in enumerate(parts[:_MOST_HASHED])]
+    return " | ".join([*high, f"(CAST(uuid_hash({id}) AS bigint) & {(1 << 32) - 1})"])
 
 
 _CHOICES = ChoiceForms(TYPES, lambda first, second, leaf: f"nullif({first}, {second})")
@@ -78,10 +97,14 @@ POSTGRES = Dialect(
     rank_type="integer",
     hash128=lambda text: f"CAST(encode(substring({_sha256(text)} FROM 1 FOR 16), 'hex') AS {ID})",
     id_text=_id_text,
+    long_draw=lambda text: f"substring({_sha256(text)} FROM 1 FOR 16)",  # a uuid would have to be read from a text
+    long_draw_text=lambda draw: f"upper(ltrim(encode({draw}, 'hex'), '0'))",
     place="ctid",
     numbered=None,
     carries_rows=False,
     sent=None,
+    fence="OFFSET 0",
+    near=_near,
     in_order="ORDER BY",
     numbers_rows=True,
     ranked_at_once=1 << 62,

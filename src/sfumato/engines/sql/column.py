@@ -103,6 +103,8 @@ class ValueForms:
     """Whether a value is a day exactly; None where it always is."""
     is_of_microseconds: Callable[[Stored], str | None]
     """Whether microseconds tell a value exactly; None where they always do."""
+    plain_integer: Callable[[Stored], str | None] = lambda stored: None
+    """A 64-bit integer whose text is `exact_integer`, quicker to compare; None where there is none."""
     each: Callable[[Stored, Callable[[Stored], str]], str] = lambda stored, form: form(stored)
     """The form of the one way in which a value is stored, where a column holds several."""
 
@@ -158,6 +160,10 @@ class ValueForms:
                 return self._exact(self.microseconds(stored, range_of(plain)), self.is_of_microseconds(stored))
             case _:  # a key of a path; no person is named by one
                 return self._exact(self.column(plain, stored), None)
+
+    def short_name(self, column: Column, stored: Stored) -> str | None:
+        """Return an integer whose text is `unit`; None where there is none."""
+        return self.plain_integer(stored) if column.type is ColumnType.INTEGER else None
 
     def _exact(self, value: str, condition: str | None) -> str:
         text = f"CAST({value} AS {self.text_type})"

@@ -17,7 +17,7 @@ from sfumato.engines.sql.drawing import draw_again, first_draw
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT
 from sfumato.engines.sql.numbering import in_order_of, kind_of, named_columns, numbers, sortable
 from sfumato.engines.sql.one_pass import all_accounted_for, in_one_pass, kept_in_one_pass, lost_in_one_pass
-from sfumato.engines.sql.staging import rows_with_owners, stage_rows
+from sfumato.engines.sql.staging import are_read_again, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
 from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold
@@ -121,7 +121,9 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
     for part in range(parts):
         build.drop(["chosen"])
         here = "TRUE" if parts == 1 else f"r.part = {part}"
-        build.make(build.stage("chosen"), _chosen(build, columns, most_rows(table), part, here))
+        again = are_read_again(build, table, columns)
+        chosen = _chosen_at_once(build, table, columns) if again else _chosen(build, table, columns, part, here)
+        build.make(build.stage("chosen"), chosen)
         found["bounded"] = _numbered(build, table, columns, here)
         found["counts"] = f"SELECT id, count(*) AS n FROM {build.stage('chosen')} GROUP BY id"  # noqa: S608
         if lossy:
@@ -147,9 +149,19 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
         f"SELECT id FROM {rows} WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
         for key in unique
     ]
+    if are_read_again(build, table, columns):
+        _number_crowded(build, table)
+        return
     # what a person's draws begin with is written once for all their rows
     own = [f"{dialect.id_text('id')} || '#' AS own", f"{dialect.part('id', parts) if parts > 1 else 0} AS part"]
     build.make(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
+
+
+def _number_crowded(build: Building, table: Table) -> None:
+    """Write down who has too many rows, with a number in the order of ids: it is quicker to sort by."""
+    many = "u IS NOT NULL" if table.rows_chosen else f"u IS NOT NULL AND n > {most_rows(table)}"
+    own = f"{build.dialect.id_text('id')} || '#' AS own, {build.dialect.row_number([], ['id'])} AS number"
+    build.make(build.stage("crowded"), f"SELECT u, id, {own} FROM {build.stage('units')} WHERE {many}")  # noqa: S608
 
 
 def _crowded(build: Building) -> str:
@@ -157,10 +169,10 @@ def _crowded(build: Building) -> str:
     return f"EXISTS (SELECT 1 FROM {build.stage('crowded')} AS c WHERE c.id = r.id)"  # noqa: S608
 
 
-def _chosen(build: Building, columns: list[Column], most: int, part: int, here: str) -> str:
+def _chosen(build: Building, table: Table, columns: list[Column], part: int, here: str) -> str:
     """Return the query for the places of the rows that are kept and their ranks, among the people of one part."""
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
-    dialect = build.dialect
+    dialect, most = build.dialect, most_rows(table)
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     carried = [f"c{at}" for at in range(max(len(columns), 1))] if dialect.carries_rows else []
     along = [*carried, *(key for key in unique if key not in carried)]
@@ -188,6 +200,28 @@ def _chosen(build: Building, columns: list[Column], most: int, part: int, here: 
     return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
+def _chosen_at_once(build: Building, table: Table, columns: list[Column]) -> str:
+    """Return the query for the rows that are kept and their ranks, as `_chosen` has them, in one order of all rows.
+
+    The first of equal rows has the draw that it is sorted by, so that of those only the first different draws of a
+    person can be kept; what is left is ranked by the draws that the others have (proofs/bounded_copy.md §3).
+    """
+    dialect, most = build.dialect, most_rows(table)
+    values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
+    names = ", ".join(["id", *(f"c{at}" for at in range(max(len(columns), 1)))])
+    read = rows_of(build, table, columns, build.stage("crowded"), ["own", "number"])
+    first = first_draw("r.own", values, dialect)
+    drawn = f"SELECT r.number, {first} AS first, {names} FROM ({read}) AS r"  # noqa: S608
+    placed = (
+        f"SELECT number, first, {names}, row_number() OVER w - rank() OVER w + 1 AS nth, dense_rank() OVER w AS at "  # noqa: S608
+        f"FROM ({drawn}) AS d WINDOW w AS (PARTITION BY number ORDER BY first)"
+    )
+    left = f"SELECT number, {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({placed}) AS p"  # noqa: S608
+    left += f" WHERE nth > 1 OR at <= {most}"
+    rank = f"CAST({dialect.row_number(['number'], ['draw'])} AS {dialect.rank_type})"
+    return f"SELECT {names}, nth FROM (SELECT {names}, {rank} AS nth FROM ({left}) AS l) AS n WHERE nth <= {most}"  # noqa: S608
+
+
 def _numbered(build: Building, table: Table, columns: list[Column], here: str) -> str:
     """Return the query for the rows of one part that are kept, with their numbers within a person.
 
@@ -201,12 +235,16 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     names, listed = named_columns(dialect, table, columns, unit_column(table))
     rank = f"CAST({dialect.row_number(['id'], in_order_of(dialect, columns))} AS {dialect.rank_type})"
     chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place WHERE {here}"
-    if dialect.carries_rows:
+    if dialect.carries_rows or are_read_again(build, table, columns):
         chosen = f"{build.stage('chosen')} AS r"
+    others = f"{rows} AS r WHERE {here} AND NOT {_crowded(build)}"
+    if are_read_again(build, table, columns):
+        people = f"(SELECT r.u, r.id FROM {build.stage('units')} AS r WHERE NOT {_crowded(build)})"  # noqa: S608
+        others = f"({rows_of(build, table, columns, people)}) AS r"
     # those who had too many rows were ranked when they were chosen
     return (
         f"SELECT {names} FROM ("  # noqa: S608
-        f"SELECT {listed}, {rank} AS nth FROM {rows} AS r WHERE {here} AND NOT {_crowded(build)} UNION ALL "
+        f"SELECT {listed}, {rank} AS nth FROM {others} UNION ALL "
         f"SELECT {listed}, nth FROM {chosen}) AS kept"
     )
 
@@ -223,6 +261,8 @@ def _write(build: Building, table: Table, columns: list[Column], rows: str | Non
     names = [dialect.quoted(column.name) for column in columns]
     first = _sort_keys(columns)
     order = [sortable(dialect, columns[at], names[at]) for at in first]
+    if unit is not None and first and dialect.near is not None:
+        order.insert(0, dialect.near([(names[at], kind_of(columns[at])) for at in first], dialect.quoted(unit)))
     order += [] if unit is None else [dialect.quoted(unit)]
     order += [sortable(dialect, column, names[at]) for at, column in enumerate(columns) if at not in first]
     if unit is not None:
@@ -301,16 +341,17 @@ def _account_for_every_row(build: Building, table: Table) -> None:
     if arrived == ():
         require_all(table, read == kept == 0)
         return
-    staged = count_rows(build, build.stage("rows"))
     if unit_column(table) is None:
-        require_all(table, read == staged == kept)
+        require_all(table, read == count_rows(build, build.stage("rows")) == kept)
         return
+    owned = rows_with_owners(build, table)
+    staged = owned if are_read_again(build, table, _kept_columns(table)) else count_rows(build, build.stage("rows"))
     found = "units" if isinstance(table.unit, UnitColumn) else "found"
     ((named,),) = build.rows(
         f"SELECT coalesce(sum(n), 0) FROM {build.stage(found if arrived is None else 'arrived')}"  # noqa: S608
     )
     ((removed,),) = build.rows(f"SELECT coalesce(sum(n), 0) FROM {build.stage('lost')}")  # noqa: S608
-    require_all(table, read == named and rows_with_owners(build, table) == staged == kept + removed)
+    require_all(table, read == named and owned == staged == kept + removed)
 
 
 def count_rows(build: Building, relation: str) -> int:

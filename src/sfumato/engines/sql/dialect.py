@@ -86,6 +86,10 @@ class Dialect:
     """The first 128 bits of SHA-256 of a text in UTF-8, as an id."""
     id_text: Callable[[str], str]
     """An id in hexadecimal, in capitals and without leading zeros."""
+    long_draw: Callable[[str], str]
+    """The first 128 bits of SHA-256 of a text in UTF-8, in any form that is ordered as these bits are."""
+    long_draw_text: Callable[[str], str]
+    """Such a draw in hexadecimal, in capitals and without leading zeros."""
     place: str
     """What tells the rows of one intermediate table apart."""
     numbered: str | None
@@ -94,6 +98,14 @@ class Dialect:
     """Whether rows that are chosen carry their values: the engine would send every row around to join them again."""
     sent: Callable[[str, str], str] | None
     """A query whose rows are sent to where those with the same name are; None where an engine sends no rows around."""
+    fence: str | None
+    """What ends a nested query whose values are not computed again where they are mentioned.
+
+    None: rows on the grid are written down before they are chosen. Otherwise writing them takes longer than reading the
+    source once for the people who have too many and once for the others."""
+    near: Callable[[Sequence[tuple[str, Kind]], str], str] | None
+    """One integer by which rows are sorted before anything else, by their keys and the person's id, where comparing
+    one value after the other takes longer."""
     in_order: str
     """How a query says in which order its rows are written: of all of them, or of those that one task writes."""
     numbers_rows: bool

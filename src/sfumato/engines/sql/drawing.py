@@ -30,13 +30,13 @@ def first_draw(own: str, values: Sequence[Valued], dialect: Dialect) -> str:
 
     Here a collision would be a tie: which row is kept would depend on where it lies, and so on other people's rows.
     """
-    return dialect.hash128(" || ".join([own, *(_value(sql, kind, dialect) for sql, kind in values)]))
+    return dialect.long_draw(" || ".join([own, *(_value(sql, kind, dialect) for sql, kind in values)]))
 
 
 def draw_again(first: str, nth: str, dialect: Dialect) -> str:
     """Return the draw of the nth of equal rows: of the first of them, `first` itself."""
-    text = f"'again:' || {dialect.id_text(first)} || ':' || CAST({nth} AS {dialect.text_type})"
-    return f"CASE WHEN {nth} = 1 THEN {first} ELSE {dialect.hash128(text)} END"
+    text = f"'again:' || {dialect.long_draw_text(first)} || ':' || CAST({nth} AS {dialect.text_type})"
+    return f"CASE WHEN {nth} = 1 THEN {first} ELSE {dialect.long_draw(text)} END"
 
 
 def _value(sql: str, kind: Kind, dialect: Dialect) -> str:

@@ -111,17 +111,13 @@ def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) 
     return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS BIGINT)"])
 
 
-FEW_OWNERS = 4
-"""So many owners of each value are asked for first: nearly always they can serve all values."""
-
-
-def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect, owners: int | None = None) -> str:
+def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
     """Return the statement of values that are matched to people: keys, person, value, own, how many.
 
     A row without a person stands for so many values that are always served (own = 0), or for so many people of whom
     each has `own` values that nobody else has; a row with one says that this person has this value, which others have
     too, and `own` besides, both by a number. What is always served has as many owners as there are values with as few
-    owners as it or fewer. With `owners`, of each value no more pairs than that. Proof: proofs/matching.md, 3
+    owners as it or fewer. Proof: proofs/matching.md, 3
     """
     bounded = _bounded(plan, tables, dialect)
     used = bounded.used
@@ -145,10 +141,7 @@ def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect, 
         return _listed(f"{table}.{key}" for key in used.keys)
 
     few = "max(CASE WHEN owners < upto THEN owners ELSE 0 END)"
-    own = "sum(CASE WHEN owners = 1 THEN 1 ELSE 0 END) AS own, max(owners) AS farthest, count(*) AS theirs"
-    # whoever has few values is asked first
-    nth = dialect.row_number([f"scarce.{key}" for key in used.keys] + ["scarce.number"], ["theirs", "several.person"])
-    first = "" if owners is None else f" WHERE nth <= {owners}"
+    own = "sum(CASE WHEN owners = 1 THEN 1 ELSE 0 END) AS own, max(owners) AS farthest"
     return f"""WITH pairs AS ({pairs}),
         owned AS (SELECT {keys}val, count(*) AS owners FROM pairs GROUP BY {keys}val),
         counts AS (SELECT {keys}owners, count(*) AS times FROM owned GROUP BY {keys}owners),
@@ -162,12 +155,12 @@ def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect, 
             SELECT {of("pairs")}pairs.{_OWNER}, rare.number, rare.owners FROM {joined("pairs", "rare", "val")}
         ),
         people AS (SELECT {keys}{_OWNER}, {own} FROM scarce GROUP BY {keys}{_OWNER}),
-        several AS (SELECT {keys}{_OWNER}, own, theirs, {number} AS person FROM people WHERE farthest > 1),
+        several AS (SELECT {keys}{_OWNER}, own, {number} AS person FROM people WHERE farthest > 1),
         shared AS (
-            SELECT {of("scarce")}several.person, scarce.number AS val, several.own, {nth if first else "1"} AS nth
+            SELECT {of("scarce")}several.person, scarce.number AS val, several.own
             FROM {joined("scarce", "several", _OWNER)} WHERE scarce.owners > 1
         )
-        SELECT {keys}person, val, own, 1 AS times FROM shared{first}
+        SELECT {keys}person, val, own, 1 AS times FROM shared
         UNION ALL SELECT {keys}NULL, NULL, own, count(*) FROM people WHERE own > 0 GROUP BY {keys}own
         UNION ALL SELECT {of("counts")}NULL, NULL, 0, sum(counts.times)
         FROM {joined("counts", "least")} WHERE counts.owners > least.few{by_counts}"""  # noqa: S608

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,18 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBu
 from sfumato.engines.engine import Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
-from sfumato.engines.sql.group import FEW_OWNERS, buckets_sql, group_sql, histogram_sql, matched_sql
+from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
 from sfumato.engines.sql.meeting import meetings_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
+from sfumato.language.facts import STORED
 from sfumato.language.flow import Given, Kept, Read, Show
 from sfumato.language.work import check_work
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
 from sfumato.query.functions import Aggregation
-from sfumato.sensitivity.matching import matched_values
+from sfumato.sensitivity.matching import matched_values, numbered
 
 LONGEST = 1_000_000
 """The most characters of one statement."""
@@ -43,8 +44,6 @@ class Statements:
     statements: tuple[str | None, ...]
     histograms: tuple[Mapping[str, str], ...]
     """The statements of each group's histograms, and of what is chosen in it, by their names."""
-    whole: tuple[Mapping[str, str], ...] = ()
-    """The statements of values that are matched, with all their owners, by their names."""
 
     @property
     def nothing(self) -> bool:
@@ -79,19 +78,10 @@ def prepared(
         | {one.name: checked(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
-    whole = tuple(
-        {
-            one.name: checked(matched_sql(group, one, tables, dialect))
-            for one in group.chosen
-            if isinstance(one.mechanism, MatchedCount)
-        }
-        for group in groups
-    )
     return Statements(
         plan,
         tuple(None if (sql := group_sql(group, tables, dialect)) is None else checked(sql) for group in groups),
         histograms,
-        whole,
     )
 
 
@@ -99,7 +89,7 @@ def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect)
     if one.quantity.function is Aggregation.MEETINGS:
         return meetings_sql(group, one, tables, dialect)
     if isinstance(one.mechanism, MatchedCount):
-        return matched_sql(group, one, tables, dialect, FEW_OWNERS)
+        return matched_sql(group, one, tables, dialect)
     return buckets_sql(group, one, tables, dialect)
 
 
@@ -111,8 +101,7 @@ def aggregated(job: Job, run: Callable[[str], Rows], columns_of: Callable[[str],
     if not isinstance(job, Statements):
         raise AssertionError("a job is run by the engine that prepared it")
     found = []
-    parts = zip(job.plan.groups, job.statements, job.histograms, job.whole, strict=True)
-    for group, statement, histograms, whole in parts:
+    for group, statement, histograms in zip(job.plan.groups, job.statements, job.histograms, strict=True):
         numbers = _aggregates(group, [] if statement is None else run(statement))
         rows = {one: run(histograms[one.name]) for one in group.measured if one.name in histograms}
         vectors = {one.name: _histogram(one, numbers.keys, cells) for one, cells in rows.items()}
@@ -120,13 +109,15 @@ def aggregated(job: Job, run: Callable[[str], Rows], columns_of: Callable[[str],
         held: dict[str, Held] = {}
         for one in group.chosen:
             asked = histograms[one.name]
-            if isinstance(one.mechanism, MatchedCount):
-                more = partial(run, whole[one.name])
-                held[one.name] = _matched(one.mechanism.limits, group, numbers.keys, run(asked), more)
-            elif one.quantity.function is Aggregation.MEETINGS:
+            if one.quantity.function is Aggregation.MEETINGS:
                 held[one.name] = _held_keys(len(group.group.keys), numbers.keys, run(asked))
+                continue
+            matched = isinstance(one.mechanism, MatchedCount)
+            width = len(group.group.keys) + (4 if matched else 2)
+            many = _in_columns(run(asked), width) if columns_of is None else columns_of(asked)
+            if isinstance(one.mechanism, MatchedCount):
+                held[one.name] = _matched(one.mechanism.limits, numbers.keys, many)
             else:
-                many = _in_columns(run(asked), len(group.group.keys) + 2) if columns_of is None else columns_of(asked)
                 held[one.name] = _held(group, one, numbers.keys, many)
         found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
     return Aggregates(tuple(found))
@@ -233,7 +224,14 @@ def _places(columns: Columns, keys: Sequence[tuple[Place, ...]], rows: int) -> n
 
 def _in_columns(rows: Rows, width: int) -> Columns:
     """Return rows in columns."""
-    return [pa.chunked_array([pa.array([row[at] for row in rows])]) for at in range(width)]
+    return [pa.chunked_array([_array([row[at] for row in rows])]) for at in range(width)]
+
+
+def _array(values: list[Any]) -> pa.Array:
+    """Return values of one column; integers that may be beyond 64 bits, as keys are, in decimals equal to them."""
+    if any(isinstance(value, int) and not -STORED <= value < STORED for value in values):
+        return pa.array([None if value is None else Decimal(value) for value in values], pa.decimal128(38, 0))
+    return pa.array(values)
 
 
 def _held_keys(width: int, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldKeys:
@@ -247,46 +245,32 @@ def _held_keys(width: int, keys: Sequence[tuple[Place, ...]], rows: Rows) -> Hel
     return HeldKeys({place: tuple(listed) for place, listed in found.items()})
 
 
-def _matched(
-    limits: tuple[int, ...], plan: GroupPlan, keys: Sequence[tuple[Place, ...]], few: Rows, whole: Callable[[], Rows]
-) -> HeldBuckets:
+def _matched(limits: tuple[int, ...], keys: Sequence[tuple[Place, ...]], columns: Columns) -> HeldBuckets:
     """Return for every cell how many values are served within each limit: its buckets are the limits.
 
-    Where a few owners of each value serve all values, so do all of them; else `whole` tells who else has them.
+    See `matched_sql` for the columns.
     """
-    width = len(plan.group.keys)
-    sizes, all_served = _served(limits, keys, width, few)
-    if not all_served:
-        sizes, _ = _served(limits, keys, width, whole())
+    *found, people, values, own, times = columns
+    cells = _places(found, keys, len(times))
+    person, value, beside, often = (
+        column.cast(pa.int64()).fill_null(-1).to_numpy() for column in (people, values, own, times)
+    )
+    sizes = np.zeros((len(keys), len(limits)), dtype=np.int64)
+    here = cells >= 0  # what is in no cell is nowhere
+    alone = here & (person < 0) & (often > 0)
+    for place, limit in enumerate(limits):
+        each = np.where(beside[alone] > 0, np.minimum(beside[alone], limit), 1)
+        np.add.at(sizes[:, place], cells[alone], often[alone] * each)
+    pairs = np.flatnonzero(here & (person >= 0))
+    pairs = pairs[np.argsort(cells[pairs], kind="stable")]
+    _, starts = np.unique(cells[pairs], return_index=True)
+    for some in np.split(pairs, starts[1:]) if len(pairs) else []:
+        owners, count = numbered(person[some])
+        own_values = np.zeros(count, dtype=np.int64)
+        own_values[owners] = beside[some]
+        sizes[cells[some[0]]] += matched_values(owners, numbered(value[some])[0], own_values, limits)
     cells, buckets = (part.ravel() for part in np.indices(sizes.shape))
     return HeldBuckets(cells, buckets, sizes.ravel())
-
-
-def _served(limits: tuple[int, ...], keys: Sequence[tuple[Place, ...]], width: int, rows: Rows) -> tuple[Answers, bool]:
-    """Return how many values are served, a row per cell, and whether those of several owners all are within 1.
-
-    See `matched_sql` for the rows.
-    """
-    places = {key: place for place, key in enumerate(keys)}
-    sizes = np.zeros((len(keys), len(limits)), dtype=np.int64)
-    pairs, all_served = [], True
-    for row in rows:
-        if (place := places.get(row[:width])) is None:
-            continue  # what is in no cell is nowhere
-        person, value, own, times = row[width:]
-        if person is not None:
-            pairs.append((place, person, value, own))
-        elif times is not None:
-            sizes[place] += [int(times) * (min(int(own), limit) if own else 1) for limit in limits]
-    found = np.array(pairs, dtype=np.int64).reshape(-1, 4)
-    for place in np.unique(found[:, 0]).tolist():
-        here = found[found[:, 0] == place]
-        _, first, people = np.unique(here[:, 1], return_index=True, return_inverse=True)
-        different, values = np.unique(here[:, 2], return_inverse=True)
-        served = matched_values(people, values, here[first, 3], limits)
-        sizes[place] += served
-        all_served &= served[0] == len(different)
-    return sizes, all_served
 
 
 def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:

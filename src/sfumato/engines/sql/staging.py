@@ -17,7 +17,8 @@ from sfumato.policy.policy import Column, Reference, Table, UnitColumn, UnitPath
 def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     """Bring every row that has an owner to the grid, with the owner's opaque id before it; return the number of parts.
 
-    The rows of one part lie together, so that each part is read alone. A person is in one part.
+    The rows of one part lie together, so that each part is read alone. A person is in one part. Where rows are read
+    again, there is one part, and only its people are written down.
     """
     _key_tables(build, columns)
     dialect, arrived = build.dialect, build.arrived(table.name)
@@ -26,6 +27,8 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
         case UnitColumn(name):
             key = _declared(build, table.name, name)
             _opaque(build, _counted(build, table, key))
+            if are_read_again(build, table, columns):
+                return 1
             kept, joined = ["units.id AS id", *kept], f"JOIN {build.stage('units')} AS units ON p.u = units.u"
         case UnitPath(target, name, here, there):
             key = _declared(build, table.name, here)
@@ -43,11 +46,57 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     if arrived is not None and key is None:  # each row is a person, and those that were there stay as they are
         read = arrived
     among = _concerned(build, key) if arrived is not None and key is not None else None
+    values = _read(build, table, columns, key)
     build.make(
         build.stage("rows"),
-        f"SELECT {', '.join(kept)} FROM ({_rows(read, _read(build, columns, key), among)}) AS p {joined}{order}",  # noqa: S608
+        f"SELECT {', '.join(kept)} FROM ({_rows(read, values, among)}) AS p {joined}{order}",  # noqa: S608
     )
     return parts
+
+
+def are_read_again(build: Building, table: Table, columns: list[Column]) -> bool:
+    """Tell whether rows are read from the source for those who have too many and for the others, never written down.
+
+    What asks for the same row twice needs a place where it lies: keys that are unique, and what is cut off.
+    """
+    alone = build.arrived(table.name) is None and build.policy.budget.truncation is None
+    plain = isinstance(table.unit, UnitColumn) and not any(column.unique for column in columns)
+    return build.dialect.fence is not None and alone and plain
+
+
+def rows_of(build: Building, table: Table, columns: list[Column], people: str, along: Sequence[str] = ()) -> str:
+    """Return the query for the rows of some people on the grid: `people` is a relation of names u, ids, and `along`."""
+    joined = owned_rows(build, columns, read_rows(build, table, columns), people, ["id", *along])
+    return f"{joined} {build.dialect.fence}"
+
+
+def _values(build: Building, columns: list[Column]) -> list[str]:
+    """Return what is selected of a row `p`: its values, and those that bounds moved as they were before."""
+    kept = [f"{_domain(build, column, at)} AS c{at}" for at, column in enumerate(columns)]
+    return [*(kept or ["CAST(0 AS BIGINT) AS c0"]), *(f"p.o{at} AS o{at}" for at in tracked(build, columns))]
+
+
+def _read(build: Building, table: Table, columns: list[Column], key: Column | None) -> Callable[[Part], list[str]]:
+    """Return how the columns of a part are read: the name of the owner if there is one, and the values on the grid."""
+    reading, free = build.reading, [(at, columns[at]) for at in tracked(build, columns)]
+
+    def values(part: Part) -> list[str]:
+        own = [] if key is None else [f"{_name(build, table, key, part)} AS u"]
+        listed = [f"{reading.column(column, part.column(column.name))} AS c{at}" for at, column in enumerate(columns)]
+        listed += [
+            f"{reading.column(replace(column, bounds=None), part.column(column.name))} AS o{at}" for at, column in free
+        ]
+        return own + listed or ["0 AS c0"]
+
+    return values
+
+
+def _name(build: Building, table: Table, key: Column, part: Part) -> str:
+    """Return what names a person in a row: a text; or where each row names one by an integer, that integer."""
+    short = [build.reading.short_name(key, one.column(key.name)) for one in build.parts(table.name)]
+    if isinstance(table.unit, UnitColumn) and build.arrived(table.name) is None and None not in short:
+        return build.reading.short_name(key, part.column(key.name)) or ""
+    return build.reading.unit(key, part.column(key.name))
 
 
 def count_people(build: Building, table: Table, columns: list[Column]) -> None:
@@ -58,7 +107,7 @@ def count_people(build: Building, table: Table, columns: list[Column]) -> None:
 
 def read_rows(build: Building, table: Table, columns: list[Column]) -> str:
     """Return the query for every row of a table that names its owners, by that name, before keys are looked up."""
-    return _rows(build.parts(table.name), _read(build, columns, _owner_column(build, table)))
+    return _rows(build.parts(table.name), _read(build, table, columns, _owner_column(build, table)))
 
 
 def owned_rows(build: Building, columns: list[Column], read: str, people: str, along: Sequence[str]) -> str:
@@ -74,27 +123,6 @@ def rows_with_owners(build: Building, table: Table) -> int:
         own = f"{build.stage('found')} AS f JOIN {build.stage('owners')} AS o ON f.u = o.k"
     ((owned,),) = build.rows(f"SELECT coalesce(sum(f.n), 0) FROM {own}")  # noqa: S608
     return int(owned)
-
-
-def _values(build: Building, columns: list[Column]) -> list[str]:
-    """Return what is selected of a row `p`: its values, and those that bounds moved as they were before."""
-    kept = [f"{_domain(build, column, at)} AS c{at}" for at, column in enumerate(columns)]
-    return [*(kept or ["CAST(0 AS BIGINT) AS c0"]), *(f"p.o{at} AS o{at}" for at in tracked(build, columns))]
-
-
-def _read(build: Building, columns: list[Column], key: Column | None) -> Callable[[Part], list[str]]:
-    """Return how the columns of a part are read: the name of the owner if there is one, and the values on the grid."""
-    reading, free = build.reading, [(at, columns[at]) for at in tracked(build, columns)]
-
-    def values(part: Part) -> list[str]:
-        own = [] if key is None else [f"{reading.unit(key, part.column(key.name))} AS u"]
-        listed = [f"{reading.column(column, part.column(column.name))} AS c{at}" for at, column in enumerate(columns)]
-        listed += [
-            f"{reading.column(replace(column, bounds=None), part.column(column.name))} AS o{at}" for at, column in free
-        ]
-        return own + listed or ["0 AS c0"]
-
-    return values
 
 
 def _rows(
@@ -143,7 +171,7 @@ def _counted(build: Building, table: Table, key: Column) -> str:
     """
 
     def name(part: Part) -> list[str]:
-        return [f"{build.reading.unit(key, part.column(key.name))} AS u"]
+        return [f"{_name(build, table, key, part)} AS u"]
 
     arrived, among = build.arrived(table.name), None
     if arrived is not None:
@@ -169,7 +197,8 @@ def _domain(build: Building, column: Column, at: int) -> str:
 
 def _opaque(build: Building, people: str) -> None:
     """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
-    named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', 'u')} END AS id"
+    name = f"CAST(u AS {build.dialect.text_type})"  # it is a text, or an integer
+    named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', name)} END AS id"
     build.make(build.stage("units"), f"SELECT u, n, {named} FROM ({people}) AS p{build.salt_join}", salted=True)  # noqa: S608
 
 

@@ -305,12 +305,23 @@ def _measurement(measured: Measured, moves: list[int], distance: int) -> Iterato
 def _selection(
     selection: OptimalSelection | CountedKeys | TopList, one: MechanismCall, other: MechanismCall, distance: int
 ) -> Iterator[str]:
-    """The cells come in the engine's order: compare the largest with the largest, and so on; no cell holds nothing."""
+    """The cells come in the engine's order: compare the largest with the largest, and so on; no cell holds nothing.
+
+    One person moves none of these by more than a cell, and all of them together by no more than all cells.
+    """
     ordered = (sorted(call.values, reverse=True) for call in (one, other))
-    changed = sum(abs(here - there) for here, there in zip_longest(*ordered, fillvalue=0))
-    declared = selection.touched * distance * (selection.most if isinstance(selection, CountedKeys) else 1)
+    moves = [abs(here - there) for here, there in zip_longest(*ordered, fillvalue=0)]
+    changed, most = sum(moves), selection.most if isinstance(selection, CountedKeys) else 1
+    declared = selection.touched * distance * most
     if changed > declared:
         yield f"{changed} keys gained or lost a person, and {declared} are declared"
+    elif max(moves, default=0) > most * distance:
+        yield f"a key gained or lost {max(moves)}, and {most * distance} is declared"
+    elif isinstance(selection, CountedKeys):
+        noise, squares = selection.noise, sum(move * move for move in moves)
+        enough = noise.sensitivity if isinstance(noise, Laplace) else noise.sensitivity_squared
+        if (changed if isinstance(noise, Laplace) else squares) > enough * distance:
+            yield f"what selects keys moved by {changed}, and its noise is for less"
 
 
 def neighbours_of(population: Population, policy: Policy, seed: object) -> dict[str, tuple[Population, int]]:

@@ -12,17 +12,18 @@ from sfumato.query.parsing.combined import COMBINED
 from sfumato.query.parsing.pairs import PAIRED, ReadExpression, pairs
 from sfumato.query.parsing.quantile import quantile, within_group
 from sfumato.query.parsing.reading import Reading
-from sfumato.query.parsing.rewriting import counted, keyed
+from sfumato.query.parsing.rewriting import counted, in_one_person, keyed, names_people
 from sfumato.query.parsing.subquery import Lookups
 from sfumato.query.position import Place
 from sfumato.query.relation import Measure
-from sfumato.query.resolve import as_number, fit
+from sfumato.query.resolve import as_number, fit, truth
 from sfumato.query.types import Type
 
 _CONDITIONAL = frozenset({"count_if", "countif"})
 _COUNT_THEM = "Count each value, and keep the largest: GROUP BY x ORDER BY COUNT(*) DESC LIMIT k."
 _COUNT_ALL = "Count each value, or each range of values: GROUP BY width_bucket(x, LOW, HIGH, BUCKETS)."
 _ORDER_THEM = "Group by the one, order by the aggregate of the other: GROUP BY x ORDER BY SUM(y) DESC LIMIT 1."
+_COUNT_PEOPLE = "This column names people, who can only be counted: COUNT(DISTINCT …)."
 _ALONE = "It is rows, not one value: it can be the only column of a SELECT without GROUP BY, ORDER BY or LIMIT."
 _SINGLE_ROW = "It shows the value of a single row."
 _LISTED = {
@@ -33,6 +34,8 @@ _LISTED = {
 """What gives a list, or another column of a single row, with the question that says the same of many people."""
 _TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": False, "logical_or": False}
 """Whether it is the false rows that are counted instead."""
+_OF_TRUTHS = {name: "min" if negated else "max" for name, negated in _TRUTHS.items()}
+"""What they are inside one person: the largest truth value is whether one is true."""
 _SINGLE = frozenset({"any_value", "arbitrary", "first", "last"})
 _GATHERED = frozenset(
     {"string_agg", "group_concat", "listagg", "array_agg", "list", "json_agg", "json_group_array"}
@@ -66,7 +69,7 @@ _RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})
 
 def is_aggregate(name: str) -> bool:
     """Whether a function of this name is an aggregate of the table."""
-    return name in AGGREGATE_NAMES or name in _CONDITIONAL or name in PAIRED
+    return name in AGGREGATE_NAMES or name in _CONDITIONAL or name in PAIRED or name in _TRUTHS
 
 
 class Measures:
@@ -103,7 +106,7 @@ def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, whe
         node = within_group(node, reading)
     place = reading.place(node)
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
-    if name in _TRUTHS or name in _SINGLE:
+    if name in _SINGLE or (name in _TRUTHS and not in_one_person(node, reading.catalog)):
         refuse_function(name, node, reading)
     if not is_aggregate(name):
         raise place.bad("FILTER follows something else than an aggregate.", "It chooses rows.", "Remove it.")
@@ -112,7 +115,7 @@ def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, whe
         return _conditional(node, condition, where, place)
     if name in PAIRED:
         return pairs(node, name, condition, argument, place)
-    form = AGGREGATE_NAMES[name]
+    form = AGGREGATE_NAMES[_OF_TRUTHS.get(name, name)]
     if form.aggregation in LEVELLED:
         return quantile(form, node, name, condition, argument, place)
     distinct, operand = _operand(node, name, place)
@@ -123,6 +126,8 @@ def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, whe
     constant = isinstance(value, Literal) and value.value is not None
     if form.aggregation is Aggregation.COUNT and constant and not distinct:
         return _rows(name, distinct, condition, place)  # COUNT(1) counts rows
+    if name in _TRUTHS:
+        value = truth(value, place)
     if form.takes is Takes.NUMBER:
         value = as_number(value, name, place)
     if value.type is Type.NULL:
@@ -138,6 +143,8 @@ def _operand(node: exp.Expr, name: str, place: Place) -> tuple[bool, exp.Expr]:
         if operands[0].args.get("on"):
             raise place.unsupported("DISTINCT ON is not supported.", "It shows single rows.", "Use GROUP BY.")
         operands = operands[0].expressions
+    if not operands and name == "count" and not distinct:
+        return False, exp.Star()  # DuckDB's COUNT()
     if len(operands) != 1:
         raise place.bad(
             f"{name} was given {len(operands)} arguments.",
@@ -173,13 +180,17 @@ def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
         raise place.unsupported(
             f"{name} is not answered.",
             "It shows the value of a single row.",
-            reading.shown("Group by it, and count the rows of each value.", keyed(node)),
+            _COUNT_PEOPLE
+            if names_people(node, reading.catalog)
+            else reading.shown("Group by it, and count the rows of each value.", keyed(node)),
         )
     if name in _GATHERED:
         raise place.unsupported(
             f"{name} is not answered.",
             "It shows the values of single rows.",
-            reading.shown("Group by it, and count the rows of each value.", keyed(node)),
+            _COUNT_PEOPLE
+            if names_people(node, reading.catalog)
+            else reading.shown("Group by it, and count the rows of each value.", keyed(node)),
         )
     if name in COMBINED:
         raise place.bad(

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
+from sfumato.query.arithmetic import arithmetic
 from sfumato.query.expression import Call, Case, Expression, Literal
 from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
 from sfumato.query.position import Place
 from sfumato.query.resolve import call, cast, compare, fit, named
-from sfumato.query.types import TIMES, Type
+from sfumato.query.types import TIMES, Interval, Type
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -338,6 +339,35 @@ def _within(number: Expression, most: int, place: Place) -> Expression:
     return call(Form(Function.AND, (Takes.BOOLEAN,), Type.BOOLEAN, (), repeats=True), [one, other], "and", place)
 
 
+def _day(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """date(x) is CAST(x AS date)."""
+    _check_count(arguments, 1, name, place)
+    return cast(_check_time(arguments[0], name, place), Type.DATE, place)
+
+
+def _last_day(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """Return the last day of a month: the one before the next month begins."""
+    _check_count(arguments, 1, name, place)
+    begun = _function("date_trunc", [_text("month", place), _check_time(arguments[0], name, place)], place)
+    for moved in (Interval(months=1), Interval(days=-1)):
+        begun = arithmetic(Function.ADD, begun, Literal(moved, Type.INTERVAL, place.at), place)
+    return cast(begun, Type.DATE, place)
+
+
+def _later(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """date_add(x, INTERVAL …) is x + INTERVAL …."""
+    _check_count(arguments, 2, name, place)
+    return arithmetic(Function.ADD, _check_time(arguments[0], name, place), arguments[1], place)
+
+
+def _part_named(part: str) -> Callable[[str, list[Expression], Place], Expression]:
+    def read(name: str, arguments: list[Expression], place: Place) -> Expression:
+        _check_count(arguments, 1, name, place)
+        return _part(part, _check_time(arguments[0], name, place), place)
+
+    return read
+
+
 WRITTEN_OUT: dict[str, Callable[[str, list[Expression], Place], Expression]] = {
     "to_char": _to_char,
     "strftime": _strftime,
@@ -348,5 +378,11 @@ WRITTEN_OUT: dict[str, Callable[[str, list[Expression], Place], Expression]] = {
     "monthname": _name_of("FMMonth"),
     "dayname": _name_of("FMDay"),
     "make_date": _made,
+    "date": _day,
+    "last_day": _last_day,
+    "date_add": _later,
+    "weekday": _part_named("dow"),
+    "weekofyear": _part_named("week"),
+    "dayofmonth": _part_named("day"),
 }
 """Functions by name, and how a call of one is written out."""

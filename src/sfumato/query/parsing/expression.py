@@ -17,12 +17,9 @@ from sfumato.query.parsing.dates import WRITTEN_OUT
 from sfumato.query.parsing.frame import ExpressionFrame
 from sfumato.query.parsing.inner import inner, of_one_person
 from sfumato.query.parsing.reading import MOST_ITEMS, name_of
-from sfumato.query.parsing.subquery import (
-    among,
-    exists,
-    note_conjuncts,
-    single,
-)
+from sfumato.query.parsing.row_values import by_columns
+from sfumato.query.parsing.subquery import among, exists, note_conjuncts, single
+from sfumato.query.parsing.texts import TEXTS_WRITTEN_OUT, like, written_pattern
 from sfumato.query.parsing.types import cast_to
 from sfumato.query.parsing.window import WINDOW_NAMES, WindowReader
 from sfumato.query.position import Place
@@ -240,6 +237,8 @@ def _in(node: exp.Expr, frame: ExpressionFrame) -> Expression:
         return of_one_person(among(node, tested, block, lookups, frame.reading), node, block, frame)
     frame.reading.only(node, "this", "expressions")
     items = node.expressions
+    if isinstance(node.this.unnest(), exp.Tuple):
+        return _truth(by_columns(node, where), frame)
     if len(items) > MOST_ITEMS:
         raise where.too_large(
             f"the list has {len(items)} items.", f"A list may have {MOST_ITEMS}.", "Join a public table instead."
@@ -255,30 +254,16 @@ def _in(node: exp.Expr, frame: ExpressionFrame) -> Expression:
 
 def _like(function: Function, node: exp.Expr, frame: ExpressionFrame, escape: str = "\\") -> Expression:
     frame.reading.only(node, "this", "expression", "negate")
-    where = _place(node, frame)
-    argument, pattern = _read(node.this, frame), _read(node.expression, frame)
-    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-        raise where.unsupported(
-            "the pattern is not spelled out.",
-            "How long a match takes may not depend on the data.",
-            f"Write {function.upper()} 'pattern', or use STARTS_WITH or POSITION.",
-        )
-    text = Literal(_pattern(pattern.value, escape, where), Type.TEXT, pattern.at)
-    form = Form(function, (Takes.TEXT, Takes.WORD), Type.BOOLEAN, ())
-    result = call(form, [argument, text], function.upper(), where)
+    result = like(function, _read(node.this, frame), _read(node.expression, frame), escape, _place(node, frame))
     return _negation(result) if node.args.get("negate") else result
 
 
-def _pattern(pattern: str, escape: str, where: Place) -> str:
-    """Return the pattern with the backslash as its escape, used only where it is needed."""
-    written, rest = "", iter(pattern)
-    for char in rest:
-        literal = char == escape
-        kept = next(rest, None) if literal else char
-        if kept is None:
-            raise where.bad("the pattern ends with its escape.", "It escapes nothing.", "Double it.")
-        written += f"\\{kept}" if kept in {"\\", "%", "_"} and (literal or kept == "\\") else kept
-    return written
+def _regular(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+    """Return x ~ 'pattern' or SIMILAR TO, where it is a LIKE in another spelling."""
+    frame.reading.only(node, "this", "expression")
+    where, value, pattern = _place(node, frame), _read(node.this, frame), _read(node.expression, frame)
+    similar, ignore = isinstance(node, exp.SimilarTo), isinstance(node, exp.RegexpILike)
+    return written_pattern(value, pattern, where, similar=similar, ignore_case=ignore)
 
 
 def _escape(node: exp.Expr, frame: ExpressionFrame) -> Expression:
@@ -375,13 +360,13 @@ def _function(node: exp.Expr, frame: ExpressionFrame) -> Expression:
         raise _place(node, frame).bad(
             f"{name} looks at other rows, and none are named.", "It needs OVER.", f"Write {name}(…) OVER (ORDER BY …)."
         )
-    form = FUNCTION_NAMES.get(name)
-    if form is None and name not in WRITTEN_OUT:
+    form, written = FUNCTION_NAMES.get(name), WRITTEN_OUT.get(name) or TEXTS_WRITTEN_OUT.get(name)
+    if form is None and written is None:
         refuse_function(name, node, frame.reading)
     where, arguments = _place(node, frame), [_read(part, frame) for part in node.expressions]
-    if form is None:
-        return frame.reading.settle(WRITTEN_OUT[name](name, arguments, where), node)
-    return call(form, arguments, name, where)
+    if written is not None:
+        return frame.reading.settle(written(name, arguments, where), node)
+    return call(FUNCTION_NAMES[name], arguments, name, where)
 
 
 def _aggregate(node: exp.Expr, frame: ExpressionFrame) -> Expression:
@@ -475,6 +460,9 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.In: _in,
     exp.Like: partial(_like, Function.LIKE),
     exp.ILike: partial(_like, Function.ILIKE),
+    exp.RegexpLike: _regular,
+    exp.RegexpILike: _regular,
+    exp.SimilarTo: _regular,
     exp.Escape: _escape,
     exp.Case: _case,
     exp.If: _if,

@@ -10,7 +10,7 @@ from sfumato.query.names import Scope
 from sfumato.query.parsing.aggregate import Measures
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.reading import Reading
-from sfumato.query.parsing.rewriting import first_asked, joined, listed
+from sfumato.query.parsing.rewriting import first_asked, first_asked_by_key, joined, listed
 from sfumato.query.parsing.subquery import Lookups
 from sfumato.query.parsing.window import GatheredWindows
 
@@ -42,6 +42,13 @@ def refuse_subquery(node: exp.Expr, frame: ExpressionFrame) -> NoReturn:
             "a subquery over people's rows is not supported in a condition.",
             "There it may read public tables, and answers where the rows are answers.",
             reading.shown("Join it instead.", join),
+        )
+    keyed = None if tested else first_asked_by_key(node, reading.catalog)
+    if keyed is not None and reading.accepts(keyed):
+        raise where.unsupported(
+            "a value that is itself read from people's rows cannot be used here.",
+            "It would be used without noise.",
+            reading.shown("Ask for it first by its key, and join the answer, (VALUES (key, number), …).", keyed),
         )
     if frame.private_tables(node):
         raise where.unsupported(

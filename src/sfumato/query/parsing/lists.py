@@ -13,6 +13,7 @@ from sqlglot import exp
 from sfumato.errors import Refusal
 from sfumato.query.declared import Admitted, DeclaredBounds
 from sfumato.query.expression import Expression
+from sfumato.query.literal import timestamp
 from sfumato.query.parsing.aggregate import is_aggregate
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.quantile import within_group
@@ -33,6 +34,7 @@ _LONGEST_NUMBER = 30
 _MOST_EDGES = 50
 _MOST_MONTHS = 60
 _EXAMPLE = "HISTOGRAM(x), HISTOGRAM(x, 20) for 20 ranges, or HISTOGRAM(x, 0, 100, 20) for those from 0 to 100"
+_MOMENTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP)
 _SINGLE_VALUES = 50
 """Up to so many whole numbers are counted each by itself."""
 
@@ -225,7 +227,7 @@ def _between(
     """Ranges between numbers or dates that the text spells out: each without its upper end, but the last."""
     numbers = [_spelled(edge) for edge in edges]
     known = [number for number in numbers if number is not None]
-    days = [edge.this.name for edge in edges if isinstance(edge, exp.Cast) and isinstance(edge.this, exp.Literal)]
+    days = [moment for edge in edges if (moment := _moment(edge)) is not None]
     ordered = known == sorted(set(known)) and days == sorted(set(days))
     spelled = ordered and len(edges) in {len(known), len(days)}
     if not 2 <= len(edges) <= _MOST_EDGES + 1 or not spelled:
@@ -250,6 +252,12 @@ def _between(
             shown = _case(exp.EQ(this=bucket.copy(), expression=exp.Literal.number(n)), edge.copy(), shown)
         columns.append(exp.alias_(shown, name, quoted=True))
     return _counted(node, columns, within, bucket if len(edges) > 2 else exp.Paren(this=bucket))
+
+
+def _moment(edge: exp.Expr) -> datetime | None:
+    """Return the date or time that is spelled out: DATE '2024-01-31'."""
+    spelled = isinstance(edge, exp.Cast) and isinstance(edge.this, exp.Literal) and edge.is_type(*_MOMENTS)
+    return timestamp(edge.this.name.strip().lower()) if spelled else None
 
 
 def _case(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Expr:

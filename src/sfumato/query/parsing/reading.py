@@ -154,17 +154,16 @@ _CLOCK = (
     "The same question has to mean the same tomorrow.",
     "Write the date: DATE '2024-12-31'.",
 )
-_PATTERN = (
-    "regular expressions are not supported.",
-    "Some of them take very long on some values, and time is a side channel.",
-    "Use LIKE, STARTS_WITH or POSITION.",
-)
 _SAMPLE = (
     "sampling is not supported.",
     "Which rows count is decided by the policy, and the noise by the price.",
     "Leave the sampling out.",
 )
-_LATERAL = ("LATERAL is not supported.", "It runs a query for each row.", "Use a join with a condition.")
+_LATERAL = (
+    "LATERAL is not supported.",
+    "It runs a query for each row.",
+    "Use a join with a condition, or a subquery as a column: SELECT k, (SELECT COUNT(*) FROM … WHERE … = k) FROM ….",
+)
 _REASONS: Mapping[str, tuple[str, str, str]] = {
     "Window": _WINDOW,
     "windows": _WINDOW,
@@ -183,9 +182,6 @@ _REASONS: Mapping[str, tuple[str, str, str]] = {
         "It compares rows of different people.",
         "Use NOT in WHERE, or a LEFT JOIN that keeps the rows without a partner.",
     ),
-    "RegexpLike": _PATTERN,
-    "RegexpILike": _PATTERN,
-    "SimilarTo": _PATTERN,
     "CurrentDate": _CLOCK,
     "CurrentTime": _CLOCK,
     "CurrentTimestamp": _CLOCK,
@@ -205,9 +201,14 @@ _REASONS: Mapping[str, tuple[str, str, str]] = {
         "Use GROUP BY, or one COUNT(*) FILTER (WHERE …) for each column.",
     ),
     "on": (
-        "DISTINCT ON is not supported.",
-        "It shows single rows, which no noise can protect.",
-        "Use GROUP BY and an aggregate of each column.",
+        "DISTINCT ON without an order is not supported.",
+        "Which row is the first has to follow from the text.",
+        "Write ORDER BY with the same columns first, then what decides: DISTINCT ON (a) … ORDER BY a, day.",
+    ),
+    "Tuple": (
+        "several values stand where one is needed.",
+        "A column holds single values.",
+        "Join them into one text, a || ' ' || b; or count the rows of SELECT DISTINCT a, b FROM ….",
     ),
     "Any": ("ANY is not supported.", "It needs an array or a subquery.", "Use IN with the values: IN ('a', 'b')."),
     "All": ("ALL is not supported.", "It needs an array or a subquery.", "Write the comparisons with AND."),

@@ -62,6 +62,20 @@ def first_asked(node: exp.Expr) -> str | None:
     return _text(inner) if isinstance(inner, exp.Select) else None
 
 
+def first_asked_by_key(node: exp.Expr, catalog: Catalog) -> str | None:
+    """Return the question whose answer has the value of a subquery for each key that leads to the row around it."""
+    inner = _subquery(node)
+    if not isinstance(inner, exp.Select) or inner.args.get("group") is not None:
+        return None
+    inner = inner.copy()
+    pair = _correlated(inner, catalog)
+    if pair is None:
+        return None
+    inner.set("expressions", [pair[1].copy(), *inner.expressions])
+    inner.set("group", exp.Group(expressions=[pair[1].copy()]))
+    return _text(inner)
+
+
 def grouped(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return what comes nearest to a window: the same aggregate by GROUP BY, or the groups without the window."""
     root, here = _copied(node)
@@ -125,6 +139,29 @@ def keyed(node: exp.Expr) -> str | None:
     if not any(str(call.this).lower() in AGGREGATE_NAMES for call in scope.find_all(exp.Anonymous)):
         scope.append("expressions", _rows())
     return _text(root)
+
+
+def in_one_person(node: exp.Expr, catalog: Catalog) -> bool:
+    """Whether a call stands in a SELECT that groups by a column that names people."""
+    scope = node.find_ancestor(exp.Select)
+    group = scope.args.get("group") if scope is not None else None
+    if scope is None or group is None:
+        return False
+    tables = _tables(scope, catalog)
+    chosen = [scope.expressions[int(key.name) - 1] if _is_ordinal(key, scope) else key for key in group.expressions]
+    return any(isinstance(key.unalias(), exp.Column) and _is_unit(key.unalias(), tables) for key in chosen)
+
+
+def _is_ordinal(key: exp.Expr, scope: exp.Select) -> bool:
+    return isinstance(key, exp.Literal) and key.name.isdigit() and 1 <= int(key.name[:9]) <= len(scope.expressions)
+
+
+def names_people(node: exp.Expr, catalog: Catalog) -> bool:
+    """Whether the first argument of a call is a column that names people."""
+    scope, key = node.find_ancestor(exp.Select), node.expressions[0] if node.expressions else None
+    if isinstance(key, exp.Distinct):
+        key = key.expressions[0]
+    return scope is not None and isinstance(key, exp.Column) and _is_unit(key, _tables(scope, catalog))
 
 
 def _text(tree: exp.Expr) -> str:

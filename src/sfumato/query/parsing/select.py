@@ -11,6 +11,7 @@ from sfumato.query.names import Name, NamedColumn, Scope
 from sfumato.query.parsing.aggregate import Measures, is_aggregate
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.expression import fit_null, read_condition, read_expression, sort_key
+from sfumato.query.parsing.first_rows import first_of_each
 from sfumato.query.parsing.frame import ExpressionFrame
 from sfumato.query.parsing.grouping import spread
 from sfumato.query.parsing.lists import Peek, as_rows
@@ -50,7 +51,7 @@ def read_query(node: exp.Expr, reading: Reading, known: _Known) -> Block:
             reading.only(node, "this")
             return read_query(node.this, reading, known)
     elif isinstance(node, exp.Select):
-        several = spread(node, reading) or as_rows(node, reading, _peek(reading, known))
+        several = spread(node, reading) or first_of_each(node) or as_rows(node, reading, _peek(reading, known))
         return _select(node, reading, known) if several is None else read_query(several, reading, known)
     elif isinstance(node, exp.SetOperation):
         return _combined(node, reading, known)
@@ -199,7 +200,9 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
     above = frame.lookups or Lookups(people=None)
     keys = _keys(node, items, replace(frame, lookups=inner))
     having = node.args["having"].this if node.args.get("having") is not None else node
-    condition = read_condition(having, replace(frame, windows=None, clause="HAVING")) if having is not node else None
+    scope = _with_aliases(frame.scope, items, frozenset({windows.label}))
+    chosen = replace(frame, scope=scope, windows=None, clause="HAVING")
+    condition = read_condition(having, chosen) if having is not node else None
     qualify = _qualify(node, items, frame)
     order = _order(node, items, frame)
     overs = tuple(windows.found)
@@ -333,18 +336,22 @@ class _Group:
         return rebuild(value, tuple(self.over(part, node) for part in parts)) if parts else value
 
 
+def _with_aliases(scope: Scope, items: list[SelectItem], without: frozenset[str]) -> Scope:
+    """Return a scope with the names of SELECT beside those of FROM, which come first; not what these labels compute."""
+    named = tuple(
+        NamedColumn(None, item.name, item.value)
+        for item in items
+        if item.alias and not scope.candidates(None, Name(item.name, quoted=True)) and not without & sources(item.value)
+    )
+    return replace(scope, entries=scope.entries + named)
+
+
 def _qualify(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> Expression | None:
     """Return the condition of QUALIFY, which may also use the names of SELECT."""
     clause = node.args.get("qualify")
     if clause is None:
         return None
-    scope, known = frame.scope, {item.name for item in items if item.alias}
-    named = tuple(
-        NamedColumn(None, item.name, item.value)
-        for item in items
-        if item.name in known and not scope.candidates(None, Name(item.name, quoted=True))
-    )
-    inner = replace(frame, scope=replace(scope, entries=scope.entries + named), clause="QUALIFY")
+    inner = replace(frame, scope=_with_aliases(frame.scope, items, frozenset()), clause="QUALIFY")
     condition = read_condition(clause.this, inner)
     if frame.windows is None or not frame.windows.found:
         raise frame.reading.place(clause).bad(
@@ -366,7 +373,20 @@ def _order(node: exp.Query, items: list[SelectItem], frame: ExpressionFrame) -> 
         item = _chosen(part, items, inner, inner.reading.place(part), aliases_first=True)
         return item.value if item is not None else read_expression(part, inner)
 
-    return [(sort_key(part, replace(frame, clause="ORDER BY"), read), part.this) for part in order.expressions]
+    inner = replace(frame, clause="ORDER BY")
+    if len(order.expressions) == 1 and _is_all(order.expressions[0], items, frame):
+        (every,) = order.expressions
+        return [(sort_key(every, inner, lambda _, __, item=item: item.value), item.node) for item in items]  # type: ignore[misc]
+    return [(sort_key(part, inner, read), part.this) for part in order.expressions]
+
+
+def _is_all(part: exp.Expr, items: list[SelectItem], frame: ExpressionFrame) -> bool:
+    """Whether DuckDB's ORDER BY ALL stands here: by every column, in their order."""
+    column = part.this
+    if not isinstance(column, exp.Column) or column.args.get("table") is not None or column.name.lower() != "all":
+        return False
+    name = name_of(column.this)
+    return not name.quoted and not frame.scope.candidates(None, name) and not name.chosen(one.name for one in items)
 
 
 def _distinct(

@@ -14,6 +14,7 @@ from sfumato.query.parsing.expression import fit_null, read_condition, read_expr
 from sfumato.query.parsing.frame import ExpressionFrame
 from sfumato.query.parsing.pivot import pivoted
 from sfumato.query.parsing.reading import MOST_COLUMNS, MOST_ITEMS, Reading, name_of
+from sfumato.query.parsing.series import SERIES, series
 from sfumato.query.people import holds_people
 from sfumato.query.placement import filtered
 from sfumato.query.position import Place, place
@@ -151,6 +152,8 @@ def _named(block: Block, alias: str | None, columns: list[str], place: Place) ->
 def _table(node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
     reading.only(node, "this", "alias", "db", "joins", "pivots")
+    if isinstance(node.this, exp.Anonymous) and str(node.this.this).lower() in SERIES:
+        return _with_joins(_series(node, reader), node.args.get("joins") or [], reader)
     if not isinstance(node.this, exp.Identifier) or where.fragment.startswith("'"):
         raise where.unsupported(
             "a function or file stands where a table is needed.",
@@ -185,6 +188,17 @@ def _scan(name: Name, schema: exp.Expr | None, where: Place, reading: Reading) -
     for column in table.columns:
         reading.declare(scan.label, column, table.declared(column))
     return Block(scan, (), tuple(Named(column.name, column) for column in scan.columns))
+
+
+def _series(node: exp.Expr, reader: FromReader) -> FromItem:
+    """generate_series(1, 31) AS s: the rows that it stands for; the column has the name of the alias."""
+    reading, where, name = reader.reading, reader.reading.place(node.this), str(node.this.this).lower()
+    reading.only(node, "this", "alias", "joins")
+    frame = ExpressionFrame(reading, Scope(), None, name, reader.private_tables)
+    rows = series(name, [read_expression(one, frame) for one in node.this.expressions], where)
+    values = Values(reading.label("values"), (rows[0].type,), tuple((row,) for row in rows), where.at)
+    alias, names = _alias(node, reading)
+    return _named(Block(values, (), (Named(alias or name, values.columns[0]),)), alias or name, names, where)
 
 
 def _values(node: exp.Expr, reader: FromReader) -> FromItem:

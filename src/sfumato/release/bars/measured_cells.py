@@ -149,6 +149,8 @@ class MeasuredCells:
         counted = self.labels[part] == self.labels[whole] and other.quantity.function is Aggregation.COUNT
         if one.buckets is not None or not counted or not _inside(one.quantity, other.quantity):
             return None
+        if not _cut_alike(one, other):
+            return None
         least, most = _span(one.quantity)
         if not _inside(other.quantity, one.quantity):
             least, most = min(least, 0), max(most, 0)
@@ -199,6 +201,13 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
         consistent(plan, noisy),
         {name: np.array(amounts, dtype=np.float64) for name, amounts in completions(plan, noisy.groups).items()},
     )
+
+
+def _cut_alike(one: Measured, other: Measured) -> bool:
+    """Whether the same rows count for both, with all that they add: a total, or a level of its own, cuts one alone."""
+    if one.total is not None or one.levels is None or other.levels is None:
+        return one.total is None and one.levels is None and other.levels is None
+    return one.levels.by_rows and other.levels.by_rows and one.levels.choice == other.levels.choice
 
 
 def _span(quantity: Quantity) -> tuple[int, int]:

@@ -140,6 +140,17 @@ def _panel(
     return _along(altair, base, axis, keys, rows, colour)
 
 
+_ABOVE = {
+    "titleAngle": 0,
+    "titleAnchor": "start",
+    "titleAlign": "right",
+    "titleBaseline": "bottom",
+    "titleX": -7,
+    "titleY": -4,
+}
+"""A title above the names: beside them, a font of another width lays it over the longest."""
+
+
 def _across(altair: Any, base: Any, keys: Sequence[str], rows: Sequence[Any], colour: dict[str, Any]) -> Any:
     """Draw bars from left to right: the names of groups are read without turning the head."""
     groups = max(len({row.get("second") for row in rows}), 1)
@@ -148,7 +159,7 @@ def _across(altair: Any, base: Any, keys: Sequence[str], rows: Sequence[Any], co
         title=keys[0] if keys else None,
         sort=None,
         scale=altair.Scale(domain=list(dict.fromkeys(row["key"] for row in rows))),  # rows without a value keep theirs
-        axis=altair.Axis(labelLimit=220, grid=False) if keys else None,
+        axis=altair.Axis(labelLimit=220, grid=False, **_ABOVE) if keys else None,
     )
     base = base.encode(y=y)
     step = altair.Step(_STEP if groups == 1 else _THIN, **({} if groups == 1 else {"for": "offset"}))

@@ -322,7 +322,7 @@ def _price_fields(draft: EditorText) -> Html:
         tag("div", radio("epsilon", "at most ε"), epsilon, class_="pair"),
         tag("div", radio("margin", "within ±"), margin, tag("span", "for"), column, class_="pair"),
         tag("div", radio("share", "a share of the budget"), share, class_="pair"),
-        tag("div", tag("label", "show what a household loses, of", for_="household"), household, class_="pair"),
+        tag("div", tag("span", "for a household of"), household, class_="pair"),
         tag("datalist", id="columns"),
     )
 

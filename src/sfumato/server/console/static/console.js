@@ -136,7 +136,7 @@
       const words = document.createElement("strong");
       words.textContent = said.price;
       price.className = "";
-      price.replaceChildren(words, said.buys, said.together ? " " + said.together : "");
+      price.replaceChildren(words, said.buys, said.together ? " · " + said.together : "");
       document.getElementById("columns").replaceChildren(...Object.keys(said.margins).map((name) => new Option(name)));
     } else if (reply.status === 401) {
       location.reload();

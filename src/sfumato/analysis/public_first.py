@@ -1,0 +1,55 @@
+"""Conditions on public rows alone are met before these rows are joined with an answer: fewer have to be written out."""
+
+from dataclasses import replace
+
+from sfumato.query.catalog import Catalog
+from sfumato.query.expression import Expression, conjunction, conjuncts, sources
+from sfumato.query.people import holds_people
+from sfumato.query.placement import labels
+from sfumato.query.relation import Filter, Join, JoinKind, Mark, Relation, Scan, inputs
+
+
+def public_first(relation: Filter, catalog: Catalog) -> Relation:
+    """Return the same rows; a condition that only looks at the public side of a join with an answer comes below it.
+
+    It may: an inner join keeps a pair where both rows are there, an outer one keeps each row of its left side.
+    """
+    source, above = relation.source, []
+    for part in conjuncts(relation.condition):
+        placed = _below(source, part, frozenset(sources(part)), catalog)
+        if placed is None:
+            above.append(part)
+        else:
+            source = placed
+    return replace(relation, source=source, condition=conjunction(tuple(above))) if above else source
+
+
+def _below(relation: Relation, part: Expression, used: frozenset[str], catalog: Catalog) -> Relation | None:
+    if not used or not isinstance(relation, Join | Mark) or not (used <= labels(relation)):
+        return None
+    sides = [("left", relation.left, relation.right)]
+    if isinstance(relation, Join) and relation.kind is JoinKind.FULL:
+        return None
+    if isinstance(relation, Join) and relation.kind is JoinKind.INNER:
+        sides.append(("right", relation.right, relation.left))
+    for name, side, other in sides:
+        if used <= labels(side):
+            if not _reads_people(side, catalog) and _is_answer(other, catalog):
+                return replace(relation, **{name: Filter(side, part)})  # type: ignore[arg-type]
+            placed = _below(side, part, used, catalog)
+            return None if placed is None else replace(relation, **{name: placed})  # type: ignore[arg-type]
+    return None
+
+
+def _is_answer(relation: Relation, catalog: Catalog) -> bool:
+    return _reads_people(relation, catalog) and not holds_people(relation, catalog)
+
+
+def _reads_people(relation: Relation, catalog: Catalog) -> bool:
+    waiting = [relation]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Scan) and not catalog.tables[node.table].public:
+            return True
+        waiting.extend(inputs(node))
+    return False

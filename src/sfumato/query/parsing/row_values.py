@@ -1,0 +1,33 @@
+"""(a, b) IN ((1, 2), (3, 4)) is written out: a = 1 AND b = 2 OR a = 3 AND b = 4."""
+
+from functools import reduce
+
+from sqlglot import exp
+
+from sfumato.query.position import Place
+
+
+def by_columns(node: exp.Expr, place: Place) -> exp.Expr:
+    """Return the comparisons of single columns that a list of rows stands for."""
+    left, rows = node.this.unnest().expressions, [row.unnest() for row in node.expressions]
+    if any(not isinstance(row, exp.Tuple) or len(row.expressions) != len(left) for row in rows):
+        raise place.bad("the rows have different lengths.", "Each has a value for each column.", "Complete them.")
+    found = [
+        reduce(_both, [_equal(one, other, node) for one, other in zip(left, row.expressions, strict=True)])
+        for row in rows
+    ]
+    return reduce(_either, found)
+
+
+def _equal(one: exp.Expr, other: exp.Expr, node: exp.Expr) -> exp.Expr:
+    made = exp.EQ(this=one.copy(), expression=other.copy())
+    made.meta.update(node.meta)
+    return made
+
+
+def _both(one: exp.Expr, other: exp.Expr) -> exp.Expr:
+    return exp.And(this=one, expression=other)
+
+
+def _either(one: exp.Expr, other: exp.Expr) -> exp.Expr:
+    return exp.Or(this=one, expression=other)

@@ -1,0 +1,289 @@
+"""Functions and patterns of texts that others are made of: they are written out when they are read.
+
+A regular expression is answered where it is nothing but LIKE in another spelling: letters, `.`, `.*`, anchors, and
+alternatives of these. What repeats a part of itself is refused: some of them take very long on some values.
+"""
+
+from collections.abc import Callable
+from itertools import product
+
+from sfumato.query.expression import Call, Case, Expression, Literal
+from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
+from sfumato.query.position import Place
+from sfumato.query.resolve import call, cast, compare, fit
+from sfumato.query.types import Type
+
+_MOST_PATTERNS = 50
+_MOST_PARTS = 4
+_WIDEST = 200
+_START, _END = object(), object()
+_SPECIAL = frozenset("\\^$.|?*+()[]{}")
+
+Patterns = tuple[str, ...]
+
+
+def written_pattern(
+    value: Expression, pattern: Expression, place: Place, *, similar: bool = False, ignore_case: bool = False
+) -> Expression:
+    """Return `value ~ pattern`, or `value SIMILAR TO pattern`, by LIKE; what says more than that is refused."""
+    spelled = pattern.value if isinstance(pattern, Literal) else None
+    patterns = _Patterns(spelled, similar=similar).read() if isinstance(spelled, str) else None
+    if patterns is None:
+        raise place.unsupported(*_PATTERN)
+    function = Function.ILIKE if ignore_case else Function.LIKE
+    found = [like(function, value, _text(one, place), "\\", place) for one in dict.fromkeys(patterns)]
+    return found[0] if len(found) == 1 else Call(Function.OR, tuple(found), Type.BOOLEAN, place.at)
+
+
+def like(function: Function, value: Expression, pattern: Expression, escape: str, place: Place) -> Expression:
+    """Return `value LIKE pattern`, or ILIKE."""
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise place.unsupported(
+            "the pattern is not spelled out.",
+            "How long a match takes may not depend on the data.",
+            f"Write {function.upper()} 'pattern', or use STARTS_WITH or POSITION.",
+        )
+    text = Literal(_with_backslash(pattern.value, escape, place), Type.TEXT, pattern.at)
+    form = Form(function, (Takes.TEXT, Takes.WORD), Type.BOOLEAN, ())
+    return call(form, [value, text], function.upper(), place)
+
+
+def _with_backslash(pattern: str, escape: str, where: Place) -> str:
+    """Return the pattern with the backslash as its escape, used only where it is needed."""
+    written, rest = "", iter(pattern)
+    for char in rest:
+        literal = char == escape
+        kept = next(rest, None) if literal else char
+        if kept is None:
+            raise where.bad("the pattern ends with its escape.", "It escapes nothing.", "Double it.")
+        written += f"\\{kept}" if kept in {"\\", "%", "_"} and (literal or kept == "\\") else kept
+    return written
+
+
+class _Patterns:
+    """Reads a pattern into the alternatives that it stands for, each a list of letters, `%`, `_` and anchors."""
+
+    def __init__(self, pattern: str, *, similar: bool) -> None:
+        self.left, self.similar, self.known = list(reversed(pattern)), similar, True
+
+    def read(self) -> Patterns | None:
+        """Return all alternatives as patterns of LIKE."""
+        found = self._alternatives()
+        if not self.known or self.left:
+            return None
+        written = [self._written(one) for one in found]
+        return tuple(one for one in written if one is not None) if None not in written else None
+
+    def _alternatives(self) -> list[list[object]]:
+        found = self._sequence()
+        while self.known and self.left and self.left[-1] == "|":
+            self.left.pop()
+            found += self._sequence()
+        return found
+
+    def _sequence(self) -> list[list[object]]:
+        found: list[list[object]] = [[]]
+        while self.known and self.left and self.left[-1] not in "|)":
+            parts = self._part()
+            found = [[*one, *more] for one, more in product(found, parts)]
+            self.known &= len(found) <= _MOST_PATTERNS
+        return found
+
+    def _part(self) -> list[list[object]]:
+        letter = self.left.pop()
+        if letter == "(":
+            if self.left[-2:] == [":", "?"]:
+                del self.left[-2:]
+            inside = self._alternatives()
+            self.known &= bool(self.left) and self.left.pop() == ")"
+        elif self.similar and letter in "%_":
+            inside = [[("any", letter)]]
+        elif not self.similar and letter == ".":
+            inside = [[("any", "_")]]
+            if self.left and self.left[-1] in "*+":
+                inside = [[("any", "%")]] if self.left.pop() == "*" else [[("any", "_"), ("any", "%")]]
+        elif not self.similar and letter in "^$":
+            inside = [[_START if letter == "^" else _END]]
+        elif letter == "\\":
+            inside = [[self.left.pop() if self.left else ""]]
+            self.known &= not str(inside[0][0]).isalnum() and inside != [[""]]  # \d, \m … mean something
+        else:
+            inside = [[letter]]
+            self.known &= letter not in _SPECIAL or (self.similar and letter in ".^$")
+        self.known &= not (self.left and self.left[-1] in "*+?{")  # a part that repeats
+        return inside
+
+    def _written(self, parts: list[object]) -> str | None:
+        first, last = self.similar, self.similar
+        if parts and parts[0] is _START:
+            first, parts = True, parts[1:]
+        if parts and parts[-1] is _END:
+            last, parts = True, parts[:-1]
+        if any(part is _START or part is _END for part in parts):
+            return None
+        inside = "".join(part[1] if isinstance(part, tuple) else _escaped(str(part)) for part in parts)
+        return f"{'' if first else '%'}{inside}{'' if last else '%'}"
+
+
+def _escaped(letters: str) -> str:
+    return "".join(f"\\{one}" if one in "\\%_" else one for one in letters)
+
+
+# ── functions ──
+
+
+def _function(name: str, arguments: list[Expression], place: Place) -> Expression:
+    return call(FUNCTION_NAMES[name], arguments, name, place)
+
+
+def _text(value: str, place: Place) -> Literal:
+    return Literal(value, Type.TEXT, place.at)
+
+
+def _whole(value: int, place: Place) -> Literal:
+    return Literal(value, Type.INTEGER, place.at)
+
+
+def _joined(parts: list[Expression], place: Place) -> Expression:
+    return call(Form(Function.JOINED, (Takes.TEXT,), Type.TEXT, (), repeats=True), parts, "||", place)
+
+
+def _choice(when: Expression, then: Expression, otherwise: Expression, place: Place) -> Expression:
+    return Case(((when, then),), otherwise, Type.TEXT, place.at)
+
+
+def _added(one: Expression, more: int, place: Place) -> Expression:
+    form = Form(Function.ADD, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ())
+    return call(form, [one, _whole(more, place)], "+", place)
+
+
+def _checked(arguments: list[Expression], least: int, most: int, name: str, place: Place) -> None:
+    if not least <= len(arguments) <= most:
+        expected = str(least) if least == most else f"{least} to {most}"
+        raise place.bad(
+            f"{name} was given {len(arguments)} arguments.", f"It takes {expected}.", "Add or remove arguments."
+        )
+
+
+def _spelled(value: Expression, name: str, place: Place) -> str:
+    if isinstance(value, Literal) and isinstance(value.value, str):
+        return value.value
+    raise place.unsupported(
+        f"{name} takes a text that is spelled out in the query here.",
+        "What it does may not differ from row to row.",
+        "Write the text itself, not a column or expression.",
+    )
+
+
+def _number(value: Expression, least: int, most: int, name: str, place: Place) -> int:
+    if isinstance(value, Literal) and isinstance(value.value, int) and least <= value.value <= most:
+        return value.value
+    raise place.unsupported(
+        f"{name} takes a number from {least} to {most} here.", "It has to be spelled out.", "Write the number itself."
+    )
+
+
+def _as_text(value: Expression, place: Place) -> Expression:
+    if value.type in {Type.TEXT, Type.NULL} or isinstance(value, Literal):
+        return fit(value, Type.TEXT, place) if value.type is Type.NULL else value
+    return cast(value, Type.TEXT, place)
+
+
+def _contains(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """Whether a text is somewhere inside another."""
+    _checked(arguments, 2, 2, name, place)
+    return compare(Function.LESS, _whole(0, place), _function("strpos", arguments, place), place)
+
+
+def _ends_with(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """Whether a text ends with another: as many letters of its end as that one has are equal to it."""
+    _checked(arguments, 2, 2, name, place)
+    end = fit(arguments[1], Type.TEXT, place)
+    length = (
+        _whole(len(end.value), place)
+        if isinstance(end, Literal) and isinstance(end.value, str)
+        else _function("length", [end], place)
+    )
+    return compare(Function.EQUAL, _function("right", [arguments[0], length], place), end, place)
+
+
+def _joined_with(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """PostgreSQL's concat_ws: what is not NULL, with a text between them."""
+    _checked(arguments, 2, 20, name, place)
+    between, values = _text(_spelled(arguments[0], name, place), place), [_as_text(one, place) for one in arguments[1:]]
+    parts: list[Expression] = [values[0]]
+    for at, value in enumerate(values[1:], 1):
+        before = values[0] if at == 1 else _function("coalesce", values[:at], place)
+        first = Call(Function.IS_NULL, (before,), Type.BOOLEAN, place.at)
+        absent = Call(Function.IS_NULL, (value,), Type.BOOLEAN, place.at)
+        none = Call(Function.OR, (first, absent), Type.BOOLEAN, place.at)
+        parts += [_choice(none, _text("", place), between, place), value]
+    return _function("concat", parts, place)
+
+
+def _part_of(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """PostgreSQL's split_part: the n-th of the parts between separators, an empty text where there are fewer."""
+    _checked(arguments, 3, 3, name, place)
+    separator = _spelled(arguments[1], name, place)
+    number = _number(arguments[2], 1, _MOST_PARTS, name, place)
+    value = fit(arguments[0], Type.TEXT, place)
+    if not separator:
+        return value if number == 1 else _text("", place)
+    for _ in range(number - 1):
+        at = _function("strpos", [value, _text(separator, place)], place)
+        rest = _function("substring", [value, _added(at, len(separator), place)], place)
+        value = _choice(compare(Function.EQUAL, at, _whole(0, place), place), _text("", place), rest, place)
+    at = _function("strpos", [value, _text(separator, place)], place)
+    before = _function("left", [value, _added(at, -1, place)], place)
+    return _choice(compare(Function.EQUAL, at, _whole(0, place), place), value, before, place)
+
+
+def _padded(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """PostgreSQL's lpad and rpad: a text of so many letters, filled up or cut."""
+    _checked(arguments, 2, 3, name, place)
+    width = _number(arguments[1], 0, _WIDEST, name, place)
+    fill = _spelled(arguments[2], name, place) if len(arguments) == 3 else " "
+    if len(fill) != 1:
+        raise place.unsupported(f"{name} fills with one letter.", "Others are cut in the middle.", "Write one letter.")
+    value, filling = fit(arguments[0], Type.TEXT, place), _text(fill * width, place)
+    if name == "rpad":
+        return _function("left", [_joined([value, filling], place), _whole(width, place)], place)
+    longer = _function("greatest", [_function("length", [value], place), _whole(width, place)], place)
+    filled = _function("right", [_joined([filling, value], place), longer], place)
+    return _function("left", [filled, _whole(width, place)], place)  # no CASE: its labels would all be keys
+
+
+def _found(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """DuckDB's regexp_matches, PostgreSQL's regexp_like."""
+    _checked(arguments, 2, 3, name, place)
+    flags = _spelled(arguments[2], name, place) if len(arguments) == 3 else ""
+    if flags not in {"", "i"}:
+        raise place.unsupported(*_PATTERN)
+    return written_pattern(arguments[0], arguments[1], place, ignore_case=flags == "i")
+
+
+def _whole_match(name: str, arguments: list[Expression], place: Place) -> Expression:
+    """DuckDB's regexp_full_match."""
+    _checked(arguments, 2, 2, name, place)
+    return written_pattern(arguments[0], _text(f"^({_spelled(arguments[1], name, place)})$", place), place)
+
+
+_PATTERN = (
+    "this regular expression is not supported.",
+    "Some of them take very long on some values, and time is a side channel. Letters, `.`, `.*`, `^`, `$` and "
+    "alternatives such as (a|b) are answered.",
+    "Write it with these, or with LIKE, STARTS_WITH, CONTAINS or SPLIT_PART.",
+)
+TEXTS_WRITTEN_OUT: dict[str, Callable[[str, list[Expression], Place], Expression]] = {
+    "contains": _contains,
+    "ends_with": _ends_with,
+    "suffix": _ends_with,
+    "concat_ws": _joined_with,
+    "split_part": _part_of,
+    "lpad": _padded,
+    "rpad": _padded,
+    "regexp_matches": _found,
+    "regexp_like": _found,
+    "regexp_full_match": _whole_match,
+}
+"""Functions by name, and how a call of one is written out."""
