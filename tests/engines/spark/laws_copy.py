@@ -73,7 +73,8 @@ def test_rows_that_are_bounded_in_one_pass_are_what_the_definition_says(
     columns = {name: {**words, "unique": False} for name, words in ORDERS["columns"].items()}  # type: ignore[attr-defined]
     database = _database(40)
     orders = database["orders"]
-    database["orders"] = orders + [{**row, "person": 1} for row in orders[:30]] * 2  # somebody has many, equal ones too
+    more = [{**row, "person": 1} for row in orders[:30]]
+    database["orders"] = [*orders, *more, *more]  # somebody has many, and equal ones
     for words in ({}, {"rows_per_unit": {"most": 6, "choose": "private"}}):
         policy = policy_of({"orders": {**ORDERS, "columns": columns, **words}, "codes": {"public": True}})
         tables = {name: rows for name, rows in database.items() if name in ("orders", "codes")}
