@@ -21,7 +21,8 @@ def main() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable  # or Spark's workers run another Python, without the library
     library: Any = import_module("tmlt.analytics")
     spark = import_module("pyspark.sql").SparkSession.builder.master("local[2]").config("spark.driver.memory", "1g")
-    spark = spark.config("spark.sql.shuffle.partitions", "8").config("spark.ui.enabled", "false").getOrCreate()
+    spark = spark.config("spark.sql.shuffle.partitions", "8").config("spark.ui.enabled", "false")
+    spark = spark.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     session = library.Session.from_dataframe(
         privacy_budget=library.PureDPBudget(float("inf")),

@@ -343,6 +343,8 @@ def test_a_flow_is_what_plain_python_makes_of_it(name: str) -> None:
         found = engine.rows(statement, {"stored": pa.table(stored)})
         columns = outputs(flow)
         expected = [[row[label, name] for label, name, _ in columns] for row in _rows(flow, table)]
+        if isinstance(flow, Pair):  # a full join has no order of its own
+            found, expected = sorted(found, key=repr), sorted(expected, key=lambda row: repr(tuple(row)))
         assert [list(row) for row in found] == [pytest.approx(row) if _real(flow) else row for row in expected]
 
 

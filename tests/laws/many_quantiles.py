@@ -38,18 +38,19 @@ def ends_misses(values: Sequence[int], mechanism: Quantiles, level: Fraction, pl
     tried = distances(max(sides))
     wanted = mechanism.wanted(level)
     surplus = []
-    for far in tried[:-1]:
+    for far in tried[:-1]:  # the last one holds everything
         parts = []
         if level > 0 and far < place:
-            parts.append(p * size - q * ranks(values, place - far)[0] - 2 * q * mechanism.weight)
+            parts.append(p * size - q * ranks(values, place - far)[0] - 2 * p * mechanism.weight + 1)
         if level < 1 and place + far < last:
-            parts.append(q * ranks(values, place + far)[1] - p * size - 2 * q * mechanism.weight)
+            parts.append(q * ranks(values, place + far)[1] - p * size - 2 * (q - p) * mechanism.weight + 1)
         surplus.append(min(parts))
-    surplus.append(wanted)
-    befores = [wanted, *surplus[:-1]]
-    return {
-        far: max(0, wanted - here, before - wanted) for far, here, before in zip(tried, surplus, befores, strict=True)
-    }
+    slack = [
+        min((surplus[i] - wanted[i - start] for i in range(start, len(surplus))), default=0)
+        for start in range(len(tried))
+    ]
+    befores = [0, *slack[:-1]]
+    return {far: max(0, -here, before) for far, here, before in zip(tried, slack, befores, strict=True)}
 
 
 def with_ends(mechanism: Quantiles, level: Fraction, place: int, far: int) -> tuple[int, int, int]:

@@ -86,6 +86,18 @@ def test_one_person_moves_a_sum_by_no_more_than_its_noise_was_made_for(tmp_path:
     assert reached  # no more noise than needed
 
 
+def test_without_keys_no_order_of_rows_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path, SMALL)
+    with sfumato.open(_policy(tmp_path)) as database:
+        for sql in QUESTIONS:
+            _, by_totals = _exact(database, sql)
+            with monkeypatch.context() as patched:
+                patched.setattr("sfumato.engines.sql.group._has_own_totals", lambda plan: False)
+                _, by_order = _exact(database, sql)
+            assert by_totals.keys() == by_order.keys()
+            assert all(np.array_equal(by_totals[name], by_order[name]) for name in by_order), sql
+
+
 def test_the_planner_takes_what_errs_less_and_says_which(tmp_path: Path) -> None:
     _write(tmp_path, SMALL)
     with sfumato.open(_policy(tmp_path)) as database:

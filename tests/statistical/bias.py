@@ -51,12 +51,16 @@ CHOSEN = World(1.3, 1.5, 1500, 40, 400, chosen=True)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Of so many intervals, how many hold the truth, how many have an open side, and how many hold it without bias."""
+    """Of so many intervals, how many hold the truth, how many have an open side, and how many hold it without bias.
+
+    And how long one that is not open is, at the median, relative to the truth.
+    """
 
     intervals: int
     held: int
     open: int
     unbiased: int
+    length: float
 
 
 def covered(world: World, releases: int, seed: int, epsilon: str = "1") -> dict[str, Held]:
@@ -99,6 +103,7 @@ def _covered(folder: Path, world: World, releases: int, seed: int, epsilon: str)
             asked = database._prepare(sql, None, Price(epsilon))
             aggregates, receipt = asked.engine.run(asked.job), database._receipt(asked, "measured")
             held = intervals = opened = unbiased = 0
+            lengths = []
             for _ in range(releases):
                 noisy = publish(plan, exact, source)
                 numbers = {
@@ -112,7 +117,9 @@ def _covered(folder: Path, world: World, releases: int, seed: int, epsilon: str)
                     opened += None in ends
                     held += (ends[0] is None or ends[0] <= true) and (ends[1] is None or true <= ends[1])
                     unbiased += alone[0] <= true <= alone[1]
-            found[sql] = Held(intervals, held, opened, unbiased)
+                    if None not in ends:
+                        lengths.append((ends[1] - ends[0]) / abs(true))
+            found[sql] = Held(intervals, held, opened, unbiased, float(np.median(lengths)) if lengths else np.inf)
     return found
 
 
@@ -142,11 +149,13 @@ def _made_up(folder: Path, world: World, seed: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    """Print the share of intervals that hold, and of those with an open side, for every world and question."""
+    """Print for every world and question how many intervals hold, have an open side, and hold without the bias."""
     releases = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     for world in (*WORLDS, CHOSEN):
         for sql, held in covered(world, releases, seed=3).items():
-            print(f"{held.held / held.intervals:7.2%} hold, {held.open / held.intervals:7.2%} open  {world}  {sql}")
+            shares = [f"{part / held.intervals:7.2%}" for part in (held.held, held.open, held.unbiased)]
+            print("{} hold, {} open, {} hold without bias".format(*shares), end=", ")
+            print(f"{held.length:6.2f} of the truth long  {world}  {sql}", flush=True)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,11 @@ def exponential_margin(rate: Fraction, candidates: int, confidence: Fraction) ->
     others, confident = integer(candidates, "candidates", 1) - 1, probability(confidence, "confidence")
     if others == 0:
         return 0
-    limit = (1 - confident) / (confident * others)
+    return weightless_from(rate, (1 - confident) / (confident * others))
+
+
+def weightless_from(rate: Fraction, limit: Fraction) -> int:
+    """Return the smallest t such that e^(-rate * (t + 1)), what a score further below the best weighs, is in limit."""
     return smallest_covering(lambda reach: _exp_minus_at_most(rate * (reach + 1), limit), guess=0)
 
 

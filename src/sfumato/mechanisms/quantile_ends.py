@@ -1,8 +1,9 @@
 """The ends of a quantile: two buckets at the same distance from an answer that hold every quantile of its level.
 
-The first distance whose ends surely hold it scores best; what is chosen among is public. One score for an answer and
-its ends together, or for the ends of all levels together, is the worst of theirs: it moves no further than one of
-them does, so that everything is one choice.
+The first distance scores best whose ends, and those of all longer distances, hold it by as many ranks as they need. An
+end further out needs more. So a distance that is far too short scores far below the best, on whatever data, and few
+ranks are enough for the first. One score for an answer and its ends together, or for the ends of all levels together,
+is the worst of theirs: it moves no further than one of them does, so that everything is one choice.
 """
 
 from collections.abc import Sequence
@@ -24,12 +25,16 @@ _LONGEST = 100
 
 @dataclass(frozen=True, slots=True)
 class EndsOf:
-    """The ends of one level. They aim `wanted` beyond the level's rank, in steps of 1/q of a weight."""
+    """The ends of one level.
+
+    A distance is far enough if its own ends lie at least `wanted[0]` beyond the level's rank, in steps of 1/q of a
+    weight, and those of the k-th distance after it at least `wanted[k]`.
+    """
 
     level: Fraction
     buckets: int
     weight: int
-    wanted: int
+    wanted: tuple[int, ...]
 
     def distances(self, place: int) -> tuple[int, ...]:
         """Return the distances among which the ends of an answer at this bucket are chosen."""
@@ -46,21 +51,24 @@ class EndsOf:
         What lies beyond the last distance of a place means nothing.
         """
         p, q, last = self.level.numerator, self.level.denominator, self.buckets - 1
-        exact = q * (cell.total + abs(self.wanted) + 2 * self.weight + 1) >= _SAFE
-        # interpolation looks one value further than a rank, on either side
-        rank, slack = p * cell.total, 2 * q * self.weight
-        kind = object if exact else np.int64
+        rank, largest = p * cell.total, q * (cell.total + 2 * self.weight) + max(self.wanted)
+        kind = object if largest >= _SAFE else np.int64
         at, far = places[:, None], np.array(first_distances(most))
         lower, upper = (cell.below(ends).astype(kind) for ends in (at - far, at + far + 1))
-        left, right = rank - q * lower - slack, q * upper - rank - slack
+        # an end that misses has a surplus below 0, and so far below it as it misses the level's rank itself
+        of_left, of_right = 2 * p * self.weight - 1, 2 * (q - p) * self.weight - 1
+        left, right = rank - q * lower - of_left, q * upper - rank - of_right
         # an end at the end of the range holds everything on its side, and so does an extreme's
         on_left = (far < at) & (self.level > 0)
         on_right = (at + far < last) & (self.level < 1)
         either = np.where(on_left & on_right, np.minimum(left, right), np.where(on_left, left, right))
-        wanted = np.full(either.shape, self.wanted, dtype=kind)  # the last distance holds everything
-        surplus = np.where(far < self._farthest(at), either, wanted)
-        before = np.column_stack((wanted[:, :1], surplus[:, :-1]))
-        found: Integers = np.maximum(0, np.maximum(wanted - surplus, before - wanted))
+        everything = np.full(either.shape, 2 * largest, dtype=kind)  # the last distance holds everything
+        surplus = np.where(far < self._farthest(at), either, everything)
+        slack = surplus - self.wanted[0]
+        for further in range(1, most):
+            slack[:, :-further] = np.minimum(slack[:, :-further], surplus[:, further:] - self.wanted[further])
+        before = np.column_stack((np.zeros_like(slack[:, :1]), slack[:, :-1]))
+        found: Integers = np.maximum(0, np.maximum(-slack, before))
         return found
 
     def pairs(self) -> tuple[Integers, Integers]:
@@ -101,6 +109,12 @@ def choose_together(
     found = _list(number, within[at], within[at - 1] if at else [0] * len(ends))
     ranked = [sorted(range(len(misses)), key=misses.__getitem__) for misses in missed]  # those within t come first
     return [table[order[nth]] for table, order, nth in zip(tables, ranked, found, strict=True)]
+
+
+def farther(buckets: int, distance: int, further: int) -> int:
+    """Return the distance that comes so many later, of all that a range of so many buckets has."""
+    every = distances_to(buckets - 1)
+    return every[min(every.index(distance) + further, len(every) - 1)]
 
 
 def moved_by_one(level: Fraction) -> int:

@@ -12,6 +12,7 @@ import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from sfumato.accounting.event import BoundedRange, Composed, Event, Neighbours, Pure, Repeated
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
-from sfumato.mechanisms.choice import exponential_margin, permute_and_flip_margin, rate_of
+from sfumato.mechanisms.choice import exponential_margin, rate_of, weightless_from
 from sfumato.mechanisms.coarse_counts import CoarseCounts, coarse_counts
 from sfumato.mechanisms.held_values import HeldValues, held_values
 from sfumato.mechanisms.laplace import Laplace
@@ -35,8 +36,10 @@ from sfumato.randomness.selection import (
 )
 from sfumato.randomness.source import Source
 
-ENDS_HOLD = Fraction(39, 40)
-"""The confidence at which the ends of all levels hold, whatever the data: so that two such bars hold at 95 %."""
+MISSED = Fraction(1, 20)
+"""The ends of a level miss with at most this probability, whatever the data,"""
+_AT_FIRST = Fraction(3, 4)
+"""this part of it by less than one distance more."""
 
 _FOR_ENDS_OF_ONE, _FOR_ENDS_OF_SEVERAL = Fraction(1, 4), Fraction(1, 5)
 """What is spent on ends that are chosen after the answers."""
@@ -60,8 +63,9 @@ class Quantiles:
     Buckets are numbered from 0. A level p in (0, 1) asks for a bucket v with #{x < v} <= p * n <= #{x <= v}, where n
     and # are weights; level 0 for one with `passed_over` units below it, level 1 for one with so many above it.
     Theorem: if one unit adds weights of at most `weight` in all, over all cells, then `release` on any number of cells
-    is epsilon-DP, as the composition of choices that `event` names. For all data the ends of all answers of a cell hold
-    the quantiles of their levels with probability at least 39/40; without `ends` they are those of the range.
+    is epsilon-DP, as the composition of choices that `event` names. For all data the ends of an answer hold the
+    quantile of its level with probability at least 1 - 1/20, and the ends m distances further out with at least
+    1 - 1/(80 * m); without `ends` they are those of the range.
     [KSS22, MS20, CR21]
     Proof: proofs/quantiles.md
     """
@@ -106,14 +110,20 @@ class Quantiles:
         steps = _margin(self._rate(self._round_epsilon, Fraction(1)), self.buckets, _EXTREME)
         return -(-steps // (self._scale * self.weight))
 
-    def wanted(self, level: Fraction) -> int:
-        """How many ranks, in steps of 1/q of a weight, the ends of an answer aim beyond its level's rank p/q."""
+    def wanted(self, level: Fraction) -> tuple[int, ...]:
+        """How many ranks, in steps of 1/q of a weight, ends need beyond their level's rank p/q: see `EndsOf`.
+
+        What all choices that miss weigh together is at most the sum of these limits, times what the others weigh.
+        """
+        many = len(distances_to(self.buckets - 1))
         if self._together:
-            margin = _flips_margin if self._by_flips else _margin
-            return margin(self._rate(self._round_epsilon, level), self._candidates, ENDS_HOLD)
-        scales = dict(zip(self.levels, common_scales(self.levels), strict=True))
-        lists = len(distances_to(self.buckets - 1)) ** len(self.levels)
-        return -(-_margin(self._together_rate, lists, ENDS_HOLD) // scales[level])
+            rate, scale, limit = self._rate(self._round_epsilon, level), 1, MISSED / max(1, many - 1)
+        else:
+            scale = dict(zip(self.levels, common_scales(self.levels), strict=True))[level]
+            rate, limit = self._together_rate, MISSED / many ** (len(self.levels) - 1)
+        parts = [_AT_FIRST, *((1 - _AT_FIRST) / (k * (k + 1)) for k in range(1, many))]
+        weightless = (_weightless_from(rate, limit * part) for part in parts)
+        return tuple(-(-(reach + 1) // scale) - 1 for reach in weightless)
 
     def release(self, places: object, weights: object, source: Source) -> npt.NDArray[np.int64]:
         """Return for each level the lower end, the answer and the upper end, for the values of one cell.
@@ -302,14 +312,19 @@ class _Sought:
     own: Fraction = Fraction(0)
 
 
+def distances_further(tail: Fraction) -> int:
+    """Return how many distances further out ends lie that miss with at most this probability, above 0."""
+    return 0 if tail >= MISSED else ceil((1 - _AT_FIRST) * MISSED / tail)
+
+
 @lru_cache(maxsize=1024)
 def _margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
     return exponential_margin(rate, candidates, confidence)
 
 
-@lru_cache(maxsize=1024)
-def _flips_margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
-    return permute_and_flip_margin(rate, candidates, confidence)
+@lru_cache(maxsize=4096)
+def _weightless_from(rate: Fraction, limit: Fraction) -> int:
+    return weightless_from(rate, limit)
 
 
 @lru_cache(maxsize=1024)
@@ -321,4 +336,4 @@ def _ends_of(mechanism: Quantiles) -> tuple[EndsOf, ...]:
 
 @lru_cache(maxsize=1024)
 def _pairs(level: Fraction, buckets: int) -> int:
-    return len(EndsOf(level, buckets, 1, 0).pairs()[0])
+    return len(EndsOf(level, buckets, 1, ()).pairs()[0])

@@ -10,6 +10,7 @@ from sfumato.language.scalar import address, walk
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
+from sfumato.mechanisms.quantiles import MISSED, Quantiles
 from sfumato.planning.noise import event_of
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.canonical import canonical
@@ -57,6 +58,8 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
         match choice.mechanism:
             case MatchedCount(limits, cells):
                 yield [choice.name, limits, cells]
+            case Quantiles(ends=True):  # ends that were chosen by another rule are good for other levels
+                yield [choice.name, "ends", str(MISSED)]
             case Meetings(_, sides, several):
                 yield [choice.name, [[side.rows, side.repeats] for side in sides], several]
     public = {node.label for node in _nodes(group.group.rows) if isinstance(node, Kept)}

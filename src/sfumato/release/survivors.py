@@ -27,7 +27,7 @@ _FLAT, _ANY = 0.05, 0.03
 """How often nobody is between two levels, whatever went before; and how often anything follows."""
 _ROUGH = 0.1
 """Numbers may be off by this part of themselves and still follow such a law."""
-_SURELY = 3.0
+_SURELY = 4.0
 """No estimate is farther than so many deviations of the noise from what was counted."""
 _HARDLY = 1e-30
 

@@ -7,12 +7,14 @@ from fractions import Fraction
 from math import inf, nan
 from random import Random
 
-from tests.engines.builds import SALT
+import pytest
+from tests.engines.builds import SALT, policy_of
 from tests.engines.reference import Row, bounded_reference
 from tests.engines.spark.laws_operators import assert_on_the_grid
 from tests.engines.spark_under_law import SparkUnderLaw
-from tests.engines.test_bounded_copy import POLICY, SCHEMAS, arrow
+from tests.engines.test_bounded_copy import ORDERS, POLICY, SCHEMAS, arrow
 
+from sfumato.engines.sql import one_pass
 from sfumato.sensitivity.clipping import Grid
 
 TEXTS = ["", "er", "icu", "zz", "1:a", "-", "é", "ß", "İ", "a\\b", "it's", "${x}", None]
@@ -61,6 +63,24 @@ def test_the_copy_is_what_the_definition_says() -> None:
         assert copy[name] == expected[name], name
     assert copy["codes"] == Counter([("1:a",), ("er",), (None,)])
     assert set(SCHEMAS) == set(copy)
+
+
+@pytest.mark.parametrize("very_many", [4, 1 << 17], ids=["apart", "together"])
+def test_rows_that_are_bounded_in_one_pass_are_what_the_definition_says(
+    very_many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_pass, "VERY_MANY", very_many)
+    columns = {name: {**words, "unique": False} for name, words in ORDERS["columns"].items()}  # type: ignore[attr-defined]
+    database = _database(40)
+    orders = database["orders"]
+    more = [{**row, "person": 1} for row in orders[:30]]
+    database["orders"] = [*orders, *more, *more]  # somebody has many, and equal ones
+    for words in ({}, {"rows_per_unit": {"most": 6, "choose": "private"}}):
+        policy = policy_of({"orders": {**ORDERS, "columns": columns, **words}, "codes": {"public": True}})
+        tables = {name: rows for name, rows in database.items() if name in ("orders", "codes")}
+        copy = SparkUnderLaw().bounded(policy, arrow(tables), SALT)
+        assert copy["orders"] == bounded_reference(policy, tables, SALT)["orders"]
+        assert copy["orders"].total() > 60
 
 
 def test_wide_ranges_are_on_the_grid_too() -> None:

@@ -77,6 +77,7 @@ DUCKDB = Dialect(
     place="rowid",
     numbered=None,
     carries_rows=False,
+    sent=None,
     fence=None,
     near=None,
     in_order="ORDER BY",

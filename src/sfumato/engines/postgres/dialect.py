@@ -102,6 +102,7 @@ POSTGRES = Dialect(
     place="ctid",
     numbered=None,
     carries_rows=False,
+    sent=None,
     fence="OFFSET 0",
     near=_near,
     in_order="ORDER BY",

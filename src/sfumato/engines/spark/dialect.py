@@ -100,6 +100,7 @@ SPARK = Dialect(
     place="place",
     numbered="monotonically_increasing_id()",
     carries_rows=True,
+    sent=lambda query, name: f"{query} DISTRIBUTE BY {name}",
     fence=None,
     near=None,
     in_order="SORT BY",

@@ -9,16 +9,16 @@ Every statement is generated from the policy and the source's schema; the salt n
 from dataclasses import dataclass
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.catalog_of import counted_columns, facts_of, most_removed, most_rows, numbered_keys
+from sfumato.engines.catalog_of import most_removed, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.cut import cut_columns, cut_rows, tracked
-from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.drawing import draw_again, drawn, first_draw
-from sfumato.engines.sql.names import LONE, NUMBER, OWN, PATH_UNIT, RANK, alike_name, cell_name, once_name, rows_name
+from sfumato.engines.sql.drawing import draw_again, first_draw
+from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT
+from sfumato.engines.sql.numbering import in_order_of, kind_of, named_columns, numbers, sortable
+from sfumato.engines.sql.one_pass import all_accounted_for, in_one_pass, kept_in_one_pass, lost_in_one_pass
 from sfumato.engines.sql.staging import are_read_again, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
-from sfumato.language.facts import Kind
 from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS
@@ -37,6 +37,8 @@ class _Sources:
     rows: str | None = None
     counts: str | None = None
     cut: str | None = None
+    lost: str | None = None
+    """For how many rows each person lost, where that is known without counting kept ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +65,18 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
     cuts = None if build.policy.budget.truncation is None else cut_columns(build, columns, unit)
     if build.arrived(table.name) != ():  # something did, or everything is read
         progress("read", table.name)
-        parts = stage_rows(build, table, columns)
-        if unit is not None:
-            progress("bound", table.name)
-        sources = _bounded(build, table, columns, parts)
+        if in_one_pass(build, table):
+            rows = kept_in_one_pass(build, table, columns, unit, progress)
+            sources = _Sources(rows, lost=lost_in_one_pass(build, table))
+        else:
+            parts = stage_rows(build, table, columns)
+            if unit is not None:
+                progress("bound", table.name)
+            sources = _bounded(build, table, columns, parts)
     progress("sort", table.name)
     _write(build, table, columns, sources.rows)
     if unit is not None:
-        _write_removed(build, table, unit, sources.counts)
+        _write_removed(build, table, unit, sources)
     if cuts is not None:
         order = [build.dialect.quoted(name) for name, _ in cuts]
         _put_together(build, table, table.name + CUT, sources.cut, order, order if unit is None else order[:1])
@@ -158,12 +164,6 @@ def _number_crowded(build: Building, table: Table) -> None:
     build.make(build.stage("crowded"), f"SELECT u, id, {own} FROM {build.stage('units')} WHERE {many}")  # noqa: S608
 
 
-def _kind(column: Column) -> Kind:
-    """Return the kind of a column in the copy, where truth values are integers."""
-    kind = facts_of(column).kind
-    return Kind.INTEGER if kind is Kind.BOOLEAN else kind
-
-
 def _crowded(build: Building) -> str:
     """Return whether a row `r` is of somebody who has too many."""
     return f"EXISTS (SELECT 1 FROM {build.stage('crowded')} AS c WHERE c.id = r.id)"  # noqa: S608
@@ -173,7 +173,7 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
     """Return the query for the places of the rows that are kept and their ranks, among the people of one part."""
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
     dialect, most = build.dialect, most_rows(table)
-    values = [(f"r.c{at}", _kind(column)) for at, column in enumerate(columns)]
+    values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     carried = [f"c{at}" for at in range(max(len(columns), 1))] if dialect.carries_rows else []
     along = [*carried, *(key for key in unique if key not in carried)]
     names = ", ".join(["place", "id", *along])
@@ -207,7 +207,7 @@ def _chosen_at_once(build: Building, table: Table, columns: list[Column]) -> str
     person can be kept; what is left is ranked by the draws that the others have (proofs/bounded_copy.md §3).
     """
     dialect, most = build.dialect, most_rows(table)
-    values = [(f"r.c{at}", _kind(column)) for at, column in enumerate(columns)]
+    values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     names = ", ".join(["id", *(f"c{at}" for at in range(max(len(columns), 1)))])
     read = rows_of(build, table, columns, build.stage("crowded"), ["own", "number"])
     first = first_draw("r.own", values, dialect)
@@ -232,18 +232,8 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     person's rows alone.
     """
     dialect, rows = build.dialect, build.stage("rows")
-    quoted, within = dialect.quoted, [_sortable(dialect, column, f"c{at}") for at, column in enumerate(columns)]
-    names = [f"id AS {quoted(unit_column(table) or '')}"]
-    names += [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
-    names += [f"{sql} AS {quoted(name)}" for name, sql in _numbers(dialect, table, columns, within).items()]
-    counted = [at for at, column in enumerate(columns) if column in counted_columns(table)]
-    found = [f"r.{name}" for name in ["id", *(f"c{at}" for at in range(len(columns)))]]
-    found += [f"{_rows_with(dialect, f'r.c{at}')} AS n{at}" for at in counted]
-    if numbered_keys(table):
-        found += [f"{_rows_with(dialect, '*')} AS own"]
-        found += [f"{_cell_draw(dialect, f'r.c{at}', columns[at])} AS d{at}" for at in _places(table, columns)]
-    listed = ", ".join(found)
-    rank = f"CAST({dialect.row_number(['id'], within)} AS {dialect.rank_type})"
+    names, listed = named_columns(dialect, table, columns, unit_column(table))
+    rank = f"CAST({dialect.row_number(['id'], in_order_of(dialect, columns))} AS {dialect.rank_type})"
     chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place WHERE {here}"
     if dialect.carries_rows or are_read_again(build, table, columns):
         chosen = f"{build.stage('chosen')} AS r"
@@ -253,31 +243,10 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
         others = f"({rows_of(build, table, columns, people)}) AS r"
     # those who had too many rows were ranked when they were chosen
     return (
-        f"SELECT {', '.join(names)} FROM ("  # noqa: S608
+        f"SELECT {names} FROM ("  # noqa: S608
         f"SELECT {listed}, {rank} AS nth FROM {others} UNION ALL "
         f"SELECT {listed}, nth FROM {chosen}) AS kept"
     )
-
-
-def _numbers(dialect: Dialect, table: Table, columns: list[Column], within: list[str]) -> dict[str, str]:
-    """Return the hidden columns of a row, by their names."""
-    found = {RANK: "nth"}
-    for at, column in enumerate(columns):
-        if column.unique:
-            found[once_name(column.name)] = _once(dialect, f"c{at}", within)
-        if column in numbered_keys(table):
-            found[cell_name(column.name)], found[alike_name(column.name)] = _cell(dialect, at, column)
-        if column in counted_columns(table):
-            found[rows_name(column.name)] = f"n{at}"
-    if numbered_keys(table):
-        found[OWN] = "own"
-    return found
-
-
-def _places(table: Table, columns: list[Column]) -> list[int]:
-    """Return the places of the columns whose values are numbered."""
-    keys = numbered_keys(table)
-    return [at for at, column in enumerate(columns) if column in keys]
 
 
 def _each_row(build: Building, columns: list[Column]) -> str:
@@ -291,13 +260,13 @@ def _write(build: Building, table: Table, columns: list[Column], rows: str | Non
     dialect, unit = build.dialect, unit_column(table)
     names = [dialect.quoted(column.name) for column in columns]
     first = _sort_keys(columns)
-    order = [_sortable(dialect, columns[at], names[at]) for at in first]
+    order = [sortable(dialect, columns[at], names[at]) for at in first]
     if unit is not None and first and dialect.near is not None:
-        order.insert(0, dialect.near([(names[at], _kind(columns[at])) for at in first], dialect.quoted(unit)))
+        order.insert(0, dialect.near([(names[at], kind_of(columns[at])) for at in first], dialect.quoted(unit)))
     order += [] if unit is None else [dialect.quoted(unit)]
-    order += [_sortable(dialect, column, names[at]) for at, column in enumerate(columns) if at not in first]
+    order += [sortable(dialect, column, names[at]) for at, column in enumerate(columns) if at not in first]
     if unit is not None:
-        names = [dialect.quoted(unit), *names, *map(dialect.quoted, _numbers(dialect, table, columns, []))]
+        names = [dialect.quoted(unit), *names, *map(dialect.quoted, numbers(dialect, table, columns, []))]
     names = names or [dialect.quoted(LONE)]
     number = None
     if unit is None and dialect.numbers_rows:
@@ -333,56 +302,24 @@ def _carried(build: Building, table: Table, name: str) -> str:
     return f"{before} WHERE NOT EXISTS ({again})"
 
 
-def _sortable(dialect: Dialect, column: Column, sql: str) -> str:
-    return f"{dialect.sortable(sql, _kind(column))} NULLS LAST"
-
-
-def _rows_with(dialect: Dialect, value: str) -> str:
-    """Return in how many rows of the same person a value is not NULL."""
-    return f"CAST(count({value}) OVER (PARTITION BY r.id) AS {dialect.rank_type})"
-
-
-def _once(dialect: Dialect, column: str, within: list[str]) -> str:
-    """Return the number of a row among those of one person that hold the same value; a NULL is nobody's like."""
-    number = dialect.row_number(["id", column], within)
-    return f"CAST(CASE WHEN {column} IS NULL THEN 1 ELSE {number} END AS {dialect.rank_type})"
-
-
-def _cell_draw(dialect: Dialect, value: str, column: Column) -> str:
-    """Return what the cells of one person are ordered by, before the values themselves."""
-    draw, *_ = drawn("r.id", [(value, facts_of(column).kind)], dialect)
-    return f"CASE WHEN {value} IS NOT NULL THEN {draw} END"
-
-
-def _cell(dialect: Dialect, at: int, column: Column) -> tuple[str, str]:
-    """Return the number of a value among those of one person, in the order that questions keep them; of NULL, NULL.
-
-    And in how many rows the person has it, if this is the first of them, else 0.
-    """
-    value = f"c{at}"
-    order = f"PARTITION BY id ORDER BY d{at} NULLS LAST, {_sortable(dialect, column, value)}"
-    number = f"CASE WHEN {value} IS NOT NULL THEN dense_rank() OVER ({order}) END"
-    first = f"row_number() OVER ({order}, nth) = rank() OVER ({order})"
-    alike = f"count(*) OVER ({order} RANGE BETWEEN CURRENT ROW AND CURRENT ROW)"
-    alike = f"CASE WHEN {first} THEN {alike} ELSE 0 END"
-    return f"CAST({number} AS {dialect.rank_type})", f"CAST({alike} AS {dialect.rank_type})"
-
-
-def _write_removed(build: Building, table: Table, unit: str, counts: str | None) -> None:
+def _write_removed(build: Building, table: Table, unit: str, sources: _Sources) -> None:
     """Write down for each person who has too many rows how many were left out: it can be asked like any other table.
 
     A person's number is a function of that person's rows, as the rows are that were chosen.
     """
-    rows, quoted, lost = build.stage("rows"), build.dialect.quoted, None
-    if counts is not None:
+    rows, quoted, found = build.stage("rows"), build.dialect.quoted, sources.lost
+    if sources.counts is not None:
         had = f"SELECT r.id AS id, count(*) AS n FROM {rows} AS r WHERE {_crowded(build)} GROUP BY r.id"  # noqa: S608
         if isinstance(table.unit, UnitColumn):  # their rows have been counted
             had = f"SELECT r.id AS id, r.n AS n FROM {build.stage('units')} AS r WHERE {_crowded(build)}"  # noqa: S608
-        both = f"({had}) AS h LEFT JOIN ({counts}) AS k ON h.id = k.id"
+        both = f"({had}) AS h LEFT JOIN ({sources.counts}) AS k ON h.id = k.id"
         build.make(build.stage("lost"), f"SELECT h.id AS id, h.n - coalesce(k.n, 0) AS n FROM {both}")  # noqa: S608
+        found = f"SELECT id, n FROM {build.stage('lost')}"  # noqa: S608
+    lost = None
+    if found is not None:
         lost = (
             f"SELECT id AS {quoted(unit)}, CAST(least(n, {most_removed(table)}) AS BIGINT) AS {quoted(REMOVED_ROWS)} "  # noqa: S608
-            f"FROM {build.stage('lost')} WHERE n > 0"
+            f"FROM ({found}) AS f WHERE n > 0"
         )
     names = [quoted(unit), quoted(REMOVED_ROWS)]
     _put_together(build, table, table.name + REMOVED, lost, names, names[:1])
@@ -395,6 +332,9 @@ def _account_for_every_row(build: Building, table: Table) -> None:
     people concerned, and the others of the copy before are all there.
     """
     read, kept = build.read[table.name], count_rows(build, build.kept(table.name))
+    if in_one_pass(build, table):
+        require_all(table, all_accounted_for(build, table, kept))
+        return
     arrived = build.arrived(table.name)
     if arrived is not None:
         kept -= count_rows(build, _carried(build, table, table.name))

@@ -96,6 +96,8 @@ class Dialect:
     """What is selected into such a table to be that; None where the engine numbers rows by itself."""
     carries_rows: bool
     """Whether rows that are chosen carry their values: the engine would send every row around to join them again."""
+    sent: Callable[[str, str], str] | None
+    """A query whose rows are sent to where those with the same name are; None where an engine sends no rows around."""
     fence: str | None
     """What ends a nested query whose values are not computed again where they are mentioned.
 

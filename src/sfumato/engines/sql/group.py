@@ -14,7 +14,14 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import drawn
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
-from sfumato.engines.sql.levels import before_sql, is_rank, level_measures
+from sfumato.engines.sql.levels import (
+    before_sql,
+    counted_by_level,
+    is_own_total,
+    is_rank,
+    level_measures,
+    own_totals_sql,
+)
 from sfumato.engines.sql.row_counts import counted_rows
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Read
@@ -57,6 +64,11 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     if not numbers and plan.group.public_keys:
         return None
     bounded = _bounded(plan, tables, dialect)
+    if _has_own_totals(plan):
+        cuts = [one.levels or one.total or _measure(one.quantity, plan.group, bounded, dialect) for one in numbers]
+        return own_totals_sql(cuts, bounded.rows, bounded.used.names, _OWNER, dialect)
+    if (counts := _counts_by_rank(plan)) is not None:
+        return counted_by_level(counts, bounded.rows, bounded.used.keys, _RANK, bounded.used.names, dialect)
     measures = [sql for one in numbers for sql in _measures(one, plan, bounded, dialect)]
     people = [] if plan.group.public_keys else [bounded.people.sql()]
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
@@ -245,7 +257,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
             kept = first_numbered(rows, names, at, cells.number.facts.high, limit.groups, dialect, once=once)
         numbers = [_CELL] if cells is not None else []
         rows = kept or _first_cells(rows, names, group, used, numbers, dialect)
-    if before:
+    if before and not _has_own_totals(plan):
         order = [_RANK] if rank is not None else _drawn(used.all, group, used, dialect)
         listed = [
             f"{before_sql(levels, used.names, _OWNER, order, dialect)} AS {name}" for name, levels in before.items()
@@ -260,6 +272,29 @@ def _before(plan: GroupPlan) -> dict[str, Levels | ClippedTotal]:
     every = [one.levels or one.total for one in plan.measured]
     filled = {cut.weight: cut for cut in every if cut is not None}
     return {_RANK if whole and is_rank(cut) else f"b{place}": cut for place, cut in enumerate(filled.values())}
+
+
+def _has_own_totals(plan: GroupPlan) -> bool:
+    """Whether what people have in all decides what is cut off, so that no order of their rows is needed."""
+    if plan.group.keys or not plan.group.public_keys or plan.chosen or not set(_before(plan)) - {_RANK}:
+        return False
+    return all(one.buckets is None and _is_own(one) for one in plan.measured)
+
+
+def _counts_by_rank(plan: GroupPlan) -> list[tuple[Quantity, Levels]] | None:
+    """Return the counts of a group if it has nothing else, and the number of a row says at which levels it counts."""
+    found = [(one.quantity, one.levels) for one in plan.measured if one.buckets is None and one.levels is not None]
+    counted = all(one.function is Aggregation.COUNT and not one.distinct for one, _ in found)
+    same = len({levels.amounts for _, levels in found}) == 1 and len(found) == len(plan.measured)
+    by_rank = set(_before(plan)) == {_RANK} and bool(plan.group.keys) and plan.group.public_keys
+    return found if counted and same and by_rank and not plan.chosen else None
+
+
+def _is_own(one: Measured) -> bool:
+    cut = one.levels or one.total
+    if cut is not None:
+        return is_own_total(one, cut)
+    return one.quantity.function is Aggregation.COUNT and not one.quantity.distinct
 
 
 def _measures(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> list[str]:

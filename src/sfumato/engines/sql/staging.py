@@ -66,12 +66,7 @@ def are_read_again(build: Building, table: Table, columns: list[Column]) -> bool
 
 def rows_of(build: Building, table: Table, columns: list[Column], people: str, along: Sequence[str] = ()) -> str:
     """Return the query for the rows of some people on the grid: `people` is a relation of names u, ids, and `along`."""
-    if not isinstance(table.unit, UnitColumn):
-        raise AssertionError("only rows that name their owner are read again")
-    key = _declared(build, table.name, table.unit.column)
-    kept = [*(f"units.{name} AS {name}" for name in ["id", *along]), *_values(build, columns)]
-    read = _rows(build.parts(table.name), _read(build, table, columns, key))
-    joined = f"SELECT {', '.join(kept)} FROM ({read}) AS p JOIN {people} AS units ON p.u = units.u"  # noqa: S608
+    joined = owned_rows(build, columns, read_rows(build, table, columns), people, ["id", *along])
     return f"{joined} {build.dialect.fence}"
 
 
@@ -104,6 +99,23 @@ def _name(build: Building, table: Table, key: Column, part: Part) -> str:
     return build.reading.unit(key, part.column(key.name))
 
 
+def count_people(build: Building, table: Table, columns: list[Column]) -> None:
+    """Write down the people of a table by name, id and number of rows, and what reading its columns needs."""
+    _key_tables(build, columns)
+    _opaque(build, _counted(build, table, _owner_column(build, table)))
+
+
+def read_rows(build: Building, table: Table, columns: list[Column]) -> str:
+    """Return the query for every row of a table that names its owners, by that name, before keys are looked up."""
+    return _rows(build.parts(table.name), _read(build, table, columns, _owner_column(build, table)))
+
+
+def owned_rows(build: Building, columns: list[Column], read: str, people: str, along: Sequence[str]) -> str:
+    """Return the query for rows that were read on the grid: `people` is a relation of names u and of `along`."""
+    kept = [*(f"units.{name} AS {name}" for name in along), *_values(build, columns)]
+    return f"SELECT {', '.join(kept)} FROM ({read}) AS p JOIN {people} AS units ON p.u = units.u"  # noqa: S608
+
+
 def rows_with_owners(build: Building, table: Table) -> int:
     """Return how many rows have been staged or will be: one that leads to several people counts once for each."""
     own = f"{build.stage('units')} AS f WHERE u IS NOT NULL"
@@ -121,6 +133,12 @@ def _rows(
         f"SELECT {', '.join(columns(part))} FROM {part.relation}{'' if among is None else among(part)}"  # noqa: S608
         for part in parts
     )
+
+
+def _owner_column(build: Building, table: Table) -> Column:
+    if not isinstance(table.unit, UnitColumn):
+        raise AssertionError("its rows do not name their owners")
+    return _declared(build, table.name, table.unit.column)
 
 
 def _declared(build: Building, table: str, column: str) -> Column:

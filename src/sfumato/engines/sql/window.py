@@ -56,7 +56,8 @@ def window_parts(value: Positioned | Overlaid, rows: WindowRows) -> list[str]:
     function, count = value.call.function, value.call.count
     arguments = [scalar_sql(argument, rows.columns, rows.dialect) for argument in value.call.arguments]
     tied = [*order, *rows.ties]
-    if function in _OF_EQUALS:
+    if function in _OF_EQUALS:  # without an order all rows are equal, and some engines want to be told
+        order = order or [f"CAST(NULL AS {rows.dialect.text_type})"]
         return [f"{function}() {_over(partition, order)}"]
     if function is WindowFunction.ROW_NUMBER:
         return [f"row_number() {_over(partition, tied)}"]

@@ -176,21 +176,12 @@ def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
             "One row decides it, and a truth value cannot be blurred.",
             reading.shown("Count the rows that decide it instead.", counted(node, _TRUTHS[name])),
         )
-    if name in _SINGLE:
+    if name in _SINGLE | _GATHERED:
+        people = names_people(node, reading.catalog)
         raise place.unsupported(
             f"{name} is not answered.",
-            "It shows the value of a single row.",
-            _COUNT_PEOPLE
-            if names_people(node, reading.catalog)
-            else reading.shown("Group by it, and count the rows of each value.", keyed(node)),
-        )
-    if name in _GATHERED:
-        raise place.unsupported(
-            f"{name} is not answered.",
-            "It shows the values of single rows.",
-            _COUNT_PEOPLE
-            if names_people(node, reading.catalog)
-            else reading.shown("Group by it, and count the rows of each value.", keyed(node)),
+            f"It shows the {'value of a single row' if name in _SINGLE else 'values of single rows'}.",
+            _COUNT_PEOPLE if people else reading.shown("Group by it, and count the rows of each value.", keyed(node)),
         )
     if name in COMBINED:
         raise place.bad(

@@ -1,14 +1,15 @@
 """Quantiles, extremes and modes: the values of the buckets that were chosen, between the values of their ends."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from sfumato.mechanisms.quantiles import ENDS_HOLD
+from sfumato.mechanisms.quantile_ends import farther
+from sfumato.mechanisms.quantiles import distances_further
 from sfumato.mechanisms.spacing import Spacing
 from sfumato.planning.aggregates.ranked import Commonest, Ranked
-from sfumato.release.bars.forms import Boxed, Ends, Events, Nulls
+from sfumato.release.bars.forms import NEVER, Boxed, Ends, Events, Nulls
 from sfumato.release.bars.noise_law import Integers
 
 
@@ -22,12 +23,28 @@ def ranked_point(made: Ranked, measured: Mapping[str, Integers]) -> Integers:
 
 
 def ranked_form(label: str, made: Ranked, measured: Mapping[str, Integers]) -> Boxed:
-    """Return the box between the ends; where less may be missed than they are good for, all that is possible."""
-    chosen = _levels(made, measured)
+    """Return the box between the ends: further out, the less may be missed. Proof: proofs/quantiles.md, 5."""
+    chosen = _levels(made, measured).tolist()
     step = 1.0 if not made.between else float(made.step)
-    low = np.array([float(made.spacing.ends(place)[0]) for place in chosen[:, 0].tolist()]) * step
-    high = np.array([float(made.spacing.ends(place)[1]) for place in chosen[:, 2].tolist()]) * step
-    return _boxed(label, made, (low, high), step, 1 - ENDS_HOLD if made.ends else Fraction(1))
+
+    def find(tail: Fraction) -> Ends:
+        further = distances_further(tail)
+        ends = [_further(made, each, further) for each in chosen]
+        low = np.array([float(made.spacing.ends(one)[0]) for one, _ in ends]) * step
+        return low, np.array([float(made.spacing.ends(other)[1]) for _, other in ends]) * step
+
+    return _boxed(label, made, len(chosen), step, find if made.ends else None, (made.place,))
+
+
+def _further(made: Ranked, chosen: Sequence[int], further: int) -> tuple[int, int]:
+    """Return the ends that lie so many distances further out than those that were chosen."""
+    low, answer, high = chosen
+    last = made.spacing.buckets - 1
+    sides = ([answer - low] if low > 0 else []) + ([high - answer] if high < last else [])
+    if not sides or not further:  # both reach to the end of the range
+        return low, high
+    far = farther(made.spacing.buckets, sides[0], further)
+    return low if made.level == 0 else max(0, answer - far), high if made.level == 1 else min(last, answer + far)
 
 
 def commonest_point(made: Commonest, measured: Mapping[str, Integers]) -> Integers:
@@ -38,19 +55,24 @@ def commonest_point(made: Commonest, measured: Mapping[str, Integers]) -> Intege
 
 def commonest_form(label: str, made: Commonest, measured: Mapping[str, Integers]) -> Boxed:
     """Return a box that holds every value: which is the commonest is not told within a margin."""
-    nothing = np.zeros(len(measured[made.chosen]))
-    return _boxed(label, made, (nothing, nothing), 1.0, Fraction(1))
+    return _boxed(label, made, len(measured[made.chosen]), 1.0, None)
 
 
-def _boxed(label: str, made: Ranked | Commonest, ends: Ends, step: float, least_tail: Fraction) -> Boxed:
-    rows = len(ends[0])
+def _boxed(
+    label: str,
+    made: Ranked | Commonest,
+    rows: int,
+    step: float,
+    ends: Callable[[Fraction], Ends] | None,
+    part: tuple[int, ...] = (),
+) -> Boxed:
+    """Return a box between these ends, or between those of the range."""
     least, most = np.full(rows, made.spacing.low * step), np.full(rows, made.spacing.high * step)
 
     def find(tail: Fraction) -> Ends:
-        return ends if tail >= least_tail else (least, most)
+        return (least, most) if ends is None or tail == NEVER else ends(tail)
 
-    (measured,) = made.measured  # the ends of all levels that were measured together hold together
-    once: Events = {(label, measured): np.ones(rows, dtype=np.int64)}
+    once: Events = {(label, made.measured, part): np.ones(rows, dtype=np.int64)}
     return Boxed(once, {}, find, _never(rows))
 
 
