@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.query.clinic import CLINIC
 
+from sfumato.errors import Refusal
 from sfumato.query.parse import parse
 from sfumato.query.relation import Filter, GroupBy, Join, JoinKind, Options, Project, Scan, inputs
 
@@ -78,6 +79,13 @@ def test_sixty_brackets_are_read_and_sixty_one_are_not_whatever_the_stack() -> N
         return str(parse("SELECT " + "(" * 60 + "1" + ")" * 60, CLINIC))
 
     assert deep(0) == deep(500)
+
+
+@pytest.mark.parametrize("pattern", ["(" * 3000 + "a" + ")" * 3000, "|".join(["a"] * 3000), "(a|b)" * 60, "(" * 3000])
+def test_patterns_that_nest_or_branch_without_end_are_refused(pattern: str) -> None:
+    for test in ("dept ~ '{}'", "dept SIMILAR TO '{}'", "regexp_matches(dept, '{}')"):
+        with pytest.raises(Refusal, match="regular expression is not supported"):
+            parse(f"SELECT COUNT(*) FROM visits WHERE {test.format(pattern)}", CLINIC)  # noqa: S608
 
 
 def test_only_the_parser_knows_sqlglot_and_the_catalogue_which_reads_postgresqls_own_language() -> None:

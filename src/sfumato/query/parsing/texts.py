@@ -14,6 +14,7 @@ from sfumato.query.resolve import call, cast, compare, fit
 from sfumato.query.types import Type
 
 _MOST_PATTERNS = 50
+_DEEPEST = 20
 _MOST_PARTS = 4
 _WIDEST = 200
 _START, _END = object(), object()
@@ -64,7 +65,7 @@ class _Patterns:
     """Reads a pattern into the alternatives that it stands for, each a list of letters, `%`, `_` and anchors."""
 
     def __init__(self, pattern: str, *, similar: bool) -> None:
-        self.left, self.similar, self.known = list(reversed(pattern)), similar, True
+        self.left, self.similar, self.known, self.depth = list(reversed(pattern)), similar, True, 0
 
     def read(self) -> Patterns | None:
         """Return all alternatives as patterns of LIKE."""
@@ -79,6 +80,7 @@ class _Patterns:
         while self.known and self.left and self.left[-1] == "|":
             self.left.pop()
             found += self._sequence()
+            self.known &= len(found) <= _MOST_PATTERNS
         return found
 
     def _sequence(self) -> list[list[object]]:
@@ -94,7 +96,10 @@ class _Patterns:
         if letter == "(":
             if self.left[-2:] == [":", "?"]:
                 del self.left[-2:]
-            inside = self._alternatives()
+            self.depth += 1
+            self.known &= self.depth <= _DEEPEST
+            inside = self._alternatives() if self.known else [[]]
+            self.depth -= 1
             self.known &= bool(self.left) and self.left.pop() == ")"
         elif self.similar and letter in "%_":
             inside = [[("any", letter)]]
