@@ -127,18 +127,20 @@ def test_without_truncation_in_the_policy_nothing_is_written() -> None:
 
 def test_every_engine_reads_ranks_and_bounds_that_a_question_chooses(tmp_path: Path) -> None:
     cost = {"type": "integer", "bounds": {"within": [0, 64], "choose": "private"}}
+    code = {"type": "integer", "values": [1, 2, 3]}
     visits = {"unit": "who", "rows_per_unit": {"most": 6, "choose": "private"}}
     policy = {
         "name": "small",
         "budget": {"epsilon": 1, "delta": 0},
-        "tables": {"visits": {**visits, "columns": {"who": {"type": "integer"}, "cost": cost}}},
+        "tables": {"visits": {**visits, "columns": {"who": {"type": "integer"}, "cost": cost, "code": code}}},
     }
-    rows = pa.table({"who": [1, 1, 1, 2, 2, 3], "cost": [1, 90, 3, 64, 7, 8]})
+    rows = pa.table({"who": [1, 1, 1, 2, 2, 3], "cost": [1, 90, 3, 64, 7, 8], "code": [1, 2, 2, 1, 1, 2]})
     engine = engine_under_law().opened(tmp_path, policy, {"visits": rows})
     try:
         for sql, people in (
             ("SELECT COUNT(*) FROM visits", (3, 2, 1)),
             ("SELECT COUNT(*) FROM visits WHERE cost > 1", (2, 2, 1)),
+            ("SELECT code, COUNT(*) FROM visits GROUP BY code", (3, 2, 1)),
             ("SELECT SUM(cost) FROM visits", (68, 71, 8)),
         ):
             query = parse(sql, engine.catalog)
@@ -150,7 +152,8 @@ def test_every_engine_reads_ranks_and_bounds_that_a_question_chooses(tmp_path: P
             (one,) = plan.groups[0].measured
             assert one.levels is not None
             levels = [sum(min(person, level) for person in people) for level in one.levels.amounts]
-            assert [int(value) for value in main.columns[one.name][0]] == levels
+            cells = [[int(value) for value in cell] for cell in main.columns[one.name]]
+            assert [sum(values) for values in zip(*cells, strict=True)] == levels
             assert [int(value) for value in choice.columns[PEOPLE][0]] == levels
     finally:
         engine.close()
