@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 from sfumato.query.arithmetic import arithmetic
 from sfumato.query.expression import Call, Case, Expression, Literal
-from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
+from sfumato.query.functions import Form, Function, Takes
+from sfumato.query.parsing.written_out import a_number, a_text, called, check_count, joined_texts
 from sfumato.query.position import Place
 from sfumato.query.resolve import call, cast, compare, fit, named
 from sfumato.query.types import TIMES, Interval, Type
@@ -20,18 +21,6 @@ _PER_YEAR = {"year": 1, "quarter": 4, "month": 12}
 Read = Callable[[Expression, Place], Expression]
 
 
-def _function(name: str, arguments: list[Expression], place: Place) -> Expression:
-    return call(FUNCTION_NAMES[name], arguments, name, place)
-
-
-def _text(value: str, place: Place) -> Expression:
-    return Literal(value, Type.TEXT, place.at)
-
-
-def _whole(value: int, place: Place) -> Expression:
-    return Literal(value, Type.INTEGER, place.at)
-
-
 def _computed(function: Function, one: Expression, other: Expression, place: Place) -> Expression:
     form = Form(function, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ())
     return call(form, [one, other], str(function), place)
@@ -40,10 +29,10 @@ def _computed(function: Function, one: Expression, other: Expression, place: Pla
 def _part(part: str, time: Expression, place: Place) -> Expression:
     """Return a part of a date or timestamp as an integer."""
     if part == "second":
-        seconds = _function("date_part", [_text("second", place), time], place)
-        return cast(_function("floor", [seconds], place), Type.INTEGER, place)
+        seconds = called("date_part", [a_text("second", place), time], place)
+        return cast(called("floor", [seconds], place), Type.INTEGER, place)
     names = {"doy": "dayofyear", "dow": "dayofweek"}
-    return _function(names.get(part, part), [time], place)
+    return called(names.get(part, part), [time], place)
 
 
 def _timestamp(time: Expression, place: Place) -> Expression:
@@ -72,13 +61,6 @@ def _word(value: Expression, name: str, place: Place) -> str:
     )
 
 
-def _check_count(arguments: list[Expression], count: int, name: str, place: Place) -> None:
-    if len(arguments) != count:
-        raise place.bad(
-            f"{name} was given {len(arguments)} arguments.", f"It takes {count}.", "Add or remove arguments."
-        )
-
-
 # ── differences ──
 
 
@@ -88,8 +70,8 @@ def _difference(name: str, arguments: list[Expression], place: Place) -> Express
     if part in _PER_YEAR:
         numbers = [_counted(part, time, place) for time in (start, end)]
         return _computed(Function.SUBTRACT, numbers[1], numbers[0], place)
-    unit = _text("day" if part == "week" else part, place)
-    begun = [_function("date_trunc", [unit, _timestamp(time, place)], place) for time in (start, end)]
+    unit = a_text("day" if part == "week" else part, place)
+    begun = [called("date_trunc", [unit, _timestamp(time, place)], place) for time in (start, end)]
     return _elapsed(begun[0], begun[1], _SECONDS[part], place)
 
 
@@ -106,7 +88,7 @@ def _whole_difference(name: str, arguments: list[Expression], place: Place) -> E
 
 
 def _span(name: str, arguments: list[Expression], place: Place) -> tuple[str, Expression, Expression]:
-    _check_count(arguments, 3, name, place)
+    check_count(arguments, 3, 3, name, place)
     word = _word(arguments[0], name, place).lower()
     part = word if word in (*_PER_YEAR, *_SECONDS) else word.removesuffix("s")
     if part not in (*_PER_YEAR, *_SECONDS):
@@ -120,15 +102,15 @@ def _counted(part: str, time: Expression, place: Place) -> Expression:
     year = _part("year", time, place)
     if part == "year":
         return year
-    whole = _computed(Function.MULTIPLY, year, _whole(_PER_YEAR[part], place), place)
+    whole = _computed(Function.MULTIPLY, year, a_number(_PER_YEAR[part], place), place)
     return _computed(Function.ADD, whole, _part(part, time, place), place)
 
 
 def _elapsed(start: Expression, end: Expression, seconds: int, place: Place) -> Expression:
     span = Call(Function.ELAPSED, (end, start), Type.INTERVAL, place.at)
-    passed = _function("date_part", [_text("epoch", place), span], place)
-    whole = cast(_function("trunc", [passed], place), Type.INTEGER, place)
-    return whole if seconds == 1 else _function("div", [whole, _whole(seconds, place)], place)
+    passed = called("date_part", [a_text("epoch", place), span], place)
+    whole = cast(called("trunc", [passed], place), Type.INTEGER, place)
+    return whole if seconds == 1 else called("div", [whole, a_number(seconds, place)], place)
 
 
 # ── texts ──
@@ -136,38 +118,34 @@ def _elapsed(start: Expression, end: Expression, seconds: int, place: Place) -> 
 
 def _padded(number: Expression, width: int, place: Place) -> Expression:
     digits = cast(number, Type.TEXT, place)
-    joined = _joined([_text("0" * (width - 1), place), digits], place)
-    return _function("right", [joined, _whole(width, place)], place)
-
-
-def _joined(parts: list[Expression], place: Place) -> Expression:
-    return call(Form(Function.JOINED, (Takes.TEXT,), Type.TEXT, (), repeats=True), parts, "||", place)
+    joined = joined_texts([a_text("0" * (width - 1), place), digits], place)
+    return called("right", [joined, a_number(width, place)], place)
 
 
 def _chosen(number: Expression, words: list[str], place: Place) -> Expression:
     """Return the word of a number, the first being that of 1."""
     branches = tuple(
-        (compare(Function.EQUAL, number, _whole(at, place), place), _text(word, place))
+        (compare(Function.EQUAL, number, a_number(at, place), place), a_text(word, place))
         for at, word in enumerate(words, 1)
     )
     return Case(branches, Literal(None, Type.TEXT, place.at), Type.TEXT, place.at)
 
 
 def _half(time: Expression, words: tuple[str, str], place: Place) -> Expression:
-    half = _function("div", [_part("hour", time, place), _whole(12, place)], place)
-    return _chosen(_computed(Function.ADD, half, _whole(1, place), place), list(words), place)
+    half = called("div", [_part("hour", time, place), a_number(12, place)], place)
+    return _chosen(_computed(Function.ADD, half, a_number(1, place), place), list(words), place)
 
 
 def _twelve(time: Expression, place: Place) -> Expression:
     """Return the hour from 1 to 12."""
-    before = _computed(Function.ADD, _part("hour", time, place), _whole(11, place), place)
+    before = _computed(Function.ADD, _part("hour", time, place), a_number(11, place), place)
     return _computed(
-        Function.ADD, _computed(Function.MODULO, before, _whole(12, place), place), _whole(1, place), place
+        Function.ADD, _computed(Function.MODULO, before, a_number(12, place), place), a_number(1, place), place
     )
 
 
 def _sunday_first(time: Expression, place: Place) -> Expression:
-    return _computed(Function.ADD, _part("dow", time, place), _whole(1, place), place)
+    return _computed(Function.ADD, _part("dow", time, place), a_number(1, place), place)
 
 
 def _number(part: str) -> Read:
@@ -175,7 +153,7 @@ def _number(part: str) -> Read:
 
 
 def _short_year(time: Expression, place: Place) -> Expression:
-    return _computed(Function.MODULO, _part("year", time, place), _whole(100, place), place)
+    return _computed(Function.MODULO, _part("year", time, place), a_number(100, place), place)
 
 
 _NUMBERS: dict[str, tuple[Read, int, bool]] = {
@@ -219,7 +197,7 @@ _DASHED = frozenset("mdHIMSj")
 
 def _to_char(name: str, arguments: list[Expression], place: Place) -> Expression:
     """PostgreSQL's to_char of a date or timestamp."""
-    _check_count(arguments, 2, name, place)
+    check_count(arguments, 2, 2, name, place)
     time, pattern = _check_time(arguments[0], name, place), _word(arguments[1], name, place)
     return _written(list(_patterns(pattern, name, place)), time, place)
 
@@ -255,7 +233,7 @@ def _patterns(pattern: str, name: str, place: Place) -> Iterator[tuple[str, str]
 
 def _strftime(name: str, arguments: list[Expression], place: Place) -> Expression:
     """DuckDB's strftime: the date and the format in either order."""
-    _check_count(arguments, 2, name, place)
+    check_count(arguments, 2, 2, name, place)
     first = arguments[0]
     swapped = isinstance(first, Literal) and isinstance(first.value, str) and "%" in first.value
     time, pattern = arguments[::-1] if swapped else arguments
@@ -288,10 +266,10 @@ def _written(pieces: list[tuple[str, str]], time: Expression, place: Place) -> E
     clock |= {"AM", "PM", "am", "pm"}
     if any(piece in clock for piece, _ in pieces):
         time = _timestamp(time, place)
-    parts: list[Expression] = [_text("", place)]
+    parts: list[Expression] = [a_text("", place)]
     for piece, text in pieces:
-        parts.append(_piece(piece, time, place) if piece else _text(text, place))
-    return _joined(parts, place)
+        parts.append(_piece(piece, time, place) if piece else a_text(text, place))
+    return joined_texts(parts, place)
 
 
 def _piece(piece: str, time: Expression, place: Place) -> Expression:
@@ -314,7 +292,7 @@ def _piece(piece: str, time: Expression, place: Place) -> Expression:
 
 def _name_of(part: str) -> Callable[[str, list[Expression], Place], Expression]:
     def read(name: str, arguments: list[Expression], place: Place) -> Expression:
-        _check_count(arguments, 1, name, place)
+        check_count(arguments, 1, 1, name, place)
         return _written([(part, "")], _check_time(arguments[0], name, place), place)
 
     return read
@@ -322,11 +300,11 @@ def _name_of(part: str) -> Callable[[str, list[Expression], Place], Expression]:
 
 def _made(name: str, arguments: list[Expression], place: Place) -> Expression:
     """make_date(year, month, day): the date that is written so, or NULL where there is none."""
-    _check_count(arguments, 3, name, place)
+    check_count(arguments, 3, 3, name, place)
     numbers = [fit(value, Type.INTEGER, place) for value in arguments]
     digits = [_padded(value, width, place) for value, width in zip(numbers, (4, 2, 2), strict=True)]
-    dash = _text("-", place)
-    written = _joined([digits[0], dash, digits[1], dash, digits[2]], place)
+    dash = a_text("-", place)
+    written = joined_texts([digits[0], dash, digits[1], dash, digits[2]], place)
     there = [_within(value, most, place) for value, most in zip(numbers, (9999, 12, 31), strict=True)]
     given = call(Form(Function.AND, (Takes.BOOLEAN,), Type.BOOLEAN, (), repeats=True), there, "and", place)
     return Case(((given, cast(written, Type.DATE, place)),), Literal(None, Type.DATE, place.at), Type.DATE, place.at)
@@ -334,21 +312,21 @@ def _made(name: str, arguments: list[Expression], place: Place) -> Expression:
 
 def _within(number: Expression, most: int, place: Place) -> Expression:
     """Whether a number has the digits that stand for it."""
-    one = compare(Function.AT_MOST, _whole(1, place), number, place)
-    other = compare(Function.AT_MOST, number, _whole(most, place), place)
+    one = compare(Function.AT_MOST, a_number(1, place), number, place)
+    other = compare(Function.AT_MOST, number, a_number(most, place), place)
     return call(Form(Function.AND, (Takes.BOOLEAN,), Type.BOOLEAN, (), repeats=True), [one, other], "and", place)
 
 
 def _day(name: str, arguments: list[Expression], place: Place) -> Expression:
     """date(x) is CAST(x AS date)."""
-    _check_count(arguments, 1, name, place)
+    check_count(arguments, 1, 1, name, place)
     return cast(_check_time(arguments[0], name, place), Type.DATE, place)
 
 
 def _last_day(name: str, arguments: list[Expression], place: Place) -> Expression:
     """Return the last day of a month: the one before the next month begins."""
-    _check_count(arguments, 1, name, place)
-    begun = _function("date_trunc", [_text("month", place), _check_time(arguments[0], name, place)], place)
+    check_count(arguments, 1, 1, name, place)
+    begun = called("date_trunc", [a_text("month", place), _check_time(arguments[0], name, place)], place)
     for moved in (Interval(months=1), Interval(days=-1)):
         begun = arithmetic(Function.ADD, begun, Literal(moved, Type.INTERVAL, place.at), place)
     return cast(begun, Type.DATE, place)
@@ -356,13 +334,13 @@ def _last_day(name: str, arguments: list[Expression], place: Place) -> Expressio
 
 def _later(name: str, arguments: list[Expression], place: Place) -> Expression:
     """date_add(x, INTERVAL …) is x + INTERVAL …."""
-    _check_count(arguments, 2, name, place)
+    check_count(arguments, 2, 2, name, place)
     return arithmetic(Function.ADD, _check_time(arguments[0], name, place), arguments[1], place)
 
 
 def _part_named(part: str) -> Callable[[str, list[Expression], Place], Expression]:
     def read(name: str, arguments: list[Expression], place: Place) -> Expression:
-        _check_count(arguments, 1, name, place)
+        check_count(arguments, 1, 1, name, place)
         return _part(part, _check_time(arguments[0], name, place), place)
 
     return read

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from itertools import product
 
 from sfumato.query.expression import Call, Case, Expression, Literal
-from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
+from sfumato.query.functions import Form, Function, Takes
+from sfumato.query.parsing.written_out import a_number, a_text, called, check_count, joined_texts
 from sfumato.query.position import Place
 from sfumato.query.resolve import call, cast, compare, fit
 from sfumato.query.types import Type
@@ -32,7 +33,7 @@ def written_pattern(
     if patterns is None:
         raise place.unsupported(*_PATTERN)
     function = Function.ILIKE if ignore_case else Function.LIKE
-    found = [like(function, value, _text(one, place), "\\", place) for one in dict.fromkeys(patterns)]
+    found = [like(function, value, a_text(one, place), "\\", place) for one in dict.fromkeys(patterns)]
     return found[0] if len(found) == 1 else Call(Function.OR, tuple(found), Type.BOOLEAN, place.at)
 
 
@@ -137,37 +138,13 @@ def _escaped(letters: str) -> str:
 # ── functions ──
 
 
-def _function(name: str, arguments: list[Expression], place: Place) -> Expression:
-    return call(FUNCTION_NAMES[name], arguments, name, place)
-
-
-def _text(value: str, place: Place) -> Literal:
-    return Literal(value, Type.TEXT, place.at)
-
-
-def _whole(value: int, place: Place) -> Literal:
-    return Literal(value, Type.INTEGER, place.at)
-
-
-def _joined(parts: list[Expression], place: Place) -> Expression:
-    return call(Form(Function.JOINED, (Takes.TEXT,), Type.TEXT, (), repeats=True), parts, "||", place)
-
-
 def _choice(when: Expression, then: Expression, otherwise: Expression, place: Place) -> Expression:
     return Case(((when, then),), otherwise, Type.TEXT, place.at)
 
 
 def _added(one: Expression, more: int, place: Place) -> Expression:
     form = Form(Function.ADD, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ())
-    return call(form, [one, _whole(more, place)], "+", place)
-
-
-def _checked(arguments: list[Expression], least: int, most: int, name: str, place: Place) -> None:
-    if not least <= len(arguments) <= most:
-        expected = str(least) if least == most else f"{least} to {most}"
-        raise place.bad(
-            f"{name} was given {len(arguments)} arguments.", f"It takes {expected}.", "Add or remove arguments."
-        )
+    return call(form, [one, a_number(more, place)], "+", place)
 
 
 def _spelled(value: Expression, name: str, place: Place) -> str:
@@ -196,71 +173,74 @@ def _as_text(value: Expression, place: Place) -> Expression:
 
 def _contains(name: str, arguments: list[Expression], place: Place) -> Expression:
     """Whether a text is somewhere inside another."""
-    _checked(arguments, 2, 2, name, place)
-    return compare(Function.LESS, _whole(0, place), _function("strpos", arguments, place), place)
+    check_count(arguments, 2, 2, name, place)
+    return compare(Function.LESS, a_number(0, place), called("strpos", arguments, place), place)
 
 
 def _ends_with(name: str, arguments: list[Expression], place: Place) -> Expression:
     """Whether a text ends with another: as many letters of its end as that one has are equal to it."""
-    _checked(arguments, 2, 2, name, place)
+    check_count(arguments, 2, 2, name, place)
     end = fit(arguments[1], Type.TEXT, place)
     length = (
-        _whole(len(end.value), place)
+        a_number(len(end.value), place)
         if isinstance(end, Literal) and isinstance(end.value, str)
-        else _function("length", [end], place)
+        else called("length", [end], place)
     )
-    return compare(Function.EQUAL, _function("right", [arguments[0], length], place), end, place)
+    return compare(Function.EQUAL, called("right", [arguments[0], length], place), end, place)
 
 
 def _joined_with(name: str, arguments: list[Expression], place: Place) -> Expression:
     """PostgreSQL's concat_ws: what is not NULL, with a text between them."""
-    _checked(arguments, 2, 20, name, place)
-    between, values = _text(_spelled(arguments[0], name, place), place), [_as_text(one, place) for one in arguments[1:]]
+    check_count(arguments, 2, 20, name, place)
+    between, values = (
+        a_text(_spelled(arguments[0], name, place), place),
+        [_as_text(one, place) for one in arguments[1:]],
+    )
     parts: list[Expression] = [values[0]]
     for at, value in enumerate(values[1:], 1):
-        before = values[0] if at == 1 else _function("coalesce", values[:at], place)
+        before = values[0] if at == 1 else called("coalesce", values[:at], place)
         first = Call(Function.IS_NULL, (before,), Type.BOOLEAN, place.at)
         absent = Call(Function.IS_NULL, (value,), Type.BOOLEAN, place.at)
         none = Call(Function.OR, (first, absent), Type.BOOLEAN, place.at)
-        parts += [_choice(none, _text("", place), between, place), value]
-    return _function("concat", parts, place)
+        parts += [_choice(none, a_text("", place), between, place), value]
+    return called("concat", parts, place)
 
 
 def _part_of(name: str, arguments: list[Expression], place: Place) -> Expression:
     """PostgreSQL's split_part: the n-th of the parts between separators, an empty text where there are fewer."""
-    _checked(arguments, 3, 3, name, place)
+    check_count(arguments, 3, 3, name, place)
     separator = _spelled(arguments[1], name, place)
     number = _number(arguments[2], 1, _MOST_PARTS, name, place)
     value = fit(arguments[0], Type.TEXT, place)
     if not separator:
-        return value if number == 1 else _text("", place)
+        return value if number == 1 else a_text("", place)
     for _ in range(number - 1):
-        at = _function("strpos", [value, _text(separator, place)], place)
-        rest = _function("substring", [value, _added(at, len(separator), place)], place)
-        value = _choice(compare(Function.EQUAL, at, _whole(0, place), place), _text("", place), rest, place)
-    at = _function("strpos", [value, _text(separator, place)], place)
-    before = _function("left", [value, _added(at, -1, place)], place)
-    return _choice(compare(Function.EQUAL, at, _whole(0, place), place), value, before, place)
+        at = called("strpos", [value, a_text(separator, place)], place)
+        rest = called("substring", [value, _added(at, len(separator), place)], place)
+        value = _choice(compare(Function.EQUAL, at, a_number(0, place), place), a_text("", place), rest, place)
+    at = called("strpos", [value, a_text(separator, place)], place)
+    before = called("left", [value, _added(at, -1, place)], place)
+    return _choice(compare(Function.EQUAL, at, a_number(0, place), place), value, before, place)
 
 
 def _padded(name: str, arguments: list[Expression], place: Place) -> Expression:
     """PostgreSQL's lpad and rpad: a text of so many letters, filled up or cut."""
-    _checked(arguments, 2, 3, name, place)
+    check_count(arguments, 2, 3, name, place)
     width = _number(arguments[1], 0, _WIDEST, name, place)
     fill = _spelled(arguments[2], name, place) if len(arguments) == 3 else " "
     if len(fill) != 1:
         raise place.unsupported(f"{name} fills with one letter.", "Others are cut in the middle.", "Write one letter.")
-    value, filling = fit(arguments[0], Type.TEXT, place), _text(fill * width, place)
+    value, filling = fit(arguments[0], Type.TEXT, place), a_text(fill * width, place)
     if name == "rpad":
-        return _function("left", [_joined([value, filling], place), _whole(width, place)], place)
-    longer = _function("greatest", [_function("length", [value], place), _whole(width, place)], place)
-    filled = _function("right", [_joined([filling, value], place), longer], place)
-    return _function("left", [filled, _whole(width, place)], place)  # no CASE: its labels would all be keys
+        return called("left", [joined_texts([value, filling], place), a_number(width, place)], place)
+    longer = called("greatest", [called("length", [value], place), a_number(width, place)], place)
+    filled = called("right", [joined_texts([filling, value], place), longer], place)
+    return called("left", [filled, a_number(width, place)], place)  # no CASE: its labels would all be keys
 
 
 def _found(name: str, arguments: list[Expression], place: Place) -> Expression:
     """DuckDB's regexp_matches, PostgreSQL's regexp_like."""
-    _checked(arguments, 2, 3, name, place)
+    check_count(arguments, 2, 3, name, place)
     flags = _spelled(arguments[2], name, place) if len(arguments) == 3 else ""
     if flags not in {"", "i"}:
         raise place.unsupported(*_PATTERN)
@@ -269,8 +249,8 @@ def _found(name: str, arguments: list[Expression], place: Place) -> Expression:
 
 def _whole_match(name: str, arguments: list[Expression], place: Place) -> Expression:
     """DuckDB's regexp_full_match."""
-    _checked(arguments, 2, 2, name, place)
-    return written_pattern(arguments[0], _text(f"^({_spelled(arguments[1], name, place)})$", place), place)
+    check_count(arguments, 2, 2, name, place)
+    return written_pattern(arguments[0], a_text(f"^({_spelled(arguments[1], name, place)})$", place), place)
 
 
 _PATTERN = (
