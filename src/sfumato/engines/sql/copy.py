@@ -13,7 +13,7 @@ from sfumato.engines.catalog_of import most_removed, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.cut import cut_columns, cut_rows, tracked
-from sfumato.engines.sql.drawing import draw_again, first_draw
+from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT
 from sfumato.engines.sql.numbering import in_order_of, kind_of, named_columns, numbers, sortable
 from sfumato.engines.sql.one_pass import all_accounted_for, in_one_pass, kept_in_one_pass, lost_in_one_pass
@@ -201,23 +201,14 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
 
 
 def _chosen_at_once(build: Building, table: Table, columns: list[Column]) -> str:
-    """Return the query for the rows that are kept and their ranks, as `_chosen` has them, in one order of all rows.
-
-    The first of equal rows has the draw that it is sorted by, so that of those only the first different draws of a
-    person can be kept; what is left is ranked by the draws that the others have (proofs/bounded_copy.md §3).
-    """
+    """Return the query for the rows that are kept and their ranks, as `_chosen` has them, in one order of all rows."""
     dialect, most = build.dialect, most_rows(table)
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     names = ", ".join(["id", *(f"c{at}" for at in range(max(len(columns), 1)))])
     read = rows_of(build, table, columns, build.stage("crowded"), ["own", "number"])
     first = first_draw("r.own", values, dialect)
     drawn = f"SELECT r.number, {first} AS first, {names} FROM ({read}) AS r"  # noqa: S608
-    placed = (
-        f"SELECT number, first, {names}, row_number() OVER w - rank() OVER w + 1 AS nth, dense_rank() OVER w AS at "  # noqa: S608
-        f"FROM ({drawn}) AS d WINDOW w AS (PARTITION BY number ORDER BY first)"
-    )
-    left = f"SELECT number, {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({placed}) AS p"  # noqa: S608
-    left += f" WHERE nth > 1 OR at <= {most}"
+    left = drawn_last(drawn, "number", f"number, {names}", most, dialect)
     rank = f"CAST({dialect.row_number(['number'], ['draw'])} AS {dialect.rank_type})"
     return f"SELECT {names}, nth FROM (SELECT {names}, {rank} AS nth FROM ({left}) AS l) AS n WHERE nth <= {most}"  # noqa: S608
 

@@ -45,3 +45,17 @@ def _value(sql: str, kind: Kind, dialect: Dialect) -> str:
     if kind is Kind.TEXT:
         text = f"CAST({dialect.octets(text)} AS {dialect.text_type}) || ':' || {text}"
     return f"':' || coalesce({text}, '-')"
+
+
+def drawn_last(drawn: str, person: str, names: str, most: int, dialect: Dialect) -> str:
+    """Return rows that have their first draw with their last one, without most of those that cannot be kept.
+
+    The first of equal rows has the draw that it is sorted by, so that of those only the first different draws of a
+    person can be kept; what is left is ranked by the draws that the others have.  Proof: proofs/bounded_copy.md §3
+    """
+    placed = (
+        f"SELECT {names}, first, row_number() OVER w - rank() OVER w + 1 AS nth, dense_rank() OVER w AS at "  # noqa: S608
+        f"FROM ({drawn}) AS d WINDOW w AS (PARTITION BY {person} ORDER BY first)"
+    )
+    draw = draw_again("first", "nth", dialect)
+    return f"SELECT {names}, {draw} AS draw FROM ({placed}) AS p WHERE nth > 1 OR at <= {most}"  # noqa: S608

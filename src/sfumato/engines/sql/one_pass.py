@@ -9,10 +9,10 @@ Proof: proofs/bounded_copy.md §3
 from sfumato.engines.catalog_of import most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.drawing import draw_again, first_draw
+from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
 from sfumato.engines.sql.numbering import in_order_of, kind_of, named_columns
-from sfumato.engines.sql.staging import count_people, owned_rows, read_rows
-from sfumato.policy.policy import Column, Table, UnitColumn
+from sfumato.engines.sql.staging import are_needed_once, count_people, owned_rows, read_rows
+from sfumato.policy.policy import Column, Table
 
 VERY_MANY = 1 << 17
 """Whoever has more rows is ranked apart, where most rows are left out before any of a person's meet in one place."""
@@ -20,9 +20,7 @@ VERY_MANY = 1 << 17
 
 def in_one_pass(build: Building, table: Table) -> bool:
     """Tell whether a table is bounded so: a matter of the policy, the engine and of whether rows only arrived."""
-    alone = build.arrived(table.name) is None and build.policy.budget.truncation is None
-    plain = isinstance(table.unit, UnitColumn) and not any(column.unique for column in table.columns)
-    return build.dialect.sent is not None and alone and plain
+    return build.dialect.sent is not None and are_needed_once(build, table, table.columns)
 
 
 def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str | None, progress: Progress) -> str:
@@ -60,9 +58,7 @@ def all_accounted_for(build: Building, table: Table, kept: int) -> bool:
 def _ranked(build: Building, table: Table, columns: list[Column], but: str | None) -> str:
     """Return the query for the rows of everybody but some, ranked where the rows of a person meet.
 
-    The first of equal rows has the draw that it is sorted by, so that of those only the first different draws of a
-    person can be kept; what is left is ranked by the draws that the others have. Whoever has not too many rows has no
-    draws: these are ranked by what they hold.
+    Whoever has not too many rows has no draws: these are ranked by what they hold.
     """
     dialect, most, values = build.dialect, most_rows(table), _value_names(columns)
     if dialect.sent is None:
@@ -75,12 +71,7 @@ def _ranked(build: Building, table: Table, columns: list[Column], but: str | Non
     if not table.rows_chosen:  # else each question keeps fewer, so the order of everybody's rows is drawn
         first = f"CASE WHEN r.n > {most} THEN {first} END"
     drawn = f"SELECT u, id, {values}, {first} AS first FROM ({rows}) AS r"  # noqa: S608
-    placed = (
-        f"SELECT u, id, {values}, first, row_number() OVER w - rank() OVER w + 1 AS nth, dense_rank() OVER w AS at "  # noqa: S608
-        f"FROM ({drawn}) AS d WINDOW w AS (PARTITION BY u ORDER BY first)"
-    )
-    left = f"SELECT u, id, {values}, {draw_again('first', 'nth', dialect)} AS draw FROM ({placed}) AS p"  # noqa: S608
-    left += f" WHERE nth > 1 OR at <= {most}"
+    left = drawn_last(drawn, "u", f"u, id, {values}", most, dialect)
     rank = dialect.row_number(["u"], ["draw", *in_order_of(dialect, columns)])
     return f"SELECT u, id, {values}, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({left}) AS l"  # noqa: S608
 

@@ -55,13 +55,17 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
 
 
 def are_read_again(build: Building, table: Table, columns: list[Column]) -> bool:
-    """Tell whether rows are read from the source for those who have too many and for the others, never written down.
+    """Tell whether rows are read from the source for those who have too many and for the others, never written down."""
+    return build.dialect.fence is not None and are_needed_once(build, table, columns)
 
-    What asks for the same row twice needs a place where it lies: keys that are unique, and what is cut off.
+
+def are_needed_once(build: Building, table: Table, columns: Sequence[Column]) -> bool:
+    """Tell whether nothing asks for the same row twice, which needs a place where it lies.
+
+    Unique keys do, what is cut off, units through foreign keys, and rows that arrived beside others.
     """
     alone = build.arrived(table.name) is None and build.policy.budget.truncation is None
-    plain = isinstance(table.unit, UnitColumn) and not any(column.unique for column in columns)
-    return build.dialect.fence is not None and alone and plain
+    return alone and isinstance(table.unit, UnitColumn) and not any(column.unique for column in columns)
 
 
 def rows_of(build: Building, table: Table, columns: list[Column], people: str, along: Sequence[str] = ()) -> str:
