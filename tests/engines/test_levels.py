@@ -38,6 +38,7 @@ TABLES = {
         "rows_per_unit": MOST,
         "columns": {**COLUMNS, "cost": {"type": "integer", "bounds": [0, HIGH], "total_per_unit": TOTAL}},
     },
+    "codes": {"public": True},
 }
 POLICY: dict[str, object] = {"name": "small", "budget": {"epsilon": 1, "delta": 0}, "tables": TABLES}
 _RANDOM = Random(5)
@@ -61,17 +62,25 @@ KEPT = (
     "SELECT AVG(change * 2 + 1), SUM(change) FROM free",
     "SELECT SUM(fee), COUNT(*) FROM fixed",
 )
-FOUND = (
+BY_BITS = (
+    "SELECT code, COUNT(*), COUNT(cost) FROM free WHERE change >= 0 GROUP BY code",
+    "SELECT code, COUNT(*), COUNT(DISTINCT who) FROM free WHERE cost > 0 GROUP BY code",
+    "SELECT name, COUNT(*), AVG(change) FROM free JOIN codes ON free.code = codes.number GROUP BY name",
+    "SELECT COUNT(*), AVG(change) FROM free LEFT JOIN codes ON free.code = codes.number WHERE cost > 0",
+)
+IN_ORDER = (
     "SELECT code, COUNT(*), SUM(cost) FROM free WHERE change >= 0 GROUP BY code",
     "SELECT code, SUM(cost + 1), COUNT(*) FILTER (WHERE fee > 0) FROM free GROUP BY code",
-    "SELECT code, COUNT(*), COUNT(DISTINCT who) FROM free WHERE cost > 0 GROUP BY code",
+    "SELECT name, SUM(cost) FROM free JOIN codes ON free.code = codes.number GROUP BY name",
 )
 
 
 @pytest.fixture(scope="module")
 def engine(every_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     table = pa.Table.from_pylist(ROWS)
-    opened = engine_under_law().opened(tmp_path_factory.mktemp("levels"), POLICY, {"free": table, "fixed": table})
+    codes = pa.table({"number": [1, 2], "name": ["one", "two"]})
+    folder = tmp_path_factory.mktemp("levels")
+    opened = engine_under_law().opened(folder, POLICY, {"free": table, "fixed": table, "codes": codes})
     yield opened
     opened.close()
 
@@ -91,15 +100,17 @@ def _ran(engine: Engine, plan: Plan) -> tuple[list[str], list[dict[str, Any]]]:
     return [text for text in job.statements if text is not None], groups
 
 
-@pytest.mark.parametrize("sql", [*KEPT, *FOUND])
+@pytest.mark.parametrize("sql", [*KEPT, *BY_BITS, *IN_ORDER])
 def test_places_in_the_copy_count_as_a_persons_rows_in_their_order_do(
     engine: Engine, sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = _plan(engine, sql)
     assert any(one.levels for group in plan.groups for one in group.measured)
     texts, by_copy = _ran(engine, plan)
-    assert any(" OVER (" in text for text in texts) == (sql in FOUND)
+    assert any(" OVER (" in text for text in texts) == (sql in IN_ORDER)
+    assert any("bit_or(" in text for text in texts) == (sql in BY_BITS)
     for patched, instead in (
+        ("sfumato.engines.sql.levels.MOST_WORDS", 0),
         ("sfumato.engines.sql.level_places.stored_places", lambda *_: None),
         ("sfumato.engines.sql.group.adds_up", lambda _: False),
         ("sfumato.engines.sql.job._whole", lambda *_: None),

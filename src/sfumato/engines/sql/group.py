@@ -16,6 +16,7 @@ from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
 from sfumato.engines.sql.level_places import places_of, stored_of
 from sfumato.engines.sql.levels import (
+    FillingOrder,
     Levelled,
     adds_up,
     by_level_sql,
@@ -265,8 +266,10 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
         numbers = [_CELL] if cells is not None else []
         rows = kept or _first_cells(rows, names, group, used, numbers, dialect)
     if filled and not _has_own_totals(plan):
-        order = [_RANK] if rank is not None else _drawn(used.all, group, used, dialect)
-        rows = filled_sql(rows, names, filled, used.names, _OWNER, order, dialect)
+        order = FillingOrder(_OWNER, _drawn(used.all, group, used, dialect), None, limit.rows)
+        if rank is not None:
+            order = FillingOrder(_OWNER, [_RANK], _RANK, rank.facts.high)
+        rows = filled_sql(rows, names, filled, used.names, order, dialect)
     return _Bounded(rows, used, people)
 
 

@@ -5,7 +5,9 @@ person's rows alone.  Proof: proofs/chosen_caps.md
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from sfumato.engines.sql.cell_numbers import BITS, MOST_WORDS, bit_of, bits_up_to
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import clipped
 from sfumato.engines.sql.level_places import Cut, Placed
@@ -28,37 +30,80 @@ Levelled = tuple[Measured, Placed]
 """What is measured at every level, and where rows lie among them."""
 
 
+@dataclass(frozen=True, slots=True)
+class FillingOrder:
+    """In which order the rows of a person fill levels."""
+
+    owner: str
+    """The column that tells people apart."""
+    by: Sequence[str]
+    rank: str | None
+    """The column that numbers the rows of a person in that order, with gaps where rows were left out."""
+    most: int
+    """The highest number that there may be."""
+
+
 def filled_sql(
     rows: str,
     columns: Sequence[str],
     filled: Sequence[tuple[Cut, Placed]],
     names: Names,
-    owner: str,
-    order: Sequence[str],
+    order: FillingOrder,
     dialect: Dialect,
 ) -> str:
     """Return rows with what their person has before them in an order, and so at which levels they count."""
-    before = {placed.before: _before_sql(cut, names, owner, order, dialect) for cut, placed in filled}
-    rows = f"SELECT {_selected(columns, before)} FROM ({rows}) AS w"  # noqa: S608
+    source, words = f"({rows}) AS w", -(-order.most // BITS)
+    if order.rank is not None and words <= MOST_WORDS and all(_by_rows(cut) for cut, _ in filled):
+        masks = _masks_sql(rows, filled, names, order, words, dialect)
+        source = f"{source} JOIN ({masks}) AS m ON w.{order.owner} = m.owner"
+        before = {
+            placed.before: _before_by_mask(cut, at, names, order, words, dialect)
+            for at, (cut, placed) in enumerate(filled)
+        }
+    else:
+        before = {placed.before: _before_sql(cut, names, order, dialect) for cut, placed in filled}
+    rows = f"SELECT {_selected(columns, before)} FROM {source}"  # noqa: S608
     places: dict[str, str] = {}
     for cut, placed in filled:
         places |= _places_sql(cut, names, placed, dialect) if isinstance(cut, Levels) else {}
     return f"SELECT {_selected([*columns, *before], places)} FROM ({rows}) AS f" if places else rows  # noqa: S608
 
 
+def _masks_sql(
+    rows: str, filled: Sequence[tuple[Cut, Placed]], names: Names, order: FillingOrder, words: int, dialect: Dialect
+) -> str:
+    """Return the query for the numbers of each person's rows that count, as bits: counting bits is no sorting."""
+    listed = [f"{order.owner} AS owner"]
+    for at, (cut, _) in enumerate(filled):
+        counts = " AND ".join(_counts(cut.weight, names)) or "TRUE"
+        for word in range(words):
+            bit = bit_of(f"CAST({order.rank} AS BIGINT)", word, words, dialect)
+            listed.append(f"bit_or(CASE WHEN {counts} THEN {bit} ELSE 0 END) AS m{at}_{word}")
+    return f"SELECT {', '.join(listed)} FROM ({rows}) AS r GROUP BY {order.owner}"  # noqa: S608
+
+
+def _before_by_mask(cut: Cut, at: int, names: Names, order: FillingOrder, words: int, dialect: Dialect) -> str:
+    """Return how many rows of its person came before a row that counts, by their bits."""
+    number = f"CAST({order.rank} AS BIGINT)"
+    upto = " + ".join(bits_up_to(number, word, f"m{at}_{word}", dialect) for word in range(words))
+    return _if_it_counts(f"{upto} - 1", cut, names, dialect)
+
+
 def _selected(names: Sequence[str], more: Mapping[str, str]) -> str:
     return ", ".join([*names, *(f"{sql} AS {name}" for name, sql in more.items())])
 
 
-def _before_sql(levels: Cut, names: Names, owner: str, order: Sequence[str], dialect: Dialect) -> str:
-    """Return how much of its person came before a row, in this order: rows, or what their values add up to.
+def _before_sql(cut: Cut, names: Names, order: FillingOrder, dialect: Dialect) -> str:
+    """Return how much of its person came before a row, in this order: rows, or what their values add up to."""
+    frame = f"PARTITION BY {order.owner} ORDER BY {', '.join(order.by)}"
+    frame = f"{frame} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    return _if_it_counts(f"coalesce(sum({_weight_sql(cut, names, dialect)}) OVER ({frame}), 0)", cut, names, dialect)
 
-    It is NULL where the row itself does not count.
-    """
-    frame = f"PARTITION BY {owner} ORDER BY {', '.join(order)} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    weight, counts = _weight_sql(levels, names, dialect), " AND ".join(_counts(levels.weight, names))
-    before = f"coalesce(sum({weight}) OVER ({frame}), 0)"
-    return f"CAST({f'CASE WHEN {counts} THEN {before} END' if counts else before} AS {_wide(levels, dialect)})"
+
+def _if_it_counts(before: str, cut: Cut, names: Names, dialect: Dialect) -> str:
+    """Return what came before a row that counts; NULL for any other."""
+    counts = " AND ".join(_counts(cut.weight, names))
+    return f"CAST({f'CASE WHEN {counts} THEN {before} END' if counts else before} AS {_wide(cut, dialect)})"
 
 
 def _places_sql(levels: Levels, names: Names, placed: Placed, dialect: Dialect) -> dict[str, str]:
