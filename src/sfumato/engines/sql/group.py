@@ -20,6 +20,7 @@ from sfumato.engines.sql.levels import (
     Levelled,
     adds_up,
     by_level_sql,
+    cut_of,
     filled_sql,
     is_own_total,
     level_measures,
@@ -67,9 +68,10 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
         return None
     bounded = _bounded(plan, tables, dialect)
     if _has_own_totals(plan):
-        cuts = [one.levels or one.total or _measure(one.quantity, plan.group, bounded, dialect) for one in numbers]
+        cuts = [cut_of(one) or _measure(one.quantity, plan.group, bounded, dialect) for one in numbers]
         return own_totals_sql(cuts, bounded.rows, bounded.used.names, _OWNER, dialect)
-    if plan.group.public_keys and any(one.levels for one in numbers) and all(map(adds_up, numbers)):
+    open_levels = any(one.levels is not None and one.level is None for one in numbers)
+    if open_levels and plan.group.public_keys and all(map(adds_up, numbers)):
         placed = places_of(plan)
         levelled: list[Levelled | str] = [
             _measure_of(one, plan, bounded, dialect) if one.levels is None else (one, placed[one.levels.weight][1])
