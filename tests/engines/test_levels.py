@@ -16,7 +16,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Engine
-from sfumato.engines.sql.job import Statements
+from sfumato.engines.sql.job import Statements, _counted_together
 from sfumato.planning.levels import PEOPLE
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, read_wish
@@ -143,6 +143,37 @@ def test_at_the_level_that_is_chosen_the_same_is_measured_as_where_all_are(engin
                     expected = expected[:, level]
                 assert np.array_equal(np.asarray(mine.columns[one.name]), expected)
     assert [sorted(people) for people in asked] == [sorted(labels)] * 3
+
+
+def test_of_very_many_sums_people_are_counted_some_at_a_time_and_no_statement_is_too_wide_for_an_engine(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = _plan(engine, f"SELECT {', '.join(f'SUM(cost + {more})' for more in range(9))}, COUNT(*) FROM free")
+    job = engine.prepare(plan)
+    assert isinstance(job, Statements)
+    parted = _counted_together(job)
+    labels = [group.group.label for some in parted for group in some]
+    assert sorted(labels) == sorted(one.group.label for one in plan.groups if one.is_choice)
+    assert 1 < len(parted) < len(labels) and max(map(len, parted)) < 12  # noqa: PT018
+
+    def people() -> dict[str, Any]:
+        found: dict[str, Any] = {}
+
+        def choose(counted: Mapping[str, GroupAggregates]) -> dict[str, int]:
+            found.update({label: np.asarray(one.columns[PEOPLE]).tolist() for label, one in counted.items()})
+            return dict.fromkeys(counted, 0)
+
+        engine.run(job, choose)
+        return found
+
+    some = people()
+    monkeypatch.setattr("sfumato.engines.sql.job.MOST_PARTS", 1)
+    assert _counted_together(job) == [[group] for group in job.plan.groups if group.is_choice]
+    assert people() == some
+    monkeypatch.setattr("sfumato.engines.sql.job.MOST_PARTS", 1 << 200)
+    assert len(_counted_together(job)) == 1
+    monkeypatch.setattr("sfumato.engines.sql.job.LONGEST", 4 * len(job.statements[-1] or ""))
+    assert 1 < len(_counted_together(job)) < len(labels)
 
 
 def _levels_of(plan: Plan, label: str) -> int:

@@ -32,6 +32,10 @@ LONGEST = 1_000_000
 """The most characters of one statement."""
 SELECTED = 1_000
 """For so many cells, and their pairs, there is time where keys are selected; nobody knows how many there will be."""
+MOST_PARTS = 1 << 22
+"""Into so many parts rows may fall by their places where people are counted by one statement: those fit into memory.
+
+So it is a dozen choices at most, and no engine refuses so many columns."""
 
 Rows = list[tuple[Any, ...]]
 Columns = Sequence[pa.ChunkedArray]
@@ -150,13 +154,8 @@ def _at_levels(
 
 def _people(job: Statements, run: Callable[[str], Rows]) -> dict[str, GroupAggregates]:
     """Return the people by whom each level is chosen; those with the same rows are counted by one statement."""
-    alike: list[list[GroupPlan]] = []
-    for group in job.plan.groups:
-        if group.is_choice:
-            same = next((some for some in alike if some[0].group.rows == group.group.rows), None)
-            alike.append([group]) if same is None else same.append(group)
     found: dict[str, GroupAggregates] = {}
-    for some in alike:
+    for some in _counted_together(job):
         named = {group.group.label: replace(group.measured[0], name=group.group.label) for group in some}
         together = replace(some[0], measured=tuple(named.values()))
         counted = _aggregates(together, run(job.write(together) or ""))
@@ -165,6 +164,36 @@ def _people(job: Statements, run: Callable[[str], Rows]) -> dict[str, GroupAggre
             columns = {one.name: counted.columns[group.group.label]}
             found[group.group.label] = replace(counted, columns=columns)
     return found
+
+
+def _counted_together(job: Statements) -> list[list[GroupPlan]]:
+    """Return the choices, those together that one statement counts: neither too long a one, nor one of too many parts.
+
+    A choice of which that is true by itself was refused, or has few parts; together they are no longer than apart.
+    """
+    alike: list[list[GroupPlan]] = []
+    sizes: list[tuple[int, int]] = []
+    for group, statement in zip(job.plan.groups, job.statements, strict=True):
+        if not group.is_choice:
+            continue
+        parts, length = _parts(group), len(statement or "")
+        for at, some in enumerate(alike):
+            more = sizes[at][0] * parts, sizes[at][1] + length
+            if some[0].group.rows == group.group.rows and more[0] <= MOST_PARTS and more[1] <= LONGEST:
+                some.append(group)
+                sizes[at] = more
+                break
+        else:
+            alike.append([group])
+            sizes.append((parts, length))
+    return alike
+
+
+def _parts(group: GroupPlan) -> int:
+    """Return into how many parts the rows fall by their places among the levels of a choice, or by having none."""
+    (one,) = group.measured
+    places = 1 if one.levels is None else len(one.levels.amounts) + 1
+    return places + 1 if one.levels is None or one.levels.by_rows else places**2 + 1
 
 
 def _at_level(group: GroupPlan, levels: Mapping[str, int]) -> GroupPlan:
