@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_at_the_level_that_is_chosen_the_same_is_measured_as_where_all_are(engin
 def test_of_very_many_sums_people_are_counted_some_at_a_time_and_no_statement_is_too_wide_for_an_engine(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = _plan(engine, f"SELECT {', '.join(f'SUM(cost + {more})' for more in range(9))}, COUNT(*) FROM free")
+    plan = _plan(engine, f"SELECT {', '.join(f'SUM(cost + {more})' for more in range(9))}, COUNT(*) FROM free")  # noqa: S608
     job = engine.prepare(plan)
     assert isinstance(job, Statements)
     parted = _counted_together(job)
@@ -174,6 +175,28 @@ def test_of_very_many_sums_people_are_counted_some_at_a_time_and_no_statement_is
     assert len(_counted_together(job)) == 1
     monkeypatch.setattr("sfumato.engines.sql.job.LONGEST", 4 * len(job.statements[-1] or ""))
     assert 1 < len(_counted_together(job)) < len(labels)
+
+
+@pytest.mark.parametrize("asked", ["SUM(cost) FROM free", "SUM(fee) FROM fixed", "SUM(fee * 2) FROM fixed"])
+@pytest.mark.parametrize("condition", ["", " WHERE cost > 0"])
+def test_margins_of_one_table_cut_off_the_same_rows_at_every_level(engine: Engine, asked: str, condition: str) -> None:
+    plan = _plan(engine, f"SELECT code, change, {asked}{condition} GROUP BY ROLLUP (code, change)")
+    found = dict(zip((one.group.label for one in plan.groups), engine.run(engine.prepare(plan)).groups, strict=True))
+    (table,) = plan.tables
+    cells = [
+        dict(zip(found[one.label].keys, np.asarray(found[one.label].columns[one.name]), strict=True))
+        for one in sorted(table.margins, key=lambda one: len(one.axes))
+    ]
+    for coarse, fine in pairwise(cells):
+        for key, values in coarse.items():
+            assert values.tolist() == sum(value for finer, value in fine.items() if finer[:-1] == key).tolist()
+
+
+def test_where_what_is_read_decides_which_rows_are_cut_off_groups_are_no_margins_of_one_table(engine: Engine) -> None:
+    pairs = "fixed AS a JOIN fixed AS b ON a.who = b.who"
+    plan = _plan(engine, f"SELECT a.code, b.change, SUM(a.fee) FROM {pairs} GROUP BY ROLLUP (a.code, b.change)")  # noqa: S608
+    assert any(one.levels for group in plan.groups for one in group.measured)
+    assert plan.tables == ()
 
 
 def _levels_of(plan: Plan, label: str) -> int:

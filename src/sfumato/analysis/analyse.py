@@ -222,12 +222,15 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     numbered = tuple(field.stored for field in table.fields if field.numbered)
     counted = tuple(field.stored for field in table.fields if field.counted)
     free = tuple(field.name for field in table.fields if field.bounds_chosen)
-    if table.rows_chosen and most is not None:
+    if table.drawn and most is not None:
         columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
     totals = tuple((field.name, field.total) for field in table.fields if field.total is not None)
     levelled = tuple(field.stored for field in table.fields if field.levelled)
     summed = tuple(field.stored for field in table.fields if field.summed)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals, levelled, summed)
+    flow = Read(
+        *(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals, levelled, summed),
+        rows_chosen=table.rows_chosen and most is not None,
+    )
     return Analysed(flow, scope, owned, cells)
 
 

@@ -65,6 +65,8 @@ class Table:
     groups_per_unit: int | None = None
     rows_chosen: bool = False
     """Each question chooses how many rows of a person count, up to `rows_per_unit`."""
+    drawn: bool = False
+    """The rows of everybody have ranks that were drawn: the order in which they fill what one person may add."""
     leads: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The columns that lead to the owner by a `via` of the policy, here or from another table, each with its key."""
 

@@ -265,6 +265,7 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
         rows_per_unit=most_rows(table),
         groups_per_unit=table.groups_per_unit,
         rows_chosen=table.rows_chosen and most_rows(table) > 1,
+        drawn=in_drawn_order(table) and most_rows(table) > 1,
     )
 
 
@@ -279,6 +280,7 @@ def _removed(table: DeclaredTable, kept: Table) -> Table:
         rows_per_unit=1,
         groups_per_unit=None,
         rows_chosen=False,
+        drawn=False,
     )
 
 

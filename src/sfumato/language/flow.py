@@ -40,8 +40,9 @@ class Read:
     names the columns (in the copy) whose values the copy numbers within each person, in the order they are kept.
     `counted` names those (in the copy) of which each row says in how many rows of the same person they have a value.
     `levelled` and `summed` name those (in the copy) of which each row says at which levels it counts, by rows and by
-    sums. `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count,
-    the columns hold RANK. `totals` names columns (above) with the most that one person adds to a sum of each, in steps.
+    sums. `chosen` names the columns (above) whose bounds each question chooses, `rows_chosen` says that it chooses how
+    many rows count; where ranks are drawn for everybody, the columns hold RANK. `totals` names columns (above) with the
+    most that one person adds to a sum of each, in steps.
     """
 
     table: str
@@ -56,6 +57,7 @@ class Read:
     totals: tuple[tuple[str, int], ...] = ()
     levelled: tuple[str, ...] = ()
     summed: tuple[str, ...] = ()
+    rows_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

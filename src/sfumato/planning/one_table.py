@@ -16,7 +16,7 @@ from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.summed import Summed
-from sfumato.planning.measurements import Needs
+from sfumato.planning.measurements import Measurement, Needs
 from sfumato.query.functions import SPREADS, Aggregation
 from sfumato.query.rebuilding import rebuilt
 
@@ -109,7 +109,7 @@ def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
                 (place, Margin(needs[place].group.label, one.name, tuple(axes[key] for key in described[place].keys)))
                 for place in places
                 for one, same in zip(needs[place].measurements, described[place].quantities, strict=True)
-                if same == quantity and _is_linear(one.name, needs[place])
+                if same == quantity and _is_linear(one.name, needs[place]) and _is_cut_alike(one, needs[place])
             ]
             measured = sum(needs[place].group.cells for place, _ in members)
             worth = len({frozenset(margin.axes) for _, margin in members}) > 1
@@ -133,6 +133,11 @@ def _is_margin(group: Group) -> bool:
 def _is_linear(name: str, need: Needs) -> bool:
     """Whether all that follows from a measurement has a bar for any weighted sum of integers in its place."""
     return all(isinstance(one, Counted | Summed | Averaged) for one in need.derived if name in one.measured)
+
+
+def _is_cut_alike(one: Measurement, need: Needs) -> bool:
+    """Whether the same rows of a person are cut off by whatever keys: not where what is read decides their order."""
+    return one.levels is None or one.levels.rank is not None or need.group.contribution.rows == 1
 
 
 def _adds_up(quantity: Quantity) -> bool:

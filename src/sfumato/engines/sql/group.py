@@ -241,7 +241,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     stored, filled = stored_of(plan)
     if ranked or filled or (plan.chosen and limit.rows > 1) or _tells_people_apart(plan, people):
         columns[_OWNER] = group.unit
-    rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)  # none beside totals
+    rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)
     if rank is not None and filled:
         columns[_RANK] = rank
     flow = stored.rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sfumato.engines.sql.names import LEVEL, before_name, first_name, last_name, level_name
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import RANK, Flow, Read
+from sfumato.language.flow import Flow, Read
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import GroupPlan
@@ -79,8 +79,7 @@ def _hidden(read: Read, cut: Cut, placed: Placed) -> Iterator[tuple[str, tuple[s
     most, arguments = read.most or 1, cut.weight.arguments
     if isinstance(cut, Levels) and cut.by_rows:
         name = LEVEL if not arguments else _column(read, arguments[0], read.levelled, level_name)
-        drawn = any(known == RANK for known, _, _ in read.columns) and most >= FEWEST
-        if name is not None and drawn and cut.amounts == amounts_to(most):
+        if name is not None and read.rows_chosen and most >= FEWEST and cut.amounts == amounts_to(most):
             yield placed.first, (name, _whole(len(cut.amounts)))
         return
     if cut.weight.function is not Aggregation.SUM:

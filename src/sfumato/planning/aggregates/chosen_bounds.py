@@ -10,7 +10,7 @@ from sfumato.query.relation import JoinKind
 
 def chosen_rows(group: Group) -> bool:
     """Whether how many rows of a person count is left to the question, for a table that it reads."""
-    return any(name == RANK for read in _reads(group) for name, _, _ in read.columns)
+    return any(read.rows_chosen for read in _reads(group))
 
 
 def has_chosen_bounds(argument: Scalar, group: Group) -> bool:
