@@ -18,7 +18,9 @@ from tests.sources import HashSource
 import sfumato
 from sfumato.database import Database
 from sfumato.engines.after_noise import evaluate
-from sfumato.errors import BadPolicy
+from sfumato.engines.clock import Clock
+from sfumato.engines.duckdb.reader import Reader
+from sfumato.errors import AnswerLost, BadPolicy, EngineFailed
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.top_list import TopList
@@ -181,6 +183,28 @@ def test_the_law_of_choice_and_measurement_together_stays_within_the_price(tmp_p
                     worst = max(worst, found)
     assert worst == plan.loss.epsilon == 1
     assert main.measured[0].levels is not None
+
+
+def test_an_engine_that_fails_after_the_level_was_chosen_says_one_sentence_and_the_charge_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, SMALL)
+    sql, read, asked = "SELECT dept, SUM(cost) AS x FROM visits GROUP BY dept", Reader.rows, list[str]()
+
+    def fails_second(reader: Reader, statement: str, clock: Clock | None = None) -> list[tuple[Any, ...]]:
+        asked.append(statement)
+        return read(reader, statement if len(asked) == 1 else "SELECT error('a value of somebody')", clock)
+
+    with sfumato.open(_policy(tmp_path, *CHOSEN["rows"])) as database:
+        monkeypatch.setattr(Reader, "rows", fails_second)
+        with pytest.raises(EngineFailed) as failure:
+            database.ask(sql, epsilon=1, key="once")
+        monkeypatch.undo()
+        assert str(failure.value) == str(EngineFailed())
+        assert len(asked) == 2 and database.budget().spent.epsilon == 1  # noqa: PT018
+        with pytest.raises(AnswerLost):  # no second draw of a level for one charge
+            database.ask(sql, epsilon=1, key="once")
+        assert database.budget().spent.epsilon == 1
 
 
 def test_nothing_is_chosen_where_a_condition_leaves_a_person_few_rows(tmp_path: Path) -> None:
