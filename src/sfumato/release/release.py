@@ -20,6 +20,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.cut_off import CutOff
+from sfumato.planning.missing import FOR_LOSSES
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import cut_notes
 from sfumato.planning.ranking_notes import ranking_notes
@@ -224,7 +225,7 @@ def make_release(
     ranges = _decoded(partial(bars, answered), bar_facts)
     lacking = partial(missing_with_levels, plan, noisy, losses)
     biased = _decoded(partial(biased_bars, answered, missing=lacking), bar_facts)
-    cut = () if losses is None else _cut(answered, lacking((1 - LEVEL) / 2), bar_facts)
+    cut = () if losses is None else _cut(answered, lacking(FOR_LOSSES * (1 - LEVEL)), bar_facts)
     notes += tuple(cut_notes(dict(zip(names, cut, strict=False))))
     return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
 
