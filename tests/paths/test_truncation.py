@@ -215,7 +215,8 @@ def _added_by(block: LossBlock, removed: int, kept: int, cost: int) -> Counter[s
     had = [(sum(lost[one.column]) + one.most, one.ends) for one in block.tailed]
     buckets = [sum(end <= amount for end in ends) - 1 for amount, ends in had]
     if block.way is None:
-        return Counter([f"n{place}" for place, bucket in enumerate(buckets) if bucket >= 0][:1])
+        rows, number = (bucket >= 0 for bucket in buckets)
+        return Counter(["both" if rows and number else "rows" if rows else "numbers"] if rows or number else [])
     if max(buckets, default=-1) >= 0:
         return Counter([f"h{max(buckets)}"])
     parts = [amount for one in block.statistics for amount in lost[one.column]]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil, isqrt, log
+from math import ceil, log
 
 from sfumato.accounting.event import Composed, Neighbours, Pure
 from sfumato.accounting.loss import PrivacyLoss
@@ -39,13 +39,17 @@ MOST_LOST = 1 << 62
 """Larger losses count as this much."""
 BUCKETS, WIDER = 9, 4
 """People who lost much are counted in so many buckets, each so many times as wide as the one before."""
-LOOKING = Fraction(1, 6)
+LOOKING = Fraction(1, 8)
 """The share of a table's epsilon that looks where much was lost, before the rest is spent there."""
 _FOR_SUMS = Fraction(1, 8)
 """The share of a tail that is for what those lost who lost little; the rest is for the number of the others."""
 _ODD = Fraction(1, 100)
 """So seldom noise alone makes the first buckets look fuller than a regular tail allows, later ones more seldom; then
 the bound is wider, and holds."""
+_ONLY_ROWS, _NUMBERS, _BOTH = "rows", "numbers", "both"
+"""What a look counts."""
+_CLEARLY = Fraction(3, 2)
+"""People count as seen in a look as far as they are more than so many times the scale of its noise."""
 _REACH = 4
 """About so many times its scale noise reaches, where it is weighed what to measure."""
 _ADDED = 100
@@ -158,8 +162,7 @@ def _blocks(found: tuple[Statistic, ...]) -> Iterator[LossBlock]:
     ways += [[(tailed, 4), *apart]] if moved else []
     ways += [[(rows, 2), (columns, 2), *apart]] if rows else []
     if len(columns) > 1:
-        first = [(rows, 2 * (isqrt(len(columns) - 1) + 1))] if rows else []  # of rows every question asks
-        ways.append([*first, *(((one,), 2) for one in columns), *apart])
+        ways.append([*([(rows, 2)] if rows else []), *(((one,), 2) for one in columns), *apart])
     yield LossBlock(None, tailed, LOOKING)
     for way, parts in enumerate(ways):
         whole = sum(weight for _, weight in parts)
@@ -210,17 +213,17 @@ _Coordinate = tuple[str, Scalar, int, Fraction]
 
 
 def _looked(block: LossBlock, entries: Mapping[str, Scalar]) -> list[_Coordinate]:
-    """Return the numbers of people by the first statistic of which they lost much."""
+    """Return how many people lost many rows alone, much of some number alone, and both."""
     nothing, whole = constant(0, Type.INTEGER), constant(1, Type.INTEGER)
-    little = [_lost_less(one, entries, one.base) for one in block.tailed]
-    found: list[_Coordinate] = []
-    for place in range(len(little)):
-        not_here = (all_true(little[: place + 1]), nothing)
-        branches, otherwise = (
-            ((not_here, (all_true(little[:place]), whole)), nothing) if place else ((not_here,), whole)
-        )
-        found.append((f"n{place}", chosen(branches, otherwise, Type.INTEGER), 1, Fraction(1)))
-    return found
+    rows = [_lost_less(one, entries, one.base) for one in block.tailed if one.column == ROWS]
+    little = all_true([_lost_less(one, entries, one.base) for one in block.tailed if one.column != ROWS])
+    if not rows:
+        values = {_NUMBERS: chosen(((little, nothing),), whole, Type.INTEGER)}
+    else:
+        alone = {_ONLY_ROWS: ((rows[0], nothing), (little, whole)), _NUMBERS: ((little, nothing), (rows[0], whole))}
+        values = {name: chosen(branches, nothing, Type.INTEGER) for name, branches in alone.items()}
+        values[_BOTH] = chosen(((little, nothing), (rows[0], nothing)), whole, Type.INTEGER)
+    return [(name, value, 1, Fraction(1)) for name, value in values.items()]
 
 
 def _measured(block: LossBlock, entries: Mapping[str, Scalar]) -> list[_Coordinate]:
@@ -274,43 +277,43 @@ def _summed(
 def taken_ways(policy: Policy, plan: Plan, looked: Mapping[str, Mapping[str, int]]) -> frozenset[str]:
     """Return the labels of the groups to measure, given the noisy numbers of every look, by its label.
 
-    Of each table the way is taken by which the numbers of people that bounds will rest on are least together: those
-    who seem to have lost much of what a block measures, and about as many as its noise hides.
+    Of each table the way is taken by which bounds will rest on the fewest people, in the geometric mean: those who seem
+    to have lost much of what a block measures, and about as many as its noise hides.
     """
     pairs = list(zip(blocks(policy), plan.groups, strict=True))
     taken: set[str] = set()
     for table in dict.fromkeys(one.table for one, _ in pairs):
         here = [(one, group) for one, group in pairs if one.table == table]
-        seen: dict[str, int] = {}
+        seen: dict[str, float] = {}
         for one, group in here:
             if one.way is None:
-                seen = _seen(one, looked[group.group.label], _laws(group))
-        ways: dict[int, Fraction] = {}
+                noisy = looked[group.group.label]
+                clearly = {name: float(_CLEARLY * law.scale) for name, law in _laws(group).items()}
+                seen = {name: max(noisy[name] - least, 0.0) for name, least in clearly.items()}
+        ways: dict[int, float] = {}
         for one, group in here:
             if one.way is not None:
-                ways[one.way] = ways.get(one.way, Fraction(0)) + _people(one, seen, _laws(group))
+                ways[one.way] = ways.get(one.way, 0.0) + _people(one, seen, _laws(group))
         best = min(ways, key=lambda way: ways[way])
         taken |= {group.group.label for one, group in here if one.way == best}
     return frozenset(taken)
 
 
-def _seen(look: LossBlock, noisy: Mapping[str, int], laws: Mapping[str, Laplace]) -> dict[str, int]:
-    """Return how many people clearly lost much, by the first statistic of which they did."""
-    names = [f"n{place}" for place in range(len(look.tailed))]
-    counts = [max(noisy[name] - int(laws[name].scale), 0) for name in names]
-    return {one.column: count for one, count in zip(look.tailed, counts, strict=True)}
+def _people(block: LossBlock, seen: Mapping[str, float], laws: Mapping[str, Laplace]) -> float:
+    """Return on how many people the bounds of a block's statistics may rest, as the sum of the logarithms.
 
-
-def _people(block: LossBlock, seen: Mapping[str, int], laws: Mapping[str, Laplace]) -> Fraction:
-    """Return on how many people the bounds of a block's statistics may rest together.
-
-    Who lost many rows lost much of every number; whoever is counted may have every row beyond bounds.
+    Whoever is counted may have every row beyond bounds. Of one number half of those lost much who lost much of any.
     """
-    columns = {one.column for one in block.tailed} | {ROWS}
-    there = sum(count for column, count in seen.items() if column in columns) if block.tailed else 0
-    hidden = _REACH * laws["h0"].scale if block.tailed else Fraction(0)
-    sums = [_REACH * laws[f"s{place}"].scale / one.most for place, (one, _) in enumerate(_parts(block)) if not one.tail]
-    return len(block.statistics) * (there + hidden) + sum(sums, Fraction(0))
+    columns = [one.column for one in block.tailed]
+    rows, numbers = ROWS in columns, any(column != ROWS for column in columns)
+    found = [name for name, here in ((_ONLY_ROWS, rows), (_NUMBERS, numbers), (_BOTH, rows or numbers)) if here]
+    there = sum(seen.get(name, 0.0) for name in found) / (2 if numbers and len(columns) == 1 else 1)
+    hidden = there + float(_REACH * laws["h0"].scale) if block.tailed else 0.0
+    people = [hidden for _ in block.tailed]
+    for place, (one, _) in enumerate(_parts(block)):
+        if not one.tail:
+            people.append(hidden + float(_REACH * laws[f"s{place}"].scale) / one.most)
+    return sum(log(number) for number in people)
 
 
 def _laws(group: GroupPlan) -> dict[str, Laplace]:

@@ -104,9 +104,9 @@ def _bounds_of(plan: Plan, losses: CutOff, tail: Fraction) -> _Bounds:
     used: dict[str, dict[str, None]] = {}
     for group in plan.groups:
         rows = None if group.is_choice else _rows(group.group, losses)
-        for one in group.measured if rows is not None else ():
+        if rows is not None:
             names = used.setdefault(rows.read.table, {})
-            names |= dict.fromkeys(_used(rows, one.quantity, losses))
+            names |= {name: None for one in group.measured for name in _used(rows, one.quantity, losses)}
     tables = {table: tuple(names) for table, names in used.items() if names}
     return {
         (table, name): bounds
