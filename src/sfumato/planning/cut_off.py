@@ -41,6 +41,8 @@ BUCKETS, WIDER = 9, 4
 """People who lost much are counted in so many buckets, each so many times as wide as the one before."""
 LOOKING = Fraction(1, 8)
 """The share of a table's epsilon that looks where much was lost, before the rest is spent there."""
+FARTHER = 4
+"""Whoever had most may have had so many times as much as a regular tail allows."""
 _FOR_SUMS = Fraction(1, 8)
 """The share of a tail that is for what those lost who lost little; the rest is for the number of the others."""
 _ODD = Fraction(1, 100)
@@ -371,7 +373,7 @@ class _Above:
 
     irregular: tuple[int, ...]
     regular: int
-    """Of the people in a regular tail, the k-th had no more than so many times its beginning over k."""
+    """Of the people in a regular tail, the k-th had no more than so many times its beginning over k, but the first."""
     reached: tuple[int, ...]
     """So many lie at or above the beginning of each bucket of the tail."""
 
@@ -393,14 +395,15 @@ def _above(one: ReleasedLosses, tail: Fraction) -> _Above | None:
     reached: list[int] = []
     for place in reversed(range(first, BUCKETS)):
         counted = people[place] + (reached[-1] if reached else 0)
-        reached.append(min(regular // WIDER ** (place - first), counted))
+        reached.append(min(max(regular // WIDER ** (place - first), 1), counted))  # one may be farther out
     return _Above(tuple(people[:first]), regular, tuple(reversed(reached)))
 
 
 def _lost_by(above: _Above, one: Statistic) -> int:
     """Return what the people who lost much lost of a statistic, at most.
 
-    Nobody had more than the end of a bucket; and in the tail, the k-th no more than `regular` over k of its beginning.
+    Nobody had more than the end of a bucket; and in the tail, the k-th no more than `regular` over k of its beginning,
+    but the first, who had FARTHER times as much at most.
     """
     people = sum(above.irregular) + above.reached[0]
     if not one.tail:
@@ -412,7 +415,8 @@ def _lost_by(above: _Above, one: Statistic) -> int:
         end = one.ends[place + 1] if place < BUCKETS - 1 else product + 1  # the last bucket has none
         flat = max(min(here, product // end), beyond)  # so many of them are at the end of the bucket at most
         had += (flat - beyond) * end + ceil(product * _harmonic(flat, here))
-    return had - people * one.most
+    farther = (FARTHER - 1) * product if above.reached[0] else 0
+    return had + farther - people * one.most
 
 
 def _harmonic(low: int, high: int) -> float:
