@@ -122,7 +122,8 @@ def _laplace_weight(sensitivity: Sensitivity, importance: Fraction) -> Fraction:
 def _sixty_fourths(ratio: Fraction, root: int) -> int:
     """Return the smallest k with k/64 at least the root of a ratio of at most 1."""
     below, above = 0, _FINENESS
+    least, unit = ratio.numerator * _FINENESS**root, ratio.denominator
     while above - below > 1:
         middle = (below + above) // 2
-        below, above = (below, middle) if middle**root >= ratio * _FINENESS**root else (middle, above)
+        below, above = (below, middle) if middle**root * unit >= least else (middle, above)
     return above
