@@ -112,11 +112,11 @@ def keys_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
 
 def importance(need: Needs, one: Measurement) -> Fraction:
     """Return how much outputs depend on a measurement; the one that keys are selected by counts once more."""
-    return one.importance + (1 if need.top is None and one is need.selecting else 0)
+    return one.importance + 1 if need.top is None and one is need.selecting else one.importance
 
 
 def _laplace_weight(sensitivity: Sensitivity, importance: Fraction) -> Fraction:
-    return importance * Fraction(sensitivity.l1, sensitivity.linf) ** 2
+    return importance * Fraction(sensitivity.l1**2, sensitivity.linf**2)
 
 
 def _sixty_fourths(ratio: Fraction, root: int) -> int:

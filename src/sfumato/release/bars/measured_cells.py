@@ -158,8 +158,10 @@ class MeasuredCells:
         return float(least), float(most)
 
 
-def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
-    """Number the noisy integers of an answer."""
+def measured_cells(
+    plan: Plan, noisy: Noisy, agreed: Mapping[tuple[str, str], AgreedMargin] | None = None
+) -> MeasuredCells:
+    """Number the noisy integers of an answer; `agreed` is what was made consistent, where that is known."""
     measured: list[Measured] = []
     selections: list[CountedKeys | None] = []
     labels: list[str] = []
@@ -198,7 +200,7 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
         tuple(None if isinstance(one.mechanism, MaxNormPart) else law_of(one.mechanism) for one in measured),
         tuple(selections),
         shown,
-        consistent(plan, noisy),
+        consistent(plan, noisy) if agreed is None else agreed,
         {name: np.array(amounts, dtype=np.float64) for name, amounts in completions(plan, noisy.groups).items()},
     )
 
