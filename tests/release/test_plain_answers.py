@@ -8,16 +8,23 @@ from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato.errors import Refusal
+from sfumato.planning.plan import Plan
 from sfumato.release import release as releasing
-from sfumato.release.bars.intervals import Answered
+from sfumato.release.bars.intervals import Answered, answer
+from sfumato.release.bars.row_forms import Evaluate
+from sfumato.release.noisy import Noisy
 
 
 def test_plain_answers_have_no_open_side_and_no_rows_that_noise_chose(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[Answered] = []
-    answer = releasing.answer
-    monkeypatch.setattr(releasing, "answer", lambda *given: (found.append(made := answer(*given)), made)[1])
+
+    def seen(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
+        found.append(answer(plan, noisy, evaluate))
+        return found[-1]
+
+    monkeypatch.setattr(releasing, "answer", seen)
     write(tmp_path, a_world(3, people=6))
     with sfumato.open(policy(tmp_path)) as database:
         for sql in SHAPES[::4]:

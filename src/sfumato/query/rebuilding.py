@@ -18,7 +18,7 @@ def rebuilt(thing: Any, change: Change) -> Any:
         found = tuple([change("", part) for part in thing])
         return found if any(new is not old for new, old in zip(found, thing, strict=True)) else thing
     changed = {}
-    for name in _compared(type(thing)):
+    for name in _compared(type(thing)):  # type: ignore[arg-type]  # a type can be hashed
         part = getattr(thing, name)
         if (other := change(name, part)) is not part:
             changed[name] = other
