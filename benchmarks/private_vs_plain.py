@@ -5,7 +5,8 @@ private is `Database.ask`: parsing, planning, a durable charge, exact sums over 
 The copy is a DuckDB file and holds 50 rows of a person at most, so it is quicker to read than the source: plain SQL
 over all rows in a DuckDB file is printed too, and so is `groups_per_unit`, which has to be bounded at query time. The
 same question joined with a public table of the shops is compared with the same join in plain SQL. What the cuts of
-rows and values in every statement cost is measured by leaving them out.
+rows and values in every statement cost is measured by leaving them out. Where each question chooses its caps, the same
+questions and a sum that cuts off what a person adds are compared with their plain ones.
 """
 
 import tempfile
@@ -26,6 +27,7 @@ import sfumato
 
 ROWS, PEOPLE, GROUPS, ROUNDS = 5_000_000, 200_000, 1_000, 9
 SQL = "SELECT shop, COUNT(*) AS n, SUM(price) AS total, AVG(price) AS mean FROM sales GROUP BY shop"
+COUNTS, SUMS = (f"SELECT shop, {what} FROM sales GROUP BY shop" for what in ("COUNT(*) AS n", "SUM(price) AS total"))
 JOINED = (
     "SELECT region, COUNT(*) AS n, SUM(price) AS total, AVG(price) AS mean "
     "FROM sales JOIN shops ON sales.shop = shops.name GROUP BY region"
@@ -86,6 +88,7 @@ def main() -> None:
         private = sfumato.open(policy(folder, "plain"))
         print(f"registering the source once: {time.perf_counter() - built:.1f} s")
         bounded = sfumato.open(policy(folder, "bounded", groups_per_unit=10))
+        chosen = sfumato.open(policy(folder, "chosen", rows_per_unit={"most": 50, "choose": "private"}))
 
         def ask(database: sfumato.Database, sql: str) -> Callable[[], object]:
             # another epsilon each time: the same question again would be answered from the ledger
@@ -101,6 +104,7 @@ def main() -> None:
 
             return run
 
+        alone = {"counts": COUNTS, "sums": SUMS}
         ways = {
             "plain": lambda: plain.execute(SQL).fetchall(),
             "plain join": lambda: plain.execute(JOINED).fetchall(),
@@ -110,16 +114,22 @@ def main() -> None:
             "uncut": uncut(SQL),
             "uncut join": uncut(JOINED),
             "bounded": ask(bounded, SQL),
+            "chosen": ask(chosen, SQL),
+            **{f"plain {name}": lambda sql=sql: plain.execute(sql).fetchall() for name, sql in alone.items()},
+            **{f"chosen {name}": ask(chosen, sql) for name, sql in alone.items()},
         }
         best = dict.fromkeys(ways, float("inf"))
         for _ in range(ROUNDS):
             for way, action in ways.items():
                 best[way] = min(best[way], seconds(action))
-        for opened in (private, bounded, loaded):
+        for opened in (private, bounded, chosen, loaded):
             opened.close()
     print(f"plain {best['plain'] * 1000:.0f} ms, private {best['private'] * 1000:.0f} ms")
     print(f"private / plain over all rows in a DuckDB file = {best['private'] / best['loaded']:.2f}x")
     print(f"private with query-time bounding / plain = {best['bounded'] / best['plain']:.2f}x")
+    print(f"private with caps that are chosen / plain = {best['chosen'] / best['plain']:.2f}x")
+    for name in ("counts", "sums"):
+        print(f"the same, {name} alone = {best[f'chosen {name}'] / best[f'plain {name}']:.2f}x")
     print(f"cuts of rows and values / none = {best['private'] / best['uncut']:.2f}x")
     print(f"the same, joined with a public table = {best['private join'] / best['uncut join']:.2f}x")
     print(f"private / plain, joined with a public table = {best['private join'] / best['plain join']:.2f}x")
