@@ -41,7 +41,7 @@ BUCKETS, WIDER = 9, 4
 """People who lost much are counted in so many buckets, each so many times as wide as the one before."""
 LOOKING = Fraction(1, 8)
 """The share of a table's epsilon that looks where much was lost, before the rest is spent there."""
-FARTHER = 4
+FARTHER = 2
 """Whoever had most may have had so many times as much as a regular tail allows."""
 _FOR_SUMS = Fraction(1, 8)
 """The share of a tail that is for what those lost who lost little; the rest is for the number of the others."""
