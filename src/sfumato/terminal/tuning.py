@@ -287,8 +287,8 @@ def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
         advised
     ):  # what questions choose is better than any draft
         advised, lines = errors, ()
-    tried = tuple(TriedQuestion(*each) for each in zip(questions, errors, advised, strict=True))
-    return Tuned(typed_rational(trial.epsilon, "epsilon"), tried, lines)
+    compared = tuple(TriedQuestion(*each) for each in zip(questions, errors, advised, strict=True))
+    return Tuned(typed_rational(trial.epsilon, "epsilon"), compared, lines)
 
 
 def _error_now(trial: _Trial, sql: str, now: Trimming, truth: Trimming) -> Fraction:
@@ -390,7 +390,7 @@ def _total(trial: _Trial, questions: Sequence[str], draft: Trimming, truth: Trim
 
 def _together(errors: Iterable[Fraction]) -> float:
     """Return the sum over questions, in which one whose answer nothing can save does not outweigh all others."""
-    return sum(log1p(min(error, HOPELESS)) for error in errors)
+    return sum(log1p(float(min(error, Fraction(HOPELESS)))) for error in errors)
 
 
 def _error(trial: _Trial, sql: str, draft: Trimming, truth: Trimming) -> Fraction | None:
