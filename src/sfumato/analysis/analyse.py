@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sfumato.analysis.averages import with_averages
-from sfumato.analysis.catalog import Catalog, Public, Table
+from sfumato.analysis.catalog import REMOVED, Catalog, Public, Table
 from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_point
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
@@ -225,7 +225,8 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     if table.rows_chosen and most is not None:
         columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
     totals = tuple((field.name, field.total) for field in table.fields if field.total is not None)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals)
+    untold = scan.table + REMOVED not in reading.catalog.tables
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals, untold)
     return Analysed(flow, scope, owned, cells)
 
 

@@ -41,6 +41,7 @@ class Read:
     `counted` names those (in the copy) of which each row says in how many rows of the same person they have a value.
     `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count, the
     columns hold RANK. `totals` names columns (above) with the most that one person adds to a sum of each, in steps.
+    `untold` says that no other table tells who lost rows.
     """
 
     table: str
@@ -53,6 +54,7 @@ class Read:
     counted: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     totals: tuple[tuple[str, int], ...] = ()
+    untold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
