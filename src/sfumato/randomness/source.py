@@ -80,7 +80,7 @@ def as_source(source: object) -> Source:
     if callable(getattr(source, "read", None)):
         return source  # type: ignore[return-value]
     raise BadParameter(
-        f"{shown(source)} is not a source of random bits.",
+        f"A Python {type(source).__name__} is not a source of random bits.",
         "A source has a name, and read(count) gives so many bytes.",
         "Give sfumato.randomness.source.system_source().",
     )
