@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
+from sfumato.accounting.event import Neighbours
 from sfumato.errors import BadParameter
+from sfumato.mechanisms.max_norm import MaxNorm
+from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.randomness.adversary import worst_mean, worst_ratio
 from sfumato.randomness.consistent import Consistent, calibrate
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
@@ -59,3 +63,11 @@ def test_what_has_no_answer_is_refused(ask: Callable[[], object]) -> None:
 
 def test_an_epsilon_above_all_losses_gets_the_finest_noise() -> None:
     assert calibrate(10**300, "1/10") == calibrate(100, "1/10")
+
+
+@pytest.mark.parametrize("nothing", [None, 1, Fraction(1, 2), (), [None], ["a"]], ids=repr)
+def test_levels_and_sides_are_lists_of_numbers(nothing: Any) -> None:
+    with pytest.raises(BadParameter):
+        Quantiles(nothing, 10, 1, Fraction(1), Neighbours.ADD_REMOVE)
+    with pytest.raises(BadParameter):
+        MaxNorm(nothing, 1, Fraction(1), Neighbours.ADD_REMOVE)
