@@ -75,6 +75,12 @@ def test_a_label_that_is_no_text_is_refused(label: Any) -> None:
         Key(KEY).derive("a", label)
 
 
+def test_a_key_that_is_not_bytes_is_refused() -> None:
+    for secret in (None, 32, "k" * 32, b"short"):
+        with pytest.raises(WrongKey):
+            Key(secret)  # type: ignore[arg-type]
+
+
 def test_a_cell_without_values_or_with_too_many_rows_is_refused() -> None:
     for attempt in (lambda: Ashe(KEY, PRIMES[0]).encrypt(None, 0), lambda: Ashe(KEY, PRIMES[0]).decrypt(1, 0, 1 << 64)):  # type: ignore[arg-type]
         with pytest.raises(BadParameter):

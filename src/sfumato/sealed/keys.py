@@ -21,7 +21,7 @@ class Key:
     __slots__ = ("_secret",)
 
     def __init__(self, secret: bytes) -> None:
-        if len(secret) != BYTES:
+        if not isinstance(secret, bytes | bytearray) or len(secret) != BYTES:
             raise WrongKey(
                 "The key is not 32 bytes long.", "Every other key is derived from 32 random bytes.", "Use create_key."
             )
