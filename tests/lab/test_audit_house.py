@@ -135,6 +135,22 @@ def test_neighbours_show_the_same_of_plain_hostile_and_made_up_questions(tmp_pat
     assert number > 10
 
 
+def test_what_noise_decides_is_no_difference(tmp_path: Path) -> None:
+    truncating = clinic(budget={"epsilon": 1000, "delta": 0.9, "query_delta": 0.01, "truncation": 0.05})
+    above = (
+        "SELECT dept, m FROM (SELECT dept, SUM(age) AS m FROM visits GROUP BY dept) AS t "
+        "WHERE m > (SELECT AVG(m) FROM (SELECT dept, SUM(age) AS m FROM visits GROUP BY dept) AS u)"
+    )
+    asked = ["SELECT COUNT(*) FROM visits", "SELECT SUM(age), COUNT(*) FROM visits WHERE age > 3", above]
+    with fuzzing.neighbours(truncating, tmp_path, 1) as (one, other):
+        found, number = fuzzing.fuzz(one, other, asked, seconds=30)
+        told = [one.explain(asked[0], epsilon="0.5").notes, other.explain(asked[0], epsilon="0.5").notes]
+    assert found is None, str(found)
+    assert number == 3
+    assert all(any("cut off may change" in note for note in notes) for notes in told)  # so there was noise to leave out
+    assert told[0] != told[1]
+
+
 def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fuzzing.neighbours(clinic(), tmp_path, 1) as (one, other):
         run = other._engine.run
