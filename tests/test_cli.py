@@ -406,6 +406,8 @@ def test_attacks_are_listed_run_by_name_and_named_when_misspelt() -> None:
 def test_an_audit_is_run_by_the_lab_for_so_many_seconds(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module(LAB), "AUDIT", lambda path, seconds: f"{path} for {seconds:g} s")
     assert _answered("audit", policy, "--seconds", "5") == f"{policy} for 5 s\n"
+    for never in ("nan", "inf"):
+        assert "An audit has an end." in _refused("audit", policy, "--seconds", never)
 
 
 # --- init ---

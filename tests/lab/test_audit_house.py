@@ -14,7 +14,7 @@ from sfumato.lab.audits.audit import AUDITS, audit_policy, audited
 from sfumato.lab.audits.shrinking import shrunk
 from sfumato.lab.audits.subject import schema_of, subject
 from sfumato.lab.commands import AUDIT
-from sfumato.lab.people.clinic import clinic
+from sfumato.lab.people.clinic import VISITS, clinic, made_up_policy
 from sfumato.lab.people.dice import SeededDice
 from sfumato.lab.people.population import CANARY, HIGH, WANDERER, populate
 from sfumato.lab.people.questions import questions
@@ -136,7 +136,9 @@ def test_neighbours_show_the_same_of_plain_hostile_and_made_up_questions(tmp_pat
 
 
 def test_what_noise_decides_is_no_difference(tmp_path: Path) -> None:
-    truncating = clinic(budget={"epsilon": 1000, "delta": 0.9, "query_delta": 0.01, "truncation": 0.05})
+    columns = {name: VISITS[name] for name in ("patient_id", "age", "dept")}
+    table = {"unit": "patient_id", "rows_per_unit": 3, "columns": columns}
+    truncating = made_up_policy("small", {"visits": table}, budget={"epsilon": 99, "delta": 0.1, "truncation": 0.05})
     above = (
         "SELECT dept, m FROM (SELECT dept, SUM(age) AS m FROM visits GROUP BY dept) AS t "
         "WHERE m > (SELECT AVG(m) FROM (SELECT dept, SUM(age) AS m FROM visits GROUP BY dept) AS u)"

@@ -22,6 +22,7 @@ ODD: dict[str, list[Any]] = {
     "urgent": [True, None, "no", 2, True, False],
     "cost": [1, 2, 3, 4, object(), 10**400],
 }
+NO_NAMES: tuple[Any, ...] = (None, 5, [])
 WORLDS: list[dict[str, list[Any]]] = [EMPTY, ODD, people(1), people(200), {name: [None] * 5 for name in DOMAIN}]
 
 
@@ -140,9 +141,9 @@ def test_what_is_no_table_is_refused(data: Any) -> None:
 def test_what_names_no_columns_is_refused() -> None:
     synthetic = synthesize_table(people(50), DOMAIN, epsilon="1", delta="1e-6", seconds=5)
     for ask in (synthetic.marginal, synthetic.model):
-        for names in (None, 5, []):
+        for names in NO_NAMES:
             with pytest.raises(BadParameter):
-                ask(names)  # type: ignore[arg-type]
+                ask(names)
 
 
 def test_an_arrow_table_is_a_table_and_a_synthetic_one_can_be_kept() -> None:
