@@ -301,6 +301,8 @@ def test_what_cannot_go_on_is_refused_and_costs_nothing(tmp_path: Path) -> None:
         (SQL, {"participations": 0}),
         (SQL, {"separation": 0}),
         (SQL, {"path": tmp_path / "data" / "s"}),
+        *((SQL, {"path": path}) for path in (5, "", ".", b"s", "\0", "\ud800")),
+        (None, {}),
         (DATED, {}),
         ("SELECT COUNT(DISTINCT dept) AS n FROM visits", {"participations": 2}),
     ):
