@@ -301,13 +301,17 @@ def test_what_cannot_go_on_is_refused_and_costs_nothing(tmp_path: Path) -> None:
         (SQL, {"participations": 0}),
         (SQL, {"separation": 0}),
         (SQL, {"path": tmp_path / "data" / "s"}),
-        *((SQL, {"path": path}) for path in (5, "", ".", b"s", "\0", "\ud800")),
-        (None, {}),
         (DATED, {}),
         ("SELECT COUNT(DISTINCT dept) AS n FROM visits", {"participations": 2}),
     ):
         with pytest.raises(Refusal):
             streams.publish(database, sql, **{**good, **more})
+    nothing: Any = None
+    with pytest.raises(Refusal):
+        streams.publish(database, nothing, **good)
+    for path in (5, "", ".", b"s", "\0", "\ud800"):
+        with pytest.raises(Refusal):
+            streams.publish(database, SQL, **{**good, "path": path})
     with pytest.raises(BudgetExhausted):
         streams.publish(database, SQL, every="day", horizon=4, epsilon=10**4)
     assert database.history() == ()
