@@ -47,6 +47,27 @@ def cut_rows(build: Building, columns: list[Column], unit: str | None, here: str
     return f"SELECT {', '.join(named)} FROM ({lost}) AS l{'' if unit is None else ' GROUP BY id'}"  # noqa: S608
 
 
+def cut_again(build: Building, columns: list[Column], unit: str, rows: str, chosen: str) -> str:
+    """Return the query for the losses of everybody who lost something, one row each, without places of rows.
+
+    `rows` are everybody's, with whether they are kept as far as that is known; `chosen` are the kept ones among those
+    that are said not to be. These are taken back as lost, and added as kept.
+    """
+    dialect, clipped = build.dialect, uncut(columns)
+    listed = ", ".join(["id", "kept", *(f"c{at}, o{at}" for at, _ in clipped)])
+    parts = [f"SELECT {listed}, 1 AS sign FROM ({rows}) AS a WHERE NOT kept OR {_moved(clipped)}"]  # noqa: S608
+    for truth, sign in (("TRUE", 1), ("FALSE", -1)):
+        listed = ", ".join(["id", f"{truth} AS kept", *(f"c{at}, o{at}" for at, _ in clipped)])
+        parts.append(f"SELECT {listed}, {sign} AS sign FROM ({chosen}) AS a")  # noqa: S608
+    losses = {name: f"sign * ({sql})" for name, sql in _losses(dialect, columns).items()}
+    named = [f"{_total(dialect, sql, alone=False)} AS {dialect.quoted(name)}" for name, sql in losses.items()]
+    some = " OR ".join(f"sum({losses[name]}) > 0" for name in (REMOVED_FROM, BEYOND))
+    return (
+        f"SELECT id AS {dialect.quoted(unit)}, {', '.join(named)} FROM ({' UNION ALL '.join(parts)}) AS l "  # noqa: S608
+        f"GROUP BY id HAVING {some}"
+    )
+
+
 def _losses(dialect: Dialect, columns: list[Column]) -> dict[str, str]:
     """Return what one row loses, by the name of the column that it is written to."""
     clipped = uncut(columns)
