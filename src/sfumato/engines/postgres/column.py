@@ -40,7 +40,8 @@ def _number(stored: Stored, target: Range) -> str:
     if stored.kind is Kind.INTEGER:
         if target.step == 1 and -(1 << 63) <= target.least <= target.greatest < 1 << 63:
             return _clipped(f"CAST({stored.sql} AS {NARROW})", target)
-        return whole(f"CAST({stored.sql} AS {WIDE})", 0, 2**63, target, POSTGRES)
+        found = whole(f"CAST({stored.sql} AS {WIDE})", 0, 2**63, target, POSTGRES)  # or it refuses the step
+        return found if target.clipped else _numeric(stored.sql, target)
     return _numeric(stored.sql, target)
 
 

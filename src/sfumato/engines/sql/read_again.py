@@ -29,7 +29,7 @@ def enough(most: int) -> int:
     The number of draws there is binomial; that fewer than `most` are has probability below 10^-7 [Chernoff]. Were it
     so, the rows would be chosen again without this.
     """
-    return most + 6 * isqrt(most) + 15
+    return most + 6 * isqrt(most) + 16
 
 
 def number_crowded(build: Building, table: Table) -> None:
