@@ -41,7 +41,8 @@ def number_crowded(build: Building, table: Table) -> None:
         f"CAST({dialect.row_number([], ['id'])} AS {dialect.rank_type}) AS number",
         f"{dialect.share(enough(most), 'n')} AS below",
     ]
-    build.make(build.stage("crowded"), f"SELECT {', '.join(listed)} FROM {build.stage('units')} WHERE {many}")  # noqa: S608
+    found = f"SELECT {', '.join(listed)} FROM {build.stage('units')} WHERE {many}"  # noqa: S608
+    build.make(build.stage("crowded"), f"SELECT *, number % {_parts(build, table)} AS part FROM ({found}) AS c")  # noqa: S608
 
 
 def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
@@ -55,13 +56,17 @@ def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
         build.make(chosen, _chosen(build, table, columns, None))
 
 
+def _parts(build: Building, table: Table) -> int:
+    return PARTS if build.read[table.name] >= LARGE else 1
+
+
 def _chosen(build: Building, table: Table, columns: list[Column], below: str | None) -> str:
     """Return the query for the rows that are kept and their ranks; without `below`, of all draws."""
     dialect, most = build.dialect, most_rows(table)
     values, lost = [f"c{at}" for at in range(max(len(columns), 1))], [f"o{at}" for at in tracked(build, columns)]
     names = ", ".join(["number", "below", *values, *lost])
-    parts = PARTS if build.read[table.name] >= LARGE else 1
-    found = " UNION ALL ".join(_different(build, table, columns, part, parts, below) for part in range(parts))
+    parts = range(_parts(build, table))
+    found = " UNION ALL ".join(_different(build, table, columns, part, below) for part in parts)
     # each of equal rows has a draw of its own, so that each of n rows has the same chance
     rows = f"SELECT {names}, first, generate_series(1, m) AS nth FROM ({found}) AS g"  # noqa: S608
     if lost:  # equal rows may differ before their bounds, which is kept: that order decides
@@ -69,26 +74,25 @@ def _chosen(build: Building, table: Table, columns: list[Column], below: str | N
         rows = f"SELECT {names}, first, {number} AS nth FROM ({rows}) AS e"  # noqa: S608
     drawn = f"SELECT {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({rows}) AS d"  # noqa: S608
     among = "TRUE" if below is None else f"draw <= {below}"
-    rank = f"CAST({dialect.row_number(['number'], ['draw'])} AS {dialect.rank_type})"
+    rank = dialect.row_number(["number"], ["draw"])
     ranked = f"SELECT {names}, {rank} AS nth FROM ({drawn}) AS l WHERE {among}"  # noqa: S608
-    kept = ", ".join(["c.id AS id", *(f"n.{name} AS {name}" for name in [*values, *lost]), "n.nth AS nth"])
+    kept = ", ".join(["c.id AS id", *(f"n.{name} AS {name}" for name in [*values, *lost])])
+    kept += f", CAST(n.nth AS {dialect.rank_type}) AS nth"
     return (
         f"SELECT {kept} FROM ({ranked}) AS n JOIN {build.stage('crowded')} AS c ON n.number = c.number "  # noqa: S608
         f"WHERE n.nth <= {most}"
     )
 
 
-def _different(build: Building, table: Table, columns: list[Column], part: int, parts: int, below: str | None) -> str:
+def _different(build: Building, table: Table, columns: list[Column], part: int, below: str | None) -> str:
     """Return the query for the different rows of the crowded people of a part, m of each, that may be kept.
 
     Those may that come first, and those of which there are several, because the others have draws of their own. What
     was before bounds tells equal rows apart here, so that those on a bound are all let through.
     """
-    dialect, crowded = build.dialect, build.stage("crowded")
+    dialect, crowded = build.dialect, f"(SELECT * FROM {build.stage('crowded')} WHERE part = {part})"  # noqa: S608
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     named, free = [f"c{at}" for at in range(max(len(columns), 1))], tracked(build, columns)
-    if parts > 1:
-        crowded = f"(SELECT * FROM {crowded} WHERE number % {parts} = {part})"  # noqa: S608
     read = rows_of(build, table, columns, crowded, ["own", "number", "below"])
     keys = ", ".join(["number", "first", "below", *(f"o{at}" for at in free)])
     first = f"{first_draw('r.own', values, dialect)} AS first"
