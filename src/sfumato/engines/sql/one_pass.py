@@ -6,11 +6,11 @@ is left what needs one row twice: unique keys, what is cut off, arrivals, and un
 Proof: proofs/bounded_copy.md §3
 """
 
-from sfumato.engines.catalog_of import most_rows
+from sfumato.engines.catalog_of import in_drawn_order, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
-from sfumato.engines.sql.numbering import in_order_of, kind_of, named_columns
+from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows
 from sfumato.engines.sql.staging import are_needed_once, count_people, owned_rows, read_rows
 from sfumato.policy.policy import Column, Table
 
@@ -33,11 +33,8 @@ def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit:
     ranked = [_ranked(build, table, columns, many if apart else None)]
     if apart:
         ranked.append(_ranked_apart(build, table, columns, many))
-    names, listed = named_columns(build.dialect, table, columns, unit, "u")
-    return " UNION ALL ".join(
-        f"SELECT {names} FROM (SELECT {listed}, nth FROM ({rows}) AS r WHERE nth <= {most_rows(table)}) AS kept"  # noqa: S608
-        for rows in ranked
-    )
+    sources = [(f"({rows}) AS r WHERE nth <= {most_rows(table)}", "nth") for rows in ranked]
+    return " UNION ALL ".join(numbered_rows(build.dialect, table, columns, unit, [one], "u") for one in sources)
 
 
 def lost_in_one_pass(build: Building, table: Table) -> str:
@@ -68,7 +65,7 @@ def _ranked(build: Building, table: Table, columns: list[Column], but: str | Non
         read = f"SELECT * FROM ({read}) AS a WHERE NOT EXISTS (SELECT 1 FROM ({but}) AS m WHERE m.u = a.u)"  # noqa: S608
     rows = owned_rows(build, columns, dialect.sent(read, "u"), build.stage("units"), ["u", "id", "n"])
     first = _first(build, columns)
-    if not table.rows_chosen:  # else each question keeps fewer, so the order of everybody's rows is drawn
+    if not in_drawn_order(table):  # else each question keeps fewer, so the order of everybody's rows is drawn
         first = f"CASE WHEN r.n > {most} THEN {first} END"
     drawn = f"SELECT u, id, {values}, {first} AS first FROM ({rows}) AS r"  # noqa: S608
     left = drawn_last(drawn, "u", f"u, id, {values}", most, dialect)

@@ -9,7 +9,7 @@ Proof: proofs/bounded_copy.md §3
 
 from math import isqrt
 
-from sfumato.engines.catalog_of import most_rows
+from sfumato.engines.catalog_of import in_drawn_order, most_rows
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.cut import tracked
 from sfumato.engines.sql.drawing import draw_again, first_draw
@@ -35,7 +35,7 @@ def enough(most: int) -> int:
 def number_crowded(build: Building, table: Table) -> None:
     """Write down who has too many rows, with a number in the order of ids, and below which draw theirs are enough."""
     dialect, most = build.dialect, most_rows(table)
-    many = "u IS NOT NULL" if table.rows_chosen else f"u IS NOT NULL AND n > {most}"
+    many = "u IS NOT NULL" if in_drawn_order(table) else f"u IS NOT NULL AND n > {most}"
     listed = [
         *("u", "id", "n", f"{dialect.id_text('id')} || '#' AS own"),
         f"CAST({dialect.row_number([], ['id'])} AS {dialect.rank_type}) AS number",
