@@ -60,6 +60,8 @@ class _Question:
     groups: list[Group] = field(default_factory=list)
     known: dict[Relation, str] = field(default_factory=dict)
     """The label of each group, by what it is whatever its labels."""
+    alone: list[tuple[GroupBy, str]] = field(default_factory=list)
+    """The first group with its label, until there is a second."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -297,13 +299,24 @@ def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analy
 
 def _released(relation: GroupBy, group: Group, noisy: Analysed, reading: _Question) -> Analysed:
     """Keep a group whose cells get noise, and return what the rest of the query may do with them."""
-    first = reading.known.setdefault(unlabelled(relation), group.label)
+    first = _first_of(relation, group.label, reading)
     if first == group.label:
         reading.groups.append(group)
         return noisy
     # the same groups are measured once, wherever the question uses them: it then sees the same noise everywhere
     again = Given(group.label, noisy.flow.columns, None, first) if isinstance(noisy.flow, Given) else noisy.flow
     return replace(noisy, flow=again)
+
+
+def _first_of(relation: GroupBy, label: str, reading: _Question) -> str:
+    """Return the label of the first group that is the same as this one; the only one is compared with nothing."""
+    if not reading.groups:
+        reading.alone.append((relation, label))
+        return label
+    while reading.alone:
+        other, first = reading.alone.pop()
+        reading.known[unlabelled(other)] = first
+    return reading.known.setdefault(unlabelled(relation), label)
 
 
 def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> Analysed:

@@ -23,6 +23,7 @@ _BULK = 1 << 13  # more than this at once is streamed straight into the result
 _SLACK = 15  # update_into wants room for one block more
 _REFILLS_PER_SEED = 1 << 20
 _MOST = 1 << 40
+_FAIR = Fraction(0)
 _SECONDS_PER_SEED = 600.0  # limits what a copied virtual machine shares with its twin
 
 
@@ -85,6 +86,8 @@ def declared_gamma(source: object) -> Fraction:
 
 def as_gamma(value: object) -> Fraction:
     """Read a bias: an exact number from 0 (fair) to 1 (whatever an opponent likes)."""
+    if value is _FAIR or (type(value) is int and value == 0):  # what nearly every source says, at every read
+        return _FAIR
     gamma = rational(value, "gamma")
     if 0 <= gamma <= 1:
         return gamma

@@ -17,8 +17,7 @@ from sfumato.planning.top_lists import is_a_list
 from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
 from sfumato.release.bars.intervals import Answered, open_columns
 from sfumato.release.chosen_levels import ABOVE, is_completed
-from sfumato.release.estimates import integers
-from sfumato.release.noisy import Noisy
+from sfumato.release.noisy import Noisy, integers
 
 SELECTED = (
     "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT): each interval holds for its cell, but "
@@ -116,9 +115,9 @@ def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
 def _matched(plan: Plan, noisy: Noisy) -> Iterator[str]:
     """Say how many values of one person count, and what a higher limit might add."""
     for group, found in zip(plan.groups, noisy.groups, strict=True):
-        measured = {name: integers(values) for name, values in found.columns}
         for one in group.derived:
             if isinstance(one, Matched) and found.keys:
+                measured = {name: integers(values) for name, values in found.columns}
                 chosen = sorted(set(chosen_limits(one, measured)))
                 yield limits_note(one, chosen, mechanism_of(group, one))
 
