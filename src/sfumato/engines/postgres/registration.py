@@ -71,7 +71,7 @@ class ServerCopying:
             sources = read_schema(connection, schema, self.policy)
             execute(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ")
             execute(connection, "SET LOCAL lock_timeout = '10s'")
-            # Sorting runs that fit into the processor's memory and merging them is quicker than sorting all at once; and
+            # Sorting runs that fit into the processor's memory and merging them is quicker than sorting all at once;
             # each of a few processes holds one or two of these at a time, which a small server can spare.
             execute(connection, "SET LOCAL work_mem = '16MB'")
             # what a worker hands over costs less than the values that it computes; the planner takes them for cheap
