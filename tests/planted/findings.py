@@ -313,8 +313,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/planning/test_truncation.py",
         (
             "planning/truncation.py",
-            "tables = dict.fromkeys(read.table for read in _private(group.rows) if not read.sole)",
-            "tables = [read.table for read in _private(group.rows) if not read.sole][:1]",
+            "untold = {read.table: read.untold for read in cut}",
+            "untold = dict([(read.table, read.untold) for read in cut][:1])",
         ),
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sfumato.analysis.averages import with_averages
-from sfumato.analysis.catalog import Catalog, Public, Table
+from sfumato.analysis.catalog import REMOVED, Catalog, Public, Table
 from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_point
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
@@ -230,6 +230,8 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     levelled = tuple(field.stored for field in table.fields if field.levelled)
     summed = tuple(field.stored for field in table.fields if field.summed)
     flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals, levelled, summed)
+    if scan.table + REMOVED not in reading.catalog.tables:
+        flow = replace(flow, untold=True)
     return Analysed(flow, scope, owned, cells)
 
 

@@ -5,7 +5,7 @@ a radius is drawn first, with its number of integers as a weight, and then every
 Proof: proofs/max_norm.md
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -49,7 +49,8 @@ class MaxNormLaw:
     rate: Fraction
 
     def __post_init__(self) -> None:
-        sides = tuple(integer(side, "side", 1) for side in self.sides)
+        given = self.sides if isinstance(self.sides, Iterable) else ()
+        sides = tuple(integer(side, "side", 1) for side in given)
         if not 0 < len(sides) <= MOST_PARTS:
             raise BadParameter(
                 f"sides = {shown(self.sides)} has no length that is possible.",

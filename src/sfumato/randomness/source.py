@@ -44,7 +44,7 @@ class Metered:
     __slots__ = ("_source", "bits")
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self._source = as_source(source)
         self.bits = 0
 
     @property
@@ -74,6 +74,24 @@ def sample_size(count: object) -> int:
     raise BadParameter(
         f"count = {shown(size)} is more than {_MOST}.", "So many samples do not fit into memory.", "Draw them in parts."
     )
+
+
+def as_source(source: object) -> Source:
+    """Return what can be read from, or refuse it."""
+    if callable(getattr(source, "read", None)):
+        return source  # type: ignore[return-value]
+    raise BadParameter(
+        f"A Python {type(source).__name__} is not a source of random bits.",
+        "A source has a name, and read(count) gives so many bytes.",
+        "Give sfumato.randomness.source.system_source().",
+    )
+
+
+def octets(data: object, name: str) -> bytes:
+    """Return data that is bytes, or refuse it."""
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise BadParameter(f"{name} is not bytes.", "Random bits are given in bytes.", f"Give {name} as bytes.")
 
 
 def declared_gamma(source: object) -> Fraction:
@@ -114,7 +132,7 @@ def read_exactly(source: Source, count: int) -> bytes:
 
 def read_declared(source: Source, count: int) -> bytes:
     """Return `count` bytes of a source, however fair it says it is; for what was proved for its gamma only."""
-    drawn = source.read(count)
+    drawn = as_source(source).read(count)
     if isinstance(drawn, bytes) and len(drawn) == count:
         return drawn
     raise EntropyFailed(

@@ -30,9 +30,14 @@ _FOUND = re.compile(
 """How notes begin that tell what noise found: levels, limits, the people of the fullest key."""
 
 
+_CUT = "What caps and bounds cut off may change "
+"""How a note begins that tells what was measured of losses: also whether there is one hangs on that noise."""
+
+
 def apart_from_noise(notes: Sequence[str]) -> tuple[str, ...]:
     """Return notes without what noise decided of them, for whoever compares what neighbours show."""
-    return tuple("found by noise" if _FOUND.match(note) else note for note in notes)
+    told = [note for note in notes if not note.startswith(_CUT)]
+    return tuple("found by noise" if _FOUND.match(note) else note for note in told)
 
 
 def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:
