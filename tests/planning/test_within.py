@@ -82,6 +82,12 @@ def test_beyond_the_cap_the_nearest_margin_is_named_and_can_be_had() -> None:
         make_plan(private_of(alone), margins(a1=100, cap=0))
 
 
+def test_where_no_margin_can_be_had_the_search_for_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.planning.within._affordable", lambda *_: ([], Fraction(9)))
+    with pytest.raises(UnreachableMargin, match="Wider margins cannot be had either"):
+        make_plan(private_of(group_of(asked("sum", AGE))), margins(a1=100, cap="0.5"))
+
+
 @pytest.mark.parametrize("wanted", [{"a1": 25}, {"a2": "1000"}, {"a1": 25, "a2": "40000"}], ids=str)
 def test_no_margin_clearly_below_the_nearest_can_be_had(wanted: dict[str, object]) -> None:
     private = private_of(VISITS)

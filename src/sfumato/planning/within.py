@@ -43,6 +43,8 @@ _SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FAR = 10**300
 _ROUGH = Context(prec=6, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _HALVINGS = 60
+_WIDEST = 1 << 64
+"""Where margins so many times as wide are not to be had, none are: something else of the question costs too much."""
 _NEARER = 10
 """Halvings after which the margins that a refusal offers are within a thousandth of the nearest."""
 _WIDER = Fraction(13, 10)
@@ -292,6 +294,8 @@ def _nearest(
 
     low, high = Fraction(1), Fraction(2)
     while not _affordable(private, needs, wider(high), delta, cap)[0]:
+        if high >= _WIDEST:
+            return "Wider margins cannot be had either: ask for fewer columns, or ask the owner to raise the budget."
         low, high = high, 2 * high
     for _ in range(_NEARER):
         middle = (low + high) / 2
