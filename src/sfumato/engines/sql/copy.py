@@ -12,11 +12,12 @@ from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.catalog_of import in_drawn_order, most_removed, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import cut_columns, cut_rows, tracked
-from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
+from sfumato.engines.sql.cut import cut_again, cut_columns, cut_rows, tracked
+from sfumato.engines.sql.drawing import draw_again, first_draw
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT
 from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows, numbers, sortable
 from sfumato.engines.sql.one_pass import all_accounted_for, in_one_pass, kept_in_one_pass, lost_in_one_pass
+from sfumato.engines.sql.read_again import choose_again, number_crowded
 from sfumato.engines.sql.staging import are_read_again, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
 from sfumato.planning.cut_off import CUT
@@ -122,12 +123,15 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
         build.drop(["chosen"])
         here = "TRUE" if parts == 1 else f"r.part = {part}"
         again = are_read_again(build, table, columns)
-        chosen = _chosen_at_once(build, table, columns) if again else _chosen(build, table, columns, part, here)
-        build.make(build.stage("chosen"), chosen)
+        if again:
+            choose_again(build, table, columns)
+        else:
+            build.make(build.stage("chosen"), _chosen(build, table, columns, part, here))
         found["bounded"] = _numbered(build, table, columns, here)
         found["counts"] = f"SELECT id, count(*) AS n FROM {build.stage('chosen')} GROUP BY id"  # noqa: S608
         if lossy:
-            found["cut"] = cut_rows(build, columns, unit, here)
+            cut = _cut_again(build, table, columns, unit) if again else cut_rows(build, columns, unit, here)
+            found["cut"] = cut
         if parts > 1:
             for name, query in found.items():
                 (build.append if part else build.make)(build.stage(name), query)
@@ -150,18 +154,11 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
         for key in unique
     ]
     if are_read_again(build, table, columns):
-        _number_crowded(build, table)
+        number_crowded(build, table)
         return
     # what a person's draws begin with is written once for all their rows
     own = [f"{dialect.id_text('id')} || '#' AS own", f"{dialect.part('id', parts) if parts > 1 else 0} AS part"]
     build.make(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
-
-
-def _number_crowded(build: Building, table: Table) -> None:
-    """Write down who has too many rows, with a number in the order of ids: it is quicker to sort by."""
-    many = "u IS NOT NULL" if in_drawn_order(table) else f"u IS NOT NULL AND n > {most_rows(table)}"
-    own = f"{build.dialect.id_text('id')} || '#' AS own, {build.dialect.row_number([], ['id'])} AS number"
-    build.make(build.stage("crowded"), f"SELECT u, id, {own} FROM {build.stage('units')} WHERE {many}")  # noqa: S608
 
 
 def _crowded(build: Building) -> str:
@@ -200,17 +197,12 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
     return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
-def _chosen_at_once(build: Building, table: Table, columns: list[Column]) -> str:
-    """Return the query for the rows that are kept and their ranks, as `_chosen` has them, in one order of all rows."""
-    dialect, most = build.dialect, most_rows(table)
-    values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
-    names = ", ".join(["id", *(f"c{at}" for at in range(max(len(columns), 1)))])
-    read = rows_of(build, table, columns, build.stage("crowded"), ["own", "number"])
-    first = first_draw("r.own", values, dialect)
-    drawn = f"SELECT r.number, {first} AS first, {names} FROM ({read}) AS r"  # noqa: S608
-    left = drawn_last(drawn, "number", f"number, {names}", most, dialect)
-    rank = f"CAST({dialect.row_number(['number'], ['draw'])} AS {dialect.rank_type})"
-    return f"SELECT {names}, nth FROM (SELECT {names}, {rank} AS nth FROM ({left}) AS l) AS n WHERE nth <= {most}"  # noqa: S608
+def _cut_again(build: Building, table: Table, columns: list[Column], unit: str) -> str:
+    """Return the query for what everybody loses, of whom every row is read once more."""
+    read = rows_of(build, table, columns, f"(SELECT * FROM {build.stage('units')} WHERE u IS NOT NULL)", ["n"])  # noqa: S608
+    most, crowded = most_rows(table), f"{build.stage('crowded')} AS c ON c.id = r.id AND c.n > {most_rows(table)}"
+    chosen = f"SELECT r.* FROM {build.stage('chosen')} AS r JOIN {crowded}"  # noqa: S608
+    return cut_again(build, columns, unit, f"SELECT *, n <= {most} AS kept FROM ({read}) AS r", chosen)  # noqa: S608
 
 
 def _numbered(build: Building, table: Table, columns: list[Column], here: str) -> str:
@@ -247,10 +239,10 @@ def _write(build: Building, table: Table, columns: list[Column], rows: str | Non
     names = [dialect.quoted(column.name) for column in columns]
     first = _sort_keys(columns)
     order = [sortable(dialect, columns[at], names[at]) for at in first]
-    if unit is not None and first and dialect.near is not None:
-        order.insert(0, dialect.near([(names[at], kind_of(columns[at])) for at in first], dialect.quoted(unit)))
     order += [] if unit is None else [dialect.quoted(unit)]
     order += [sortable(dialect, column, names[at]) for at, column in enumerate(columns) if at not in first]
+    if unit is not None and dialect.by_person:  # the rows of one person were sorted when they were numbered
+        order = [dialect.quoted(unit)]
     if unit is not None:
         names = [dialect.quoted(unit), *names, *map(dialect.quoted, numbers(dialect, table, columns, []))]
     names = names or [dialect.quoted(LONE)]

@@ -47,6 +47,43 @@ def cut_rows(build: Building, columns: list[Column], unit: str | None, here: str
     return f"SELECT {', '.join(named)} FROM ({lost}) AS l{'' if unit is None else ' GROUP BY id'}"  # noqa: S608
 
 
+def cut_again(build: Building, columns: list[Column], unit: str, rows: str, chosen: str) -> str:
+    """Return the query for the losses of everybody who lost something, one row each, without places of rows.
+
+    `rows` are everybody's, with whether they are kept as far as that is known; `chosen` are the kept ones among those
+    that are said not to be: they are taken back as lost, and added as kept. Sums of 64-bit integers are wide, and no
+    integer is subtracted before it is in one.
+    """
+    dialect, clipped = build.dialect, uncut(columns)
+    listed = ", ".join(["id", *(f"c{at}, o{at}" for at, _ in clipped)])
+    both = (
+        f"SELECT {listed}, CASE WHEN kept THEN 1 ELSE 0 END AS role FROM ({rows}) AS a "  # noqa: S608
+        f"WHERE NOT kept OR {_moved(clipped)} UNION ALL SELECT {listed}, 2 AS role FROM ({chosen}) AS a"
+    )
+    losses = {
+        REMOVED_FROM: "count(*) FILTER (WHERE role = 0) - count(*) FILTER (WHERE role = 2)",
+        BEYOND: f"count(*) FILTER (WHERE role > 0 AND ({_moved(clipped)}))",
+    }
+    for at, column in clipped:
+        if is_lossy(column):
+            losses[ABOVE + column.name] = _lost_in_all(column, at, "greatest", ">")
+            losses[BELOW + column.name] = f"-({_lost_in_all(column, at, 'least', '<')})"
+    named = [f"CAST(least({sql}, {MOST_LOST}) AS BIGINT) AS {dialect.quoted(name)}" for name, sql in losses.items()]
+    return (
+        f"SELECT id AS {dialect.quoted(unit)}, {', '.join(named)} FROM ({both}) AS l GROUP BY id "  # noqa: S608
+        f"HAVING {losses[REMOVED_FROM]} > 0 OR {losses[BEYOND]} > 0"
+    )
+
+
+def _lost_in_all(column: Column, at: int, side: str, beyond: str) -> str:
+    """Return what the rows of a person lose on one side of zero, or of the bound that they were moved to."""
+    value = _before(column, at)
+    moved = f"role > 0 AND {value} {beyond} c{at}"
+    sums = [(f"{side}({value}, 0)", "role = 0"), (f"{side}({value}, 0)", "role = 2"), (value, moved), (f"c{at}", moved)]
+    lost, back, above, kept = (f"coalesce(sum({sql}) FILTER (WHERE {where}), 0)" for sql, where in sums)
+    return f"{lost} - {back} + {above} - {kept}"
+
+
 def _losses(dialect: Dialect, columns: list[Column]) -> dict[str, str]:
     """Return what one row loses, by the name of the column that it is written to."""
     clipped = uncut(columns)
@@ -71,16 +108,21 @@ def _is_crowded(build: Building) -> str:
 
 def _amounts(dialect: Dialect, column: Column, at: int) -> dict[str, str]:
     """Return what one row loses above and below: of a kept one what its bounds take, of a removed one all of it."""
-    grid = column.grid
-    if grid is None:
-        raise AssertionError("it has bounds")
-    farthest = f"CASE WHEN c{at} = {grid.greatest} THEN {MOST_LOST} ELSE {-MOST_LOST} END"  # beyond 64 bits
-    value = f"CAST(CASE WHEN o{at} IS NULL AND c{at} IS NOT NULL THEN {farthest} ELSE o{at} END AS {dialect.wide})"
+    value = f"CAST({_before(column, at)} AS {dialect.wide})"
     over = f"{value} - CASE WHEN kept THEN c{at} ELSE 0 END"
     return {
         ABOVE + column.name: f"coalesce(greatest({over}, 0), 0)",
         BELOW + column.name: f"coalesce(greatest(-({over}), 0), 0)",
     }
+
+
+def _before(column: Column, at: int) -> str:
+    """Return a value as it was before its bounds, or as far beyond them as we count where 64 bits do not hold it."""
+    grid = column.grid
+    if grid is None:
+        raise AssertionError("it has bounds")
+    farthest = f"CASE WHEN c{at} = {grid.greatest} THEN {MOST_LOST} ELSE {-MOST_LOST} END"
+    return f"CASE WHEN o{at} IS NULL AND c{at} IS NOT NULL THEN {farthest} ELSE o{at} END"
 
 
 def _total(dialect: Dialect, sql: str, *, alone: bool) -> str:

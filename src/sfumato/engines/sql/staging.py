@@ -62,16 +62,16 @@ def are_read_again(build: Building, table: Table, columns: list[Column]) -> bool
 def are_needed_once(build: Building, table: Table, columns: Sequence[Column]) -> bool:
     """Tell whether nothing asks for the same row twice, which needs a place where it lies.
 
-    Unique keys do, what is cut off, units through foreign keys, and rows that arrived beside others.
+    Unique keys do, units through foreign keys, and rows that arrived beside others.
     """
-    alone = build.arrived(table.name) is None and build.policy.budget.truncation is None
+    alone = build.arrived(table.name) is None
     return alone and isinstance(table.unit, UnitColumn) and not any(column.unique for column in columns)
 
 
 def rows_of(build: Building, table: Table, columns: list[Column], people: str, along: Sequence[str] = ()) -> str:
     """Return the query for the rows of some people on the grid: `people` is a relation of names u, ids, and `along`."""
-    joined = owned_rows(build, columns, read_rows(build, table, columns), people, ["id", *along])
-    return f"{joined} {build.dialect.fence}"
+    read = read_rows(build, table, columns)
+    return owned_rows(build, columns, read, people, ["id", *along], build.dialect.fence)
 
 
 def _values(build: Building, columns: list[Column]) -> list[str]:
@@ -114,9 +114,11 @@ def read_rows(build: Building, table: Table, columns: list[Column]) -> str:
     return _rows(build.parts(table.name), _read(build, table, columns, _owner_column(build, table)))
 
 
-def owned_rows(build: Building, columns: list[Column], read: str, people: str, along: Sequence[str]) -> str:
+def owned_rows(
+    build: Building, columns: list[Column], read: str, people: str, along: Sequence[str], fence: str | None = None
+) -> str:
     """Return the query for rows that were read on the grid: `people` is a relation of names u and of `along`."""
-    kept = [*(f"units.{name} AS {name}" for name in along), *_values(build, columns)]
+    kept = [*(f"units.{name} AS {name}" for name in along), *_values(build, columns), *([fence] if fence else [])]
     return f"SELECT {', '.join(kept)} FROM ({read}) AS p JOIN {people} AS units ON p.u = units.u"  # noqa: S608
 
 
