@@ -54,11 +54,11 @@ def lost_of_all(build: Building, columns: list[Column]) -> dict[str, str]:
 
     Empty where no losses are kept.
     """
-    found = {}
+    found: dict[str, str] = {}
     for at, column in _lossy(build, columns):
         value = _value(column, at)
-        found |= {f"a{at}": _wide_sum(build.dialect, f"greatest({value}, 0)")}
-        found |= {f"b{at}": f"-({_wide_sum(build.dialect, f'least({value}, 0)')})"}
+        found[f"a{at}"] = _wide_sum(build.dialect, f"greatest({value}, 0)")
+        found[f"b{at}"] = f"-({_wide_sum(build.dialect, f'least({value}, 0)')})"
     return found
 
 
