@@ -22,8 +22,9 @@ from sfumato.errors import BadPolicy
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.top_list import TopList
-from sfumato.planning.levels import amounts_to, histogram_of, unit_of
+from sfumato.planning.levels import histogram_of, unit_of
 from sfumato.planning.plan import Measured, Plan
+from sfumato.planning.tiers import amounts_to
 from sfumato.policy.canonical import canonical_text
 from sfumato.policy.reading import read_policy
 from sfumato.preparing import Price
@@ -384,21 +385,40 @@ def test_without_keys_a_persons_total_is_cut_off_where_the_persons_rows_in_their
 
 
 @pytest.mark.parametrize("chosen", CHOSEN)
-def test_rows_that_are_counted_by_their_level_are_counted_as_at_each_level(
+def test_the_places_that_the_copy_keeps_are_those_that_a_persons_rows_have_in_their_order(
     tmp_path: Path, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _write(tmp_path, SMALL)
-    counted = []
+    """Where rows lie among the levels is read from the copy, or found by the statement; both add up to the same."""
+    _write(
+        tmp_path,
+        [*SMALL, *[(5, "er", 64)] * 4, (5, "icu" if chosen == "bounds" else "", 2), (6, "icu", 0), (6, "er", 1)],
+    )
+    beside = "SELECT dept, COUNT(*) AS n, COUNT(DISTINCT who) AS p, SUM(cost) AS x FROM visits GROUP BY dept"
+    kept = 0
     with sfumato.open(_policy(tmp_path, *CHOSEN[chosen])) as database:
         for sql in (
+            *QUESTIONS,
+            beside,
             "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept",
             "SELECT dept, COUNT(*) AS n, COUNT(*) FILTER (WHERE cost > 3) AS m FROM visits GROUP BY dept",
+            "SELECT dept, COUNT(*) AS n, SUM(cost) AS x, AVG(cost) AS y FROM visits GROUP BY dept",
+            "SELECT COUNT(*) AS n, SUM(cost) AS x, AVG(cost * 2) AS y FROM visits",
         ):
-            counted.append("AS lv" in str(database._prepare(sql, None, Price("1")).job))
-            _, by_level = _exact(database, sql)
+            kept += "OVER (" not in str(database._prepare(sql, None, Price("1")).job)
+            _, by_copy = _exact(database, sql)
             with monkeypatch.context() as patched:
-                patched.setattr("sfumato.engines.sql.group._counts_by_rank", lambda plan: None)
+                patched.setattr("sfumato.engines.sql.level_places.stored_places", lambda *_: None)
+                _, by_order = _exact(database, sql)
+                patched.setattr("sfumato.engines.sql.group.adds_up", lambda _: False)
                 _, one_by_one = _exact(database, sql)
-            for mine, theirs in zip(by_level, one_by_one, strict=True):
-                assert all(np.array_equal(mine[name], theirs[name]) for name in mine | theirs), sql
-    assert any(counted) or chosen != "rows"
+                patched.setattr("sfumato.engines.sql.job._whole", lambda *_: None)
+                _, apart = _exact(database, sql)
+            for mine, *others in zip(by_copy, by_order, one_by_one, apart, strict=True):
+                for theirs in others:
+                    for name in mine | theirs:
+                        # without ranks in the question, the statement draws another order than the copy has
+                        here, there = (
+                            (one[name].sum(0) if chosen == "bounds" else one[name]) for one in (mine, theirs)
+                        )
+                        assert np.array_equal(here, there), (sql, name)
+    assert kept >= 3

@@ -225,7 +225,9 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     if table.rows_chosen and most is not None:
         columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
     totals = tuple((field.name, field.total) for field in table.fields if field.total is not None)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals)
+    levelled = tuple(field.stored for field in table.fields if field.levelled)
+    summed = tuple(field.stored for field in table.fields if field.summed)
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals, levelled, summed)
     return Analysed(flow, scope, owned, cells)
 
 

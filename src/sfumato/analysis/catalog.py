@@ -38,6 +38,10 @@ class Field:
     """Within one person its values are numbered in the copy, in the order in which cells are kept."""
     counted: bool = False
     """The copy says in each row in how many rows of the same person it has a value."""
+    levelled: bool = False
+    """The copy says in each row at which levels it counts, by how many of its person have a value up to it."""
+    summed: bool = False
+    """The copy says in each row how much of it the person has in the rows before, and at which levels that counts."""
     bounds_chosen: bool = False
     """Each question chooses the bounds that its sums are clipped at, within those of its facts."""
     total: int | None = None

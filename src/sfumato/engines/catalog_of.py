@@ -17,6 +17,7 @@ from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.flow import Read
 from sfumato.language.scalar import column as column_scalar
+from sfumato.planning.tiers import FEWEST
 from sfumato.policy.policy import (
     Column,
     ColumnType,
@@ -44,6 +45,7 @@ MOST_OTHERS = 3
 """So many columns whose values nobody listed are numbered besides."""
 _OTHERS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.DATE)
 """The types of columns that people group by though their values are not listed, the likeliest first."""
+_NUMBERS = (ColumnType.INTEGER, ColumnType.DECIMAL)
 MOST_COUNTED = 8
 """So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
 
@@ -140,6 +142,47 @@ def counted_columns(table: DeclaredTable) -> list[Column]:
     return sorted(ordered, key=lambda column: fold(column.name))[:MOST_COUNTED]
 
 
+def levelled_columns(table: DeclaredTable) -> list[Column]:
+    """Return the columns of which the copy says at which levels a row counts, by how many of its person have a value.
+
+    Where how many rows of a person count is left to each question, and a choice is worth it.
+    """
+    return counted_columns(table) if has_levels(table) else []
+
+
+def has_levels(table: DeclaredTable) -> bool:
+    """Whether the copy says at which levels of how many rows of a person count each of them does."""
+    return table.rows_chosen and most_rows(table) >= FEWEST and not isinstance(table.unit, EachRow)
+
+
+def summed_columns(table: DeclaredTable) -> list[Column]:
+    """Return the columns of which the copy says how much of them a person has before each row, in the drawn order.
+
+    They are those whose sums cut off what one person adds: at a level that a question chooses, or at a total.
+    """
+    if most_rows(table) == 1 or isinstance(table.unit, EachRow):
+        return []
+    own = table.unit.column if isinstance(table.unit, UnitColumn) else None
+    cut = [column for column in table.columns if column.name != own and _is_cut(column, table)]
+    return sorted(cut, key=lambda column: fold(column.name))[:MOST_COUNTED]
+
+
+def _is_cut(column: Column, table: DeclaredTable) -> bool:
+    facts = facts_of(column)
+    cut = table.rows_chosen or column.bounds_chosen or column.total_per_unit is not None
+    return cut and column.type in _NUMBERS and facts.bounded and facts.low >= 0 and sum_of(column, table) < STORED // 2
+
+
+def sum_of(column: Column, table: DeclaredTable) -> int:
+    """Return the most that one person can have of a column, in steps."""
+    return most_rows(table) * facts_of(column).high
+
+
+def in_drawn_order(table: DeclaredTable) -> bool:
+    """Whether everybody's rows are ranked by draws: questions take the first of them, and not only of the crowded."""
+    return table.rows_chosen or bool(summed_columns(table))
+
+
 def facts_of(column: Column) -> Facts:
     """Return what the copy promises of a declared column that is not the unit."""
     kind = Type(column.type)
@@ -190,6 +233,7 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     fields = []
     numbered, counted = numbered_keys(table), counted_columns(table)
+    levelled, summed = levelled_columns(table), summed_columns(table)
     for column in table.columns:
         if column is own:
             facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
@@ -205,6 +249,8 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
                 cells,
                 numbered=column in numbered,
                 counted=column in counted,
+                levelled=column in levelled,
+                summed=column in summed,
                 bounds_chosen=free,
                 total=None if column.total_per_unit is None else column.steps(column.total_per_unit),
             )

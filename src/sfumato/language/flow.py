@@ -39,8 +39,9 @@ class Read:
     `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one. `numbered`
     names the columns (in the copy) whose values the copy numbers within each person, in the order they are kept.
     `counted` names those (in the copy) of which each row says in how many rows of the same person they have a value.
-    `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count, the
-    columns hold RANK. `totals` names columns (above) with the most that one person adds to a sum of each, in steps.
+    `levelled` and `summed` name those (in the copy) of which each row says at which levels it counts, by rows and by
+    sums. `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count,
+    the columns hold RANK. `totals` names columns (above) with the most that one person adds to a sum of each, in steps.
     """
 
     table: str
@@ -53,6 +54,8 @@ class Read:
     counted: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     totals: tuple[tuple[str, int], ...] = ()
+    levelled: tuple[str, ...] = ()
+    summed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,16 +24,11 @@ from sfumato.planning.measurements import Measurement, Needs
 from sfumato.planning.one_table import unlabelled
 from sfumato.planning.sensitivities import of_quantity, of_sum
 from sfumato.planning.split import LAPLACE_ROOT, laplace_weights
-from sfumato.planning.tiers import Levels
+from sfumato.planning.tiers import FEWEST, Levels, amounts_to
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
-FEWEST = 5
-"""Nothing is chosen where a person can add less than this: the plain cap is nearly the best one."""
-MOST_LEVELS = 24
-_APART = Fraction(7, 5)
-"""The last level is at least so many times the one before."""
 OF_ONE, OF_MANY = Fraction(1, 5), Fraction(1, 10)
 """The part of the price that finds a level: of a single number, and of tables, where noise weighs more than bias."""
 PEOPLE = "people"
@@ -161,16 +156,6 @@ def at_level(
         fewer = replace(contribution, rows=amount, groups=min(amount, contribution.groups))
         return of_quantity(quantity, fewer, cells, neighbours)
     return of_sum(replace(contribution, rows=1, groups=1), cells, 0, amount, neighbours)
-
-
-def amounts_to(most: int) -> tuple[int, ...]:
-    """Return the levels up to what a person can add: powers of two, and that itself.
-
-    >>> amounts_to(1000), amounts_to(6), amounts_to(5)
-    ((1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000), (1, 2, 4, 6), (1, 2, 5))
-    """
-    powers = [1 << place for place in range(most.bit_length()) if (1 << place) * _APART <= most]
-    return tuple([*powers, most][-MOST_LEVELS:])
 
 
 def widths_of(amounts: Sequence[int]) -> tuple[int, ...]:

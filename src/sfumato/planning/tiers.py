@@ -1,10 +1,27 @@
 """Levels at which a measurement can be taken, one of which an answer chooses; and totals that the policy cuts off."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sfumato.language.scalar import Scalar
 from sfumato.query.aggregate import Aggregate
 from sfumato.sensitivity.norms import Sensitivity
+
+FEWEST = 5
+"""Nothing is chosen where a person can add less than this: the plain cap is nearly the best one."""
+MOST_LEVELS = 24
+_APART = Fraction(7, 5)
+"""The last level is at least so many times the one before."""
+
+
+def amounts_to(most: int) -> tuple[int, ...]:
+    """Return the levels up to what a person can add: powers of two, and that itself.
+
+    >>> amounts_to(1000), amounts_to(6), amounts_to(5)
+    ((1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000), (1, 2, 4, 6), (1, 2, 5))
+    """
+    powers = [1 << place for place in range(most.bit_length()) if (1 << place) * _APART <= most]
+    return tuple([*powers, most][-MOST_LEVELS:])
 
 
 @dataclass(frozen=True, slots=True)

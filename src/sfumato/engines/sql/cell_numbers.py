@@ -17,9 +17,9 @@ from sfumato.language.scalar import Scalar
 
 _NUMBERS = Hidden(cell_name, lambda read: read.numbered)
 _ALIKE = Hidden(alike_name, lambda read: read.numbered)
-_BITS = 60
+BITS = 60
 """So many numbers are bits of one integer: 2 to that power still fits."""
-_MOST_WORDS = 8
+MOST_WORDS = 8
 """With more integers than that for one person, ranking costs no more."""
 
 
@@ -93,35 +93,35 @@ def first_numbered(
     A number up to `most` always counts. The numbers of whoever may have higher ones are the bits of integers, so that
     their bits up to a number are its rank. `rows` is read three times, or `once` if it is costly.
     """
-    words = -(-highest // _BITS)
-    if words > _MOST_WORDS:
+    words = -(-highest // BITS)
+    if words > MOST_WORDS:
         return None
     number, source = f"CAST({at.number} AS BIGINT)", "cut" if once else f"({rows})"
-    bits = [f"bit_or({_bit_of(number, word, words, dialect)}) AS m{word}" for word in range(words)]
+    bits = [f"bit_or({bit_of(number, word, words, dialect)}) AS m{word}" for word in range(words)]
     masks = (
         f"SELECT {at.owner} AS o, {', '.join(bits)} FROM {source} AS g "  # noqa: S608
-        f"WHERE {at.own} > {most} AND {at.number} <= {words * _BITS} GROUP BY {at.owner}"
+        f"WHERE {at.own} > {most} AND {at.number} <= {words * BITS} GROUP BY {at.owner}"
     )
-    rank = " + ".join(_bits_up_to(number, word, dialect) for word in range(words))
+    rank = " + ".join(bits_up_to(number, word, f"m{word}", dialect) for word in range(words))
     kept = (
         f"SELECT {', '.join(names)} FROM {source} AS l WHERE {at.number} <= {most} UNION ALL "  # noqa: S608
         f"SELECT {', '.join(names)} FROM {source} AS h JOIN ({masks}) AS m ON h.{at.owner} = m.o "
-        f"WHERE {at.number} > {most} AND {at.number} <= {words * _BITS} AND {rank} <= {most}"
+        f"WHERE {at.number} > {most} AND {at.number} <= {words * BITS} AND {rank} <= {most}"
     )
     return f"WITH cut AS ({rows}) {kept}" if once else kept
 
 
-def _bit_of(number: str, word: int, words: int, dialect: Dialect) -> str:
+def bit_of(number: str, word: int, words: int, dialect: Dialect) -> str:
     """Return the bit that stands for a number in one of the words; 0 in the others."""
-    low = word * _BITS
+    low = word * BITS
     if words == 1:
         return dialect.bit(f"{number} - 1")
-    here = f"{number} > {low} AND {number} <= {low + _BITS}"
+    here = f"{number} > {low} AND {number} <= {low + BITS}"
     return f"CASE WHEN {here} THEN {dialect.bit(f'{number} - {low + 1}')} ELSE 0 END"
 
 
-def _bits_up_to(number: str, word: int, dialect: Dialect) -> str:
-    """Return how many bits of a word stand for numbers up to this one."""
-    low = word * _BITS
-    power = f"greatest(least({number} - {low}, {_BITS}), 0)"
-    return dialect.bits(f"(m{word} & ({dialect.bit(power)} - 1))")
+def bits_up_to(number: str, word: int, bits: str, dialect: Dialect) -> str:
+    """Return how many bits of a word stand for numbers up to this one; `bits` is what the word is called."""
+    low = word * BITS
+    power = f"greatest(least({number} - {low}, {BITS}), 0)"
+    return dialect.bits(f"({bits} & ({dialect.bit(power)} - 1))")

@@ -9,13 +9,13 @@ Every statement is generated from the policy and the source's schema; the salt n
 from dataclasses import dataclass
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.catalog_of import most_removed, most_rows
+from sfumato.engines.catalog_of import in_drawn_order, most_removed, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.cut import cut_columns, cut_rows, tracked
 from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT
-from sfumato.engines.sql.numbering import in_order_of, kind_of, named_columns, numbers, sortable
+from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows, numbers, sortable
 from sfumato.engines.sql.one_pass import (
     all_accounted_for,
     cut_in_one_pass,
@@ -150,7 +150,7 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
     crowds = [f"SELECT id FROM {rows} GROUP BY id HAVING count(*) > {most}"]  # noqa: S608
     if isinstance(table.unit, UnitColumn):  # their rows have been counted
         crowds = [f"SELECT id FROM {build.stage('units')} WHERE u IS NOT NULL AND n > {most}"]  # noqa: S608
-    if table.rows_chosen:  # each question keeps fewer, so the order of everybody's rows is drawn
+    if in_drawn_order(table):  # each question keeps fewer, so the order of everybody's rows is drawn
         crowds = [f"SELECT DISTINCT id FROM {rows}"]  # noqa: S608
     crowds += [
         f"SELECT id FROM {rows} WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
@@ -166,7 +166,7 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
 
 def _number_crowded(build: Building, table: Table) -> None:
     """Write down who has too many rows, with a number in the order of ids: it is quicker to sort by."""
-    many = "u IS NOT NULL" if table.rows_chosen else f"u IS NOT NULL AND n > {most_rows(table)}"
+    many = "u IS NOT NULL" if in_drawn_order(table) else f"u IS NOT NULL AND n > {most_rows(table)}"
     own = f"{build.dialect.id_text('id')} || '#' AS own, {build.dialect.row_number([], ['id'])} AS number"
     build.make(build.stage("crowded"), f"SELECT u, id, {own} FROM {build.stage('units')} WHERE {many}")  # noqa: S608
 
@@ -223,11 +223,10 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     Hidden columns number them, so that a statement can keep to the bound that it was priced for without counting: RANK,
     and for each unique column the rows that hold the same value. Where only some groups of a person count, the values
     of each key are numbered, too, and the first row with a value says how many have it; and beside columns that
-    quantiles are asked of stands in how many rows of the person they have a value. A row's numbers depend on the same
-    person's rows alone.
+    quantiles are asked of stands in how many rows of the person they have a value. Where questions choose caps, a row
+    says at which of them it counts. A row's numbers depend on the same person's rows alone.
     """
     dialect, rows = build.dialect, build.stage("rows")
-    names, listed = named_columns(dialect, table, columns, unit_column(table))
     rank = f"CAST({dialect.row_number(['id'], in_order_of(dialect, columns))} AS {dialect.rank_type})"
     chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place WHERE {here}"
     others = f"{rows} AS r WHERE {here} AND NOT {_crowded(build)}"
@@ -236,11 +235,7 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
         people = f"(SELECT r.u, r.id FROM {build.stage('units')} AS r WHERE NOT {_crowded(build)})"  # noqa: S608
         others = f"({rows_of(build, table, columns, people)}) AS r"
     # those who had too many rows were ranked when they were chosen
-    return (
-        f"SELECT {names} FROM ("  # noqa: S608
-        f"SELECT {listed}, {rank} AS nth FROM {others} UNION ALL "
-        f"SELECT {listed}, nth FROM {chosen}) AS kept"
-    )
+    return numbered_rows(dialect, table, columns, unit_column(table), [(others, rank), (chosen, "nth")])
 
 
 def _each_row(build: Building, columns: list[Column]) -> str:

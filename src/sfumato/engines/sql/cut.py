@@ -62,9 +62,9 @@ def lost_of_all(build: Building, columns: list[Column]) -> dict[str, str]:
     return found
 
 
-def before_bounds(column: Column) -> str:
+def unbounded_name(column: Column) -> str:
     """Return the name under which kept rows of an intermediate table hold a value as it was before its bounds."""
-    return f'"before" {column.name}'
+    return f'"unbounded" {column.name}'
 
 
 def cut_in_all(build: Building, columns: list[Column], unit: str, most: int, people: str, kept: str) -> str:
@@ -75,7 +75,7 @@ def cut_in_all(build: Building, columns: list[Column], unit: str, most: int, peo
     """
     quoted, wide, clipped = build.dialect.quoted, build.dialect.wide, uncut(columns)
     listed = [f"{quoted(unit)} AS id"]
-    listed += [f"{quoted(one.name)} AS c{at}, {quoted(before_bounds(one))} AS o{at}" for at, one in clipped]
+    listed += [f"{quoted(one.name)} AS c{at}, {quoted(unbounded_name(one))} AS o{at}" for at, one in clipped]
     sums = ["count(*) AS n", f"sum(CASE WHEN {_moved(clipped)} THEN 1 ELSE 0 END) AS beyond"]
     losses = {REMOVED_FROM: "p.n - k.n", BEYOND: "k.beyond"}
     for at, column in _lossy(build, columns):

@@ -14,21 +14,23 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import drawn
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
+from sfumato.engines.sql.level_places import places_of, stored_of
 from sfumato.engines.sql.levels import (
-    before_sql,
-    counted_by_level,
+    FillingOrder,
+    Levelled,
+    adds_up,
+    by_level_sql,
+    filled_sql,
     is_own_total,
-    is_rank,
     level_measures,
     own_totals_sql,
+    total_measure,
 )
 from sfumato.engines.sql.row_counts import counted_rows
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Read
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Chosen, GroupPlan, Measured
-from sfumato.planning.tiers import ClippedTotal, Levels
 from sfumato.query.functions import Aggregation
 
 _OWNER = "u"
@@ -67,8 +69,13 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     if _has_own_totals(plan):
         cuts = [one.levels or one.total or _measure(one.quantity, plan.group, bounded, dialect) for one in numbers]
         return own_totals_sql(cuts, bounded.rows, bounded.used.names, _OWNER, dialect)
-    if (counts := _counts_by_rank(plan)) is not None:
-        return counted_by_level(counts, bounded.rows, bounded.used.keys, _RANK, bounded.used.names, dialect)
+    if plan.group.public_keys and any(one.levels for one in numbers) and all(map(adds_up, numbers)):
+        placed = places_of(plan)
+        levelled: list[Levelled | str] = [
+            _measure_of(one, plan, bounded, dialect) if one.levels is None else (one, placed[one.levels.weight][1])
+            for one in numbers
+        ]
+        return by_level_sql(levelled, bounded.rows, bounded.used.keys, bounded.used.names, dialect)
     measures = [sql for one in numbers for sql in _measures(one, plan, bounded, dialect)]
     people = [] if plan.group.public_keys else [bounded.people.sql()]
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
@@ -229,13 +236,14 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     ranked = limit.bound_rows or (bound_groups and (cells is None or not cells.whole))
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
-    before = {name: levels for name, levels in _before(plan).items() if name != _RANK}
-    if ranked or before or (plan.chosen and limit.rows > 1) or _tells_people_apart(plan, people):
+    stored, filled = stored_of(plan)
+    if ranked or filled or (plan.chosen and limit.rows > 1) or _tells_people_apart(plan, people):
         columns[_OWNER] = group.unit
     rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)  # none beside totals
-    if rank is not None:
+    if rank is not None and filled:
         columns[_RANK] = rank
-    flow = group.rows
+    flow = stored.rows
+    columns |= stored.columns
     if cells is not None:
         flow, columns[_CELL] = cells.rows, cells.number
         columns |= {} if cells.whole else {_ROWS: cells.own}
@@ -257,37 +265,19 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
             kept = first_numbered(rows, names, at, cells.number.facts.high, limit.groups, dialect, once=once)
         numbers = [_CELL] if cells is not None else []
         rows = kept or _first_cells(rows, names, group, used, numbers, dialect)
-    if before and not _has_own_totals(plan):
-        order = [_RANK] if rank is not None else _drawn(used.all, group, used, dialect)
-        listed = [
-            f"{before_sql(levels, used.names, _OWNER, order, dialect)} AS {name}" for name, levels in before.items()
-        ]
-        rows = f"SELECT {', '.join([*names, *listed])} FROM ({rows}) AS w"  # noqa: S608
+    if filled and not _has_own_totals(plan):
+        order = FillingOrder(_OWNER, _drawn(used.all, group, used, dialect), None, limit.rows)
+        if rank is not None:
+            order = FillingOrder(_OWNER, [_RANK], _RANK, rank.facts.high)
+        rows = filled_sql(rows, names, filled, used.names, order, dialect)
     return _Bounded(rows, used, people)
-
-
-def _before(plan: GroupPlan) -> dict[str, Levels | ClippedTotal]:
-    """Return the columns that say how much of its person came before a row, once for all that is filled alike."""
-    whole = isinstance(plan.group.rows, Read)  # no condition drops rows, so that their numbers have no gaps
-    every = [one.levels or one.total for one in plan.measured]
-    filled = {cut.weight: cut for cut in every if cut is not None}
-    return {_RANK if whole and is_rank(cut) else f"b{place}": cut for place, cut in enumerate(filled.values())}
 
 
 def _has_own_totals(plan: GroupPlan) -> bool:
     """Whether what people have in all decides what is cut off, so that no order of their rows is needed."""
-    if plan.group.keys or not plan.group.public_keys or plan.chosen or not set(_before(plan)) - {_RANK}:
+    if plan.group.keys or not plan.group.public_keys or plan.chosen or not stored_of(plan)[1]:
         return False
     return all(one.buckets is None and _is_own(one) for one in plan.measured)
-
-
-def _counts_by_rank(plan: GroupPlan) -> list[tuple[Quantity, Levels]] | None:
-    """Return the counts of a group if it has nothing else, and the number of a row says at which levels it counts."""
-    found = [(one.quantity, one.levels) for one in plan.measured if one.buckets is None and one.levels is not None]
-    counted = all(one.function is Aggregation.COUNT and not one.distinct for one, _ in found)
-    same = len({levels.amounts for _, levels in found}) == 1 and len(found) == len(plan.measured)
-    by_rank = set(_before(plan)) == {_RANK} and bool(plan.group.keys) and plan.group.public_keys
-    return found if counted and same and by_rank and not plan.chosen else None
 
 
 def _is_own(one: Measured) -> bool:
@@ -299,11 +289,18 @@ def _is_own(one: Measured) -> bool:
 
 def _measures(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> list[str]:
     """Return a measurement as SQL: one integer, or one for each level."""
-    cut = one.levels or one.total
-    if cut is None:
-        return [_measure(one.quantity, plan.group, bounded, dialect)]
-    name = next(name for name, other in _before(plan).items() if other.weight == cut.weight)
-    return level_measures(one, cut, bounded.used.names, f"{name} - 1" if name == _RANK else name, dialect)
+    if one.levels is None:
+        return [_measure_of(one, plan, bounded, dialect)]
+    placed = places_of(plan)[one.levels.weight][1]
+    return list(level_measures(one, one.levels, bounded.used.names, placed, dialect))
+
+
+def _measure_of(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> str:
+    """Return a measurement without levels as SQL."""
+    if one.total is None:
+        return _measure(one.quantity, plan.group, bounded, dialect)
+    placed = places_of(plan)[one.total.weight][1]
+    return total_measure(one, one.total, bounded.used.names, placed, dialect)
 
 
 def _used(group: Group, measured: Sequence[Measured | Chosen]) -> _Used:

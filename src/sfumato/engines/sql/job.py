@@ -44,11 +44,21 @@ class Statements:
     statements: tuple[str | None, ...]
     histograms: tuple[Mapping[str, str], ...]
     """The statements of each group's histograms, and of what is chosen in it, by their names."""
+    wholes: Mapping[int, "Whole"]
+    """The groups that have no statement because all cells of another one together are what they ask for."""
 
     @property
     def nothing(self) -> bool:
         """Whether no private table is read."""
         return not any(self.statements) and not any(self.histograms)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What is measured in all cells of a group together: in which group, and in which columns of its statement."""
+
+    group: int
+    columns: slice
 
 
 def prepared(
@@ -78,11 +88,39 @@ def prepared(
         | {one.name: checked(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
-    return Statements(
-        plan,
-        tuple(None if (sql := group_sql(group, tables, dialect)) is None else checked(sql) for group in groups),
-        histograms,
+    wholes = {at: whole for at, group in enumerate(groups) if (whole := _whole(group, groups)) is not None}
+    statements = (
+        None if at in wholes or (sql := group_sql(group, tables, dialect)) is None else checked(sql)
+        for at, group in enumerate(groups)
     )
+    return Statements(plan, tuple(statements), histograms, wholes)
+
+
+def _whole(choice: GroupPlan, groups: Sequence[GroupPlan]) -> Whole | None:
+    """Return where the people by whom a level is chosen are counted anyway: in all cells of a group of the same rows.
+
+    Its statement returns every cell that there is, also those that are dropped then.  Proof: proofs/chosen_caps.md, 5
+    """
+    if not choice.is_choice:
+        return None
+    (people,) = choice.measured
+    for at, other in enumerate(groups):
+        if other.is_choice or other.group.rows != choice.group.rows:
+            continue
+        begin = len(other.group.keys)
+        for one in other.measured:
+            if one.quantity == people.quantity and _is_served(one, people):
+                return Whole(at, slice(begin, begin + _size(one)))
+            begin += _size(one) if one.buckets is None else 0
+    return None
+
+
+def _is_served(one: Measured, people: Measured) -> bool:
+    """Whether something is measured at the levels of which these people choose one."""
+    mine, theirs = one.levels, people.levels
+    if mine is None or theirs is None:
+        return False
+    return mine.choice == theirs.choice and mine.amounts == theirs.amounts
 
 
 def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
@@ -101,10 +139,10 @@ def aggregated(job: Job, run: Callable[[str], Rows], columns_of: Callable[[str],
     if not isinstance(job, Statements):
         raise AssertionError("a job is run by the engine that prepared it")
     found = []
-    for group, statement, histograms in zip(job.plan.groups, job.statements, job.histograms, strict=True):
-        numbers = _aggregates(group, [] if statement is None else run(statement))
+    for group, cells, histograms in zip(job.plan.groups, _cells(job, run), job.histograms, strict=True):
+        numbers = _aggregates(group, cells)
         rows = {one: run(histograms[one.name]) for one in group.measured if one.name in histograms}
-        vectors = {one.name: _histogram(one, numbers.keys, cells) for one, cells in rows.items()}
+        vectors = {one.name: _histogram(one, numbers.keys, buckets) for one, buckets in rows.items()}
         columns = {one.name: {**numbers.columns, **vectors}[one.name] for one in group.measured}
         held: dict[str, Held] = {}
         for one in group.chosen:
@@ -121,6 +159,15 @@ def aggregated(job: Job, run: Callable[[str], Rows], columns_of: Callable[[str],
                 held[one.name] = _held(group, one, numbers.keys, many)
         found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
     return Aggregates(tuple(found))
+
+
+def _cells(job: Statements, run: Callable[[str], Rows]) -> list[Rows]:
+    """Return what the statements of all groups return."""
+    found = [[] if statement is None else run(statement) for statement in job.statements]
+    for at, whole in job.wholes.items():
+        columns = zip(*(row[whole.columns] for row in found[whole.group]), strict=True)
+        found[at] = [tuple(sum(value or 0 for value in column) for column in columns)]
+    return found
 
 
 def shown(show: Show, tables: Tables, dialect: Dialect, run: Callable[[str], Rows]) -> list[list[Any]]:
@@ -277,7 +324,7 @@ def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width
     """Return an integer per cell of each measurement; of one with levels, a row of integers per cell."""
     found, at = {}, width
     for one in numbers:
-        size = 1 if one.levels is None else len(one.levels.amounts)
+        size = _size(one)
         # the sum of no values is NULL in SQL; here nobody added anything
         cells = [[(row[place] or 0) if place < len(row) else 0 for place in range(at, at + size)] for row in rows]
         found[one.name] = (
@@ -285,6 +332,11 @@ def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width
         )
         at += size
     return found
+
+
+def _size(one: Measured) -> int:
+    """Return how many integers of each cell a measurement has."""
+    return 1 if one.levels is None else len(one.levels.amounts)
 
 
 def _levels(cells: list[list[int]], size: int) -> Answers:

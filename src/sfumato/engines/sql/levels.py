@@ -4,11 +4,15 @@ Theorem: at a level one person adds at most that much over all cells together, a
 person's rows alone.  Proof: proofs/chosen_caps.md
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from sfumato.engines.sql.cell_numbers import BITS, MOST_WORDS, bit_of, bits_up_to
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import clipped
-from sfumato.language.facts import Facts, Kind
+from sfumato.engines.sql.level_places import Cut, Placed
+from sfumato.engines.sql.numbering import place_sql
+from sfumato.language.facts import FARTHEST, Facts, Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured
@@ -17,16 +21,98 @@ from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
 _ROWS = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=1 << 62)
-Cut = Levels | ClippedTotal
+_SUMS = Facts(Type.INTEGER, Kind.INTEGER, low=-FARTHEST, high=FARTHEST)
+_MOST_ROWS = 1 << 41
+"""No table has so many rows: sums of fewer small integers are computed in 64 bits."""
 Names = Mapping[Scalar, str]
 """The columns that hold what scalars compute."""
+Levelled = tuple[Measured, Placed]
+"""What is measured at every level, and where rows lie among them."""
 
 
-def before_sql(levels: Cut, names: Names, owner: str, order: Sequence[str], dialect: Dialect) -> str:
+@dataclass(frozen=True, slots=True)
+class FillingOrder:
+    """In which order the rows of a person fill levels."""
+
+    owner: str
+    """The column that tells people apart."""
+    by: Sequence[str]
+    rank: str | None
+    """The column that numbers the rows of a person in that order, with gaps where rows were left out."""
+    most: int
+    """The highest number that there may be."""
+
+
+def filled_sql(
+    rows: str,
+    columns: Sequence[str],
+    filled: Sequence[tuple[Cut, Placed]],
+    names: Names,
+    order: FillingOrder,
+    dialect: Dialect,
+) -> str:
+    """Return rows with what their person has before them in an order, and so at which levels they count."""
+    source, words = f"({rows}) AS w", -(-order.most // BITS)
+    if order.rank is not None and words <= MOST_WORDS and all(_by_rows(cut) for cut, _ in filled):
+        masks = _masks_sql(rows, filled, names, order, words, dialect)
+        source = f"{source} JOIN ({masks}) AS m ON w.{order.owner} = m.owner"
+        before = {
+            placed.before: _before_by_mask(cut, at, names, order, words, dialect)
+            for at, (cut, placed) in enumerate(filled)
+        }
+    else:
+        before = {placed.before: _before_sql(cut, names, order, dialect) for cut, placed in filled}
+    rows = f"SELECT {_selected(columns, before)} FROM {source}"  # noqa: S608
+    places: dict[str, str] = {}
+    for cut, placed in filled:
+        places |= _places_sql(cut, names, placed, dialect) if isinstance(cut, Levels) else {}
+    return f"SELECT {_selected([*columns, *before], places)} FROM ({rows}) AS f" if places else rows  # noqa: S608
+
+
+def _masks_sql(
+    rows: str, filled: Sequence[tuple[Cut, Placed]], names: Names, order: FillingOrder, words: int, dialect: Dialect
+) -> str:
+    """Return the query for the numbers of each person's rows that count, as bits: counting bits is no sorting."""
+    listed = [f"{order.owner} AS owner"]
+    for at, (cut, _) in enumerate(filled):
+        counts = " AND ".join(_counts(cut.weight, names)) or "TRUE"
+        for word in range(words):
+            bit = bit_of(f"CAST({order.rank} AS BIGINT)", word, words, dialect)
+            listed.append(f"bit_or(CASE WHEN {counts} THEN {bit} ELSE 0 END) AS m{at}_{word}")
+    return f"SELECT {', '.join(listed)} FROM ({rows}) AS r GROUP BY {order.owner}"  # noqa: S608
+
+
+def _before_by_mask(cut: Cut, at: int, names: Names, order: FillingOrder, words: int, dialect: Dialect) -> str:
+    """Return how many rows of its person came before a row that counts, by their bits."""
+    number = f"CAST({order.rank} AS BIGINT)"
+    upto = " + ".join(bits_up_to(number, word, f"m{at}_{word}", dialect) for word in range(words))
+    return _if_it_counts(f"{upto} - 1", cut, names, dialect)
+
+
+def _selected(names: Sequence[str], more: Mapping[str, str]) -> str:
+    return ", ".join([*names, *(f"{sql} AS {name}" for name, sql in more.items())])
+
+
+def _before_sql(cut: Cut, names: Names, order: FillingOrder, dialect: Dialect) -> str:
     """Return how much of its person came before a row, in this order: rows, or what their values add up to."""
-    frame = f"PARTITION BY {owner} ORDER BY {', '.join(order)} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    weight = _weight_sql(levels, names, dialect)
-    return f"CAST(coalesce(sum({weight}) OVER ({frame}), 0) AS {_wide(levels, dialect)})"
+    frame = f"PARTITION BY {order.owner} ORDER BY {', '.join(order.by)}"
+    frame = f"{frame} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    return _if_it_counts(f"coalesce(sum({_weight_sql(cut, names, dialect)}) OVER ({frame}), 0)", cut, names, dialect)
+
+
+def _if_it_counts(before: str, cut: Cut, names: Names, dialect: Dialect) -> str:
+    """Return what came before a row that counts; NULL for any other."""
+    counts = " AND ".join(_counts(cut.weight, names))
+    return f"CAST({f'CASE WHEN {counts} THEN {before} END' if counts else before} AS {_wide(cut, dialect)})"
+
+
+def _places_sql(levels: Levels, names: Names, placed: Placed, dialect: Dialect) -> dict[str, str]:
+    """Return the places of a row among the levels, by what came before it; where it does not count, it has none."""
+    found = {placed.first: place_sql(placed.before, levels.amounts, above=True)}
+    if not levels.by_rows:
+        after = f"({placed.before} + {_weight_sql(levels, names, dialect)})"
+        found[placed.last] = place_sql(after, levels.amounts)
+    return {name: f"CASE WHEN {placed.before} IS NOT NULL THEN {sql} END" for name, sql in found.items()}
 
 
 def _weight_sql(levels: Cut, names: Names, dialect: Dialect) -> str:
@@ -60,7 +146,8 @@ def own_totals_sql(cuts: Sequence[Cut | str], rows: str, names: Names, owner: st
             continue
         weight, wide = _weight_sql(cut, names, dialect), _wide(cut, dialect)
         totals.append(f"CAST(coalesce(sum({weight}), 0) AS {wide}) AS x{place}")
-        measures += [_cut_total(f"x{place}", amount, cut, dialect) for amount in _amounts(cut)]
+        amounts = cut.amounts if isinstance(cut, Levels) else (cut.most,)
+        measures += [_cut_total(f"x{place}", amount, cut, dialect) for amount in amounts]
     people = f"SELECT {', '.join(totals)} FROM ({rows}) AS w GROUP BY {owner}"  # noqa: S608
     return f"SELECT {', '.join(measures)} FROM ({people}) AS people"  # noqa: S608
 
@@ -73,58 +160,104 @@ def _cut_total(total: str, amount: int, cut: Cut, dialect: Dialect) -> str:
     )
 
 
-def counted_by_level(
-    counts: Sequence[tuple[Quantity, Levels]], rows: str, keys: Sequence[str], rank: str, names: Names, dialect: Dialect
+def adds_up(one: Measured) -> bool:
+    """Whether what is measured of a cell is the sum of what is measured of its parts, however it is parted."""
+    return one.quantity.function in {Aggregation.COUNT, Aggregation.SUM} and not one.quantity.distinct
+
+
+def by_level_sql(
+    measured: Sequence[Levelled | str], rows: str, keys: Sequence[str], names: Names, dialect: Dialect
 ) -> str:
-    """Return the statement of counts at levels that the rank of a row decides, all with the same levels.
+    """Return the statement of what is measured at every level, and of what else can be added up.
 
-    Rows are counted once, by cell and by the least level at which they count; then these counts are added up.
+    Rows are added up once, by cell and by their places among the levels; and then what was found, level by level.
     """
-    amounts = counts[0][1].amounts
-    steps = " ".join(f"WHEN {rank} <= {amount} THEN {place}" for place, amount in enumerate(amounts))
-    inner = [*keys, f"CASE {steps} END AS lv"]
-    for place, (quantity, _) in enumerate(counts):
-        where = " AND ".join(_counts(quantity, names))
-        inner.append(f"count(*){f' FILTER (WHERE {where})' if where else ''} AS n{place}")
-    by = ", ".join([*keys, "lv"])
-    parts = f"SELECT {', '.join(inner)} FROM ({rows}) AS w WHERE {rank} <= {amounts[-1]} GROUP BY {by}"  # noqa: S608
-    measures = [
-        f"{dialect.aggregate(Aggregation.SUM, f'n{place}', _ROWS, False)} FILTER (WHERE lv <= {level})"
-        for place in range(len(counts))
-        for level in range(len(amounts))
-    ]
-    return f"SELECT {', '.join([*keys, *measures])} FROM ({parts}) AS parts GROUP BY {', '.join(keys)}"  # noqa: S608
+    places, inner, outer = dict.fromkeys(keys), list[str](), list[str]()
+    for at, one in enumerate(measured):
+        if isinstance(one, str):
+            inner.append(f"{one} AS p{at}")
+            outer.append(dialect.aggregate(Aggregation.SUM, f"p{at}", _SUMS, False))
+            continue
+        levels, placed = one[0].levels, one[1]
+        if levels is None:
+            raise AssertionError("it has levels")
+        places |= dict.fromkeys([placed.first] if levels.by_rows else [placed.first, placed.last])
+        inner += _parts(one[0], levels, at, placed, names, dialect)
+        outer += _of_parts(one[0], levels, at, placed, dialect)
+    by = ", ".join(places)
+    parts = f"SELECT {by}, {', '.join(inner)} FROM ({rows}) AS w GROUP BY {by}"  # noqa: S608
+    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    return f"SELECT {', '.join([*keys, *outer])} FROM ({parts}) AS parts{grouped}"  # noqa: S608
 
 
-def is_rank(levels: Cut) -> bool:
-    """Whether the number of a row within its person tells how much came before it, if no condition drops rows."""
-    return isinstance(levels, Levels) and levels.by_rows and levels.rank is not None and not levels.weight.parts
+def _parts(one: Measured, levels: Levels, at: int, placed: Placed, names: Names, dialect: Dialect) -> Iterator[str]:
+    """Give what is added up of the rows of a cell that lie alike among the levels; what does not count lies nowhere."""
+    if one.quantity.function is Aggregation.COUNT:
+        yield f"count(*) AS p{at}"
+        return
+    (argument,) = one.quantity.arguments
+    value = clipped(names[argument], argument.facts, dialect)  # what it was priced for, whatever is stored
+    facts = _sums(one, levels)
+    parts = {f"p{at}": dialect.aggregate(Aggregation.SUM, value, argument.facts, False)}
+    if not levels.by_rows:
+        parts[f"b{at}"] = dialect.aggregate(Aggregation.SUM, placed.before, _before_facts(levels), False)
+        parts[f"n{at}"] = "count(*)"
+    yield from (f"CAST({sql} AS {dialect.integer_type(facts)}) AS {name}" for name, sql in parts.items())
 
 
-def level_measures(one: Measured, levels: Cut, names: Names, before: str, dialect: Dialect) -> list[str]:
-    """Return the measurement at every level, or cut off at the one total, as SQL over the rows of a cell."""
-    return [_at_level(one, levels, names, before, amount, dialect) for amount in _amounts(levels)]
+def _of_parts(one: Measured, levels: Levels, at: int, placed: Placed, dialect: Dialect) -> Iterator[str]:
+    """Give the measurement at every level: where a value is cut off, what is left of the level counts."""
+    facts = _sums(one, levels)
+    for level, amount in enumerate(levels.amounts):
+        cases = [f"WHEN {placed.first} <= {level} THEN p{at}"]
+        if not levels.by_rows:
+            left = f"{dialect.integer(amount, dialect.integer_type(facts))} * n{at} - b{at}"
+            cases = [f"WHEN {placed.last} <= {level} THEN p{at}", f"WHEN {placed.first} <= {level} THEN {left}"]
+        yield dialect.aggregate(Aggregation.SUM, f"CASE {' '.join(cases)} END", facts, False)
 
 
-def _amounts(levels: Cut) -> tuple[int, ...]:
-    return levels.amounts if isinstance(levels, Levels) else (levels.most,)
+def _sums(one: Measured, levels: Levels) -> Facts:
+    """Return how far what is added up can reach."""
+    if one.quantity.function is Aggregation.COUNT:
+        return _ROWS
+    facts, most = one.quantity.arguments[0].facts, 0 if levels.by_rows else levels.amounts[-1]
+    return Facts(
+        Type.INTEGER, Kind.INTEGER, low=min(facts.low, 0) * _MOST_ROWS, high=max(facts.high, most, 0) * _MOST_ROWS
+    )
+
+
+def level_measures(one: Measured, levels: Levels, names: Names, placed: Placed, dialect: Dialect) -> Iterator[str]:
+    """Give the measurement at every level as SQL over the rows of a cell, beside what cannot be added up."""
+    for level, amount in enumerate(levels.amounts):
+        where = f"{placed.first} <= {level}"
+        if one.quantity.function is Aggregation.COUNT:
+            yield f"count(*) FILTER (WHERE {where})"
+            continue
+        argument = one.quantity.arguments[0]
+        value = clipped(names[argument], argument.facts, dialect)
+        if not levels.by_rows:
+            value = _up_to(f"{placed.last} <= {level}", value, amount, argument, levels, placed, dialect)
+        yield f"{dialect.aggregate(Aggregation.SUM, value, argument.facts, False)} FILTER (WHERE {where})"
+
+
+def total_measure(one: Measured, cut: ClippedTotal, names: Names, placed: Placed, dialect: Dialect) -> str:
+    """Return a sum that cuts off what a person has beyond the total, as SQL over the rows of a cell."""
+    (argument,) = one.quantity.arguments
+    level = dialect.integer(cut.most, _wide(cut, dialect))
+    value = clipped(names[argument], argument.facts, dialect)
+    value = _up_to(f"{value} <= {level} - {placed.before}", value, cut.most, argument, cut, placed, dialect)
+    where = f"{placed.before} < {level}"  # NULL where the value is
+    return f"{dialect.aggregate(Aggregation.SUM, value, argument.facts, False)} FILTER (WHERE {where})"
+
+
+def _up_to(fits: str, value: str, most: int, argument: Scalar, cut: Cut, placed: Placed, dialect: Dialect) -> str:
+    """Return a value if it fits, and else what is left for it."""
+    left = f"{dialect.integer(most, _wide(cut, dialect))} - {placed.before}"
+    return f"CAST(CASE WHEN {fits} THEN {value} ELSE {left} END AS {dialect.integer_type(argument.facts)})"
 
 
 def _by_rows(levels: Cut) -> bool:
     return isinstance(levels, Levels) and levels.by_rows
-
-
-def _at_level(one: Measured, levels: Cut, names: Names, before: str, amount: int, dialect: Dialect) -> str:
-    level = dialect.integer(amount, _wide(levels, dialect))
-    where = " AND ".join([*_counts(one.quantity, names), f"{before} < {level}"])
-    if one.quantity.function is Aggregation.COUNT:
-        return f"count(*) FILTER (WHERE {where})"
-    argument = one.quantity.arguments[0]
-    value = clipped(names[argument], argument.facts, dialect)  # what it was priced for, whatever is stored
-    if not _by_rows(levels):
-        value = f"CASE WHEN {value} > {level} - {before} THEN {level} - {before} ELSE {value} END"
-        value = f"CAST({value} AS {dialect.integer_type(argument.facts)})"
-    return f"{dialect.aggregate(Aggregation.SUM, value, argument.facts, False)} FILTER (WHERE {where})"
 
 
 def _counts(one: Quantity, names: Names) -> list[str]:
@@ -133,7 +266,11 @@ def _counts(one: Quantity, names: Names) -> list[str]:
     return [*where, *(f"{names[part]} IS NOT NULL" for part in one.arguments if part.facts.nullable)]
 
 
+def _before_facts(levels: Cut) -> Facts:
+    most = 2 * (levels.amounts[-1] if isinstance(levels, Levels) else levels.reach)
+    return Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(most, 1 << 33))
+
+
 def _wide(levels: Cut, dialect: Dialect) -> str:
     """Return a type for what one person has: it stays below 2^62."""
-    most = 2 * (levels.amounts[-1] if isinstance(levels, Levels) else levels.reach)
-    return dialect.integer_type(Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(most, 1 << 33)))
+    return dialect.integer_type(_before_facts(levels))

@@ -15,6 +15,8 @@ NUMBER = '"number"'
 """The hidden column that numbers the rows of a table in which each of them is a person, where no engine does so."""
 OWN = '"own"'
 """The hidden column that says how many rows of the same person the copy keeps."""
+LEVEL = '"level"'
+"""The hidden column that says at which level a row begins to count, where a question chooses how many rows do."""
 LONE = '"row"'
 """The only column of a table that declares none: its rows can still be counted."""
 
@@ -37,6 +39,26 @@ def alike_name(column: str) -> str:
 def rows_name(column: str) -> str:
     """Return the hidden column that says in how many rows of the same person a column has a value."""
     return f'"rows" {column}'
+
+
+def level_name(column: str) -> str:
+    """Return the hidden column that says at which level a row begins to count, by the person's values of a column."""
+    return f'"level" {column}'
+
+
+def before_name(column: str) -> str:
+    """Return the hidden column that says how much of a column the person has in the rows before."""
+    return f'"before" {column}'
+
+
+def first_name(column: str) -> str:
+    """Return the hidden column that says at which level of the person's sum a value begins to count."""
+    return f'"first" {column}'
+
+
+def last_name(column: str) -> str:
+    """Return the hidden column that says at which level of the person's sum all of a value counts."""
+    return f'"last" {column}'
 
 
 def quoted(name: str) -> str:

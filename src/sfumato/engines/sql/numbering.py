@@ -3,11 +3,35 @@
 They let a statement keep to the bounds that it was priced for without counting; proofs/lineage.md §6.
 """
 
-from sfumato.engines.catalog_of import counted_columns, facts_of, numbered_keys
+from collections.abc import Sequence
+
+from sfumato.engines.catalog_of import (
+    counted_columns,
+    facts_of,
+    has_levels,
+    levelled_columns,
+    most_rows,
+    numbered_keys,
+    sum_of,
+    summed_columns,
+)
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.drawing import drawn
-from sfumato.engines.sql.names import OWN, RANK, alike_name, cell_name, once_name, rows_name
+from sfumato.engines.sql.names import (
+    LEVEL,
+    OWN,
+    RANK,
+    alike_name,
+    before_name,
+    cell_name,
+    first_name,
+    last_name,
+    level_name,
+    once_name,
+    rows_name,
+)
 from sfumato.language.facts import Kind
+from sfumato.planning.tiers import amounts_to
 from sfumato.policy.policy import Column, Table
 
 
@@ -22,12 +46,17 @@ def in_order_of(dialect: Dialect, columns: list[Column]) -> list[str]:
     return [sortable(dialect, column, f"c{at}") for at, column in enumerate(columns)]
 
 
-def named_columns(
-    dialect: Dialect, table: Table, columns: list[Column], unit: str | None, key: str = "id"
-) -> tuple[str, str]:
-    """Return what is selected of rows `r` to be named as the copy has it, and what that is computed of, within them.
+def numbered_rows(
+    dialect: Dialect,
+    table: Table,
+    columns: list[Column],
+    unit: str | None,
+    ranked: Sequence[tuple[str, str]],
+    key: str = "id",
+) -> str:
+    """Return the query for rows as the copy has them, with their numbers within a person.
 
-    `key` is the column that tells people apart; `nth`, the rank of a row, is added to the second.
+    `ranked` holds what stands after FROM, rows `r`, and the rank of each of them; `key` tells people apart.
     """
     quoted, within = dialect.quoted, in_order_of(dialect, columns)
     names = [f"id AS {quoted(unit or '')}"]
@@ -39,7 +68,19 @@ def named_columns(
     if numbered_keys(table):
         found += [f"{_rows_with(dialect, '*', key)} AS own"]
         found += [f"{_cell_draw(dialect, f'r.c{at}', columns[at])} AS d{at}" for at in _places(table, columns)]
-    return ", ".join(names), ", ".join(found)
+    rows = " UNION ALL ".join(f"SELECT {', '.join(found)}, {rank} AS nth FROM {source}" for source, rank in ranked)  # noqa: S608
+    if running := _running(table, columns, key):
+        rows = f"SELECT *, {', '.join(running)} FROM ({rows}) AS numbered"  # noqa: S608
+    return f"SELECT {', '.join(names)} FROM ({rows}) AS kept"  # noqa: S608
+
+
+def _running(table: Table, columns: list[Column], key: str) -> list[str]:
+    """Return what a person has of columns up to and with each row, in the order of their ranks."""
+    frame, found = f"OVER (PARTITION BY {key} ORDER BY nth ROWS UNBOUNDED PRECEDING)", []
+    for at, column in enumerate(columns):
+        found += [f"count(c{at}) {frame} AS m{at}"] if column in levelled_columns(table) else []
+        found += [f"CAST(sum(c{at}) {frame} AS BIGINT) AS s{at}"] if column in summed_columns(table) else []
+    return found
 
 
 def numbers(
@@ -54,9 +95,44 @@ def numbers(
             found[cell_name(column.name)], found[alike_name(column.name)] = _cell(dialect, at, column, key)
         if column in counted_columns(table):
             found[rows_name(column.name)] = f"n{at}"
+        if column in levelled_columns(table):
+            level = place_sql(f"m{at}", amounts_to(most_rows(table)))
+            found[level_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {level} END"
+        if column in summed_columns(table):
+            found |= _summed(column, at, table)
+    if has_levels(table):
+        found[LEVEL] = place_sql("nth", amounts_to(most_rows(table)))
     if numbered_keys(table):
         found[OWN] = "own"
     return found
+
+
+def _summed(column: Column, at: int, table: Table) -> dict[str, str]:
+    """Return what of its column a person has before a row, and at which levels of that sum the row's value counts."""
+    before = f"s{at} - c{at}"  # NULL where the value is
+    found = {before_name(column.name): before}
+    if table.rows_chosen or column.bounds_chosen:
+        amounts = amounts_to(sum_of(column, table))
+        first, last = place_sql(f"({before})", amounts, above=True), place_sql(f"s{at}", amounts)
+        found[first_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {first} END"
+        found[last_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {last} END"
+    return found
+
+
+def place_sql(value: str, amounts: Sequence[int], *, above: bool = False) -> str:
+    """Return the place of the first of rising amounts that a number does not exceed, or which is `above` it.
+
+    Beyond all of them it is how many they are. A few comparisons decide, however many amounts there are.
+    """
+
+    def place(low: int, high: int) -> str:
+        if low == high:
+            return str(low)
+        middle = (low + high) // 2
+        test = f"{value} {'<' if above else '<='} {amounts[middle]}"
+        return f"CASE WHEN {test} THEN {place(low, middle)} ELSE {place(middle + 1, high)} END"
+
+    return f"CAST({place(0, len(amounts))} AS SMALLINT)"
 
 
 def _places(table: Table, columns: list[Column]) -> list[int]:

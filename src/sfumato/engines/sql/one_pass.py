@@ -6,14 +6,14 @@ before their bounds. The rows that are kept, and their numbers, are those of `co
 Proof: proofs/bounded_copy.md §3
 """
 
-from sfumato.engines.catalog_of import most_rows
+from sfumato.engines.catalog_of import in_drawn_order, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import before_bounds, cut_in_all, tracked
+from sfumato.engines.sql.cut import cut_in_all, tracked, unbounded_name
 from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
-from sfumato.engines.sql.numbering import in_order_of, kind_of, named_columns
+from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows
 from sfumato.engines.sql.staging import count_people, owned_rows, read_rows
-from sfumato.policy.policy import Column, EachRow, Table, UnitPath
+from sfumato.policy.policy import Column, ColumnType, EachRow, Table, UnitPath
 
 VERY_MANY = 1 << 17
 """Whoever has more rows is ranked apart, where most rows are left out before any of a person's meet in one place."""
@@ -28,20 +28,20 @@ def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit:
     """Return the query for the rows that are kept, with their numbers; the people are written down first."""
     count_people(build, table, columns)
     progress("bound", table.name)
-    least, who = max(VERY_MANY, most_rows(table)), _who(table)
+    least = max(VERY_MANY, most_rows(table))
     ((apart,),) = build.rows(f"SELECT count(*) FROM {_people(build, table)} WHERE n > {least}")  # noqa: S608
     ranked = [_ranked(build, table, columns, _rows_of_most(build, table, columns, least if apart else None))]
     if apart:
         people = _leading(build, table, f"n > {least}")
         rows = owned_rows(build, columns, read_rows(build, table, columns), people, _along(table))
         ranked.append(_ranked(build, table, columns, rows, apart=True))
-    names, listed = named_columns(build.dialect, table, columns, unit, who)
-    before = tracked(build, columns)
-    names = ", ".join([names, *(f"o{at} AS {build.dialect.quoted(before_bounds(columns[at]))}" for at in before)])
-    listed = ", ".join([listed, *(f"r.o{at} AS o{at}" for at in before)])
+    before, along = "", list(columns)  # values before their bounds go along as columns of their own
+    for at in tracked(build, columns):
+        before += f", o{at} AS c{len(along)}"
+        along.append(Column(unbounded_name(columns[at]), ColumnType.INTEGER))
+    sources = [f"(SELECT *{before} FROM ({rows}) AS l) AS r WHERE nth <= {most_rows(table)}" for rows in ranked]  # noqa: S608
     kept = " UNION ALL ".join(
-        f"SELECT {names} FROM (SELECT {listed}, nth FROM ({rows}) AS r WHERE nth <= {most_rows(table)}) AS kept"  # noqa: S608
-        for rows in ranked
+        numbered_rows(build.dialect, table, along, unit, [(one, "nth")], _who(table)) for one in sources
     )
     if build.policy.budget.truncation is None:
         return kept
@@ -138,7 +138,7 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     names = ", ".join([*_along(table), *(f"c{at}" for at in range(max(len(columns), 1))), *lost])
     first = first_draw(f"{dialect.id_text('r.id')} || '#'", values, dialect)
-    all_drawn = apart or table.rows_chosen  # each question keeps fewer, so the order of everybody's rows is drawn
+    all_drawn = apart or in_drawn_order(table)  # each question keeps fewer, so the order of everybody's rows is drawn
     if not all_drawn and not unique:
         first = f"CASE WHEN r.n > {most} THEN {first} END"
     chosen, order = f"SELECT {names}, {first} AS first FROM ({rows}) AS r", "draw"  # noqa: S608

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from sfumato.analysis.private_query import Group
 from sfumato.language.flow import RANK, Flow, Keep, Kept, Pair, Read, below
 from sfumato.language.scalar import Operator, Scalar, column, columns
+from sfumato.query.relation import JoinKind
 
 
 def chosen_rows(group: Group) -> bool:
@@ -33,11 +34,24 @@ def total_of(argument: Scalar, group: Group) -> int | None:
 
 def rank_of(group: Group) -> Scalar | None:
     """Return the number of a row within its person, drawn when the copy was built, where each row has its own."""
-    reads = list(_reads(group))
-    if len(reads) != 1 or any(isinstance(node, Pair) for node in _nodes(group.rows)):
+    read = _lone(group.rows)
+    if read is None:
         return None
-    (read,) = reads
     return next((column(read.label, name, facts) for name, _, facts in read.columns if name == RANK), None)
+
+
+def _lone(flow: Flow) -> Read | None:
+    """Return the table of which each row comes once at most, whatever is left out and beside it, if there is one."""
+    match flow:
+        case Read():
+            return flow
+        case Keep(source):
+            return _lone(source)
+        case Pair(JoinKind.INNER | JoinKind.LEFT, left, Kept(most=1)):
+            return _lone(left)
+        case Pair(JoinKind.INNER, Kept(most=1), right):
+            return _lone(right)
+    return None
 
 
 def is_plain(group: Group) -> bool:

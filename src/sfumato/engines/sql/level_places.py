@@ -1,0 +1,112 @@
+"""At which levels the rows of the copy count, by its hidden columns: where a question leaves no row of a person out.
+
+Proof: proofs/chosen_caps.md, 5
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sfumato.engines.sql.names import LEVEL, before_name, first_name, last_name, level_name
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import RANK, Flow, Read
+from sfumato.language.scalar import Operator, Scalar, column
+from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.plan import GroupPlan
+from sfumato.planning.tiers import FEWEST, ClippedTotal, Levels, amounts_to
+from sfumato.query.functions import Aggregation
+from sfumato.query.types import Type
+
+Cut = Levels | ClippedTotal
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What the columns are called that say where a row lies among the levels of a cut."""
+
+    first: str
+    """The first level at which the row counts."""
+    last: str
+    """The first level at which all of its value counts; unused where rows count as a whole."""
+    before: str
+    """What its person has before it; unused where rows count as a whole, and a level is chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithPlaces:
+    """The rows of a group with columns that the copy holds beside them, by the names that they get."""
+
+    rows: Flow
+    columns: Mapping[str, Scalar]
+
+
+def places_of(plan: GroupPlan) -> dict[Quantity, tuple[Cut, Placed]]:
+    """Return what fills the levels and totals of a group, once for all that is filled alike, and its columns."""
+    every = [one.levels or one.total for one in plan.measured]
+    filled = {cut.weight: cut for cut in every if cut is not None}
+    return {
+        weight: (cut, Placed(f"first{at}", f"last{at}", f"before{at}"))
+        for at, (weight, cut) in enumerate(filled.items())
+    }
+
+
+def stored_of(plan: GroupPlan) -> tuple[WithPlaces, list[tuple[Cut, Placed]]]:
+    """Return the rows with the places that the copy has, and what has to be filled by the rows themselves."""
+    found, filled = WithPlaces(plan.group.rows, {}), []
+    for cut, placed in places_of(plan).values():
+        one = stored_places(found.rows, cut, placed)
+        if one is None:
+            filled.append((cut, placed))
+        else:
+            found = WithPlaces(one.rows, {**found.columns, **one.columns})
+    return found, filled
+
+
+def stored_places(flow: Flow, cut: Cut, placed: Placed) -> WithPlaces | None:
+    """Return rows with the places that the copy has for a cut; None where it has none, or rows were left out."""
+    if not isinstance(flow, Read) or flow.most is None or cut.weight.where is not None:
+        return None
+    found = dict(_hidden(flow, cut, placed))
+    if not found:
+        return None
+    known = {name for name, _, _ in flow.columns}
+    added = tuple((stored, stored, facts) for stored, facts in found.values() if stored not in known)
+    rows = replace(flow, columns=(*flow.columns, *added))
+    return WithPlaces(rows, {name: column(flow.label, stored, facts) for name, (stored, facts) in found.items()})
+
+
+def _hidden(read: Read, cut: Cut, placed: Placed) -> Iterator[tuple[str, tuple[str, Facts]]]:
+    """Give the hidden columns of a cut, as the copy calls them; nothing unless its levels are those of the copy."""
+    most, arguments = read.most or 1, cut.weight.arguments
+    if isinstance(cut, Levels) and cut.by_rows:
+        name = LEVEL if not arguments else _column(read, arguments[0], read.levelled, level_name)
+        drawn = any(known == RANK for known, _, _ in read.columns) and most >= FEWEST
+        if name is not None and drawn and cut.amounts == amounts_to(most):
+            yield placed.first, (name, _whole(len(cut.amounts)))
+        return
+    if cut.weight.function is not Aggregation.SUM:
+        return
+    (argument,) = arguments
+    before = _column(read, argument, read.summed, before_name)
+    reach = most * argument.facts.high
+    if before is None or (isinstance(cut, Levels) and cut.amounts != amounts_to(reach)):
+        return
+    yield placed.before, (before, _whole(reach))
+    if isinstance(cut, Levels):
+        for name, of in ((placed.first, first_name), (placed.last, last_name)):
+            yield name, (str(_column(read, argument, read.summed, of)), _whole(len(cut.amounts)))
+
+
+def _column(read: Read, argument: Scalar, beside: tuple[str, ...], name: Callable[[str], str]) -> str | None:
+    """Return the hidden column beside the column that an argument is, if it is one that has it."""
+    if argument.operator is not Operator.COLUMN or not isinstance(argument.constant, tuple):
+        return None
+    label, known = (str(part) for part in argument.constant)
+    stored, facts = next(((stored, facts) for above, stored, facts in read.columns if above == known), ("", None))
+    if facts is None or label != read.label or stored not in beside:
+        return None
+    # its step may be another one: only integers are stored
+    return name(stored) if (facts.low, facts.high) == (argument.facts.low, argument.facts.high) else None
+
+
+def _whole(high: int) -> Facts:
+    return Facts(Type.INTEGER, Kind.INTEGER, low=0, high=high)
