@@ -44,6 +44,7 @@ from sfumato.query.outline import Outline, outline
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
+from sfumato.release.chosen_levels import LevelChoice
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
@@ -163,9 +164,11 @@ class Database:
             if charge.kept is not None:
                 return self._kept(asked, charge.kept)
             tell("run", "")
-            aggregates = asked.engine.run(asked.job)  # exact integers, clipped, secret
+            levels = LevelChoice(asked.plan, self._source)  # where caps are chosen: by noisy people, as they are found
+            aggregates = asked.engine.run(asked.job, levels)  # exact integers, clipped, secret
             tell("noise", "")
-            noisy = publish(asked.plan, aggregates, self._source)  # noise and thresholds; nothing exact goes on
+            # noise and thresholds; nothing exact goes on
+            noisy = publish(asked.plan, aggregates, self._source, levels.found)
             receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
             losses = self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
             releases = [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]

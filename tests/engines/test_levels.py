@@ -1,8 +1,9 @@
 """At which levels rows count is read from the copy, or found by the statement: the same integers on every engine."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.engines.engines import engine_under_law
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
+from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.job import Statements
 from sfumato.planning.levels import PEOPLE
@@ -113,13 +115,40 @@ def test_places_in_the_copy_count_as_a_persons_rows_in_their_order_do(
         ("sfumato.engines.sql.levels.MOST_WORDS", 0),
         ("sfumato.engines.sql.level_places.stored_places", lambda *_: None),
         ("sfumato.engines.sql.group.adds_up", lambda _: False),
-        ("sfumato.engines.sql.job._whole", lambda *_: None),
     ):
         monkeypatch.setattr(patched, instead)
         _, others = _ran(engine, plan)
         for mine, theirs in zip(by_copy, others, strict=True):
             assert mine.keys() == theirs.keys()
             assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+
+@pytest.mark.parametrize("sql", [*KEPT, *BY_BITS, *IN_ORDER])
+def test_at_the_level_that_is_chosen_the_same_is_measured_as_where_all_are(engine: Engine, sql: str) -> None:
+    plan = _plan(engine, sql)
+    job = engine.prepare(plan)
+    every, labels = engine.run(job).groups, [one.group.label for one in plan.groups if one.is_choice]
+    asked: list[Mapping[str, GroupAggregates]] = []
+
+    def choose(people: Mapping[str, GroupAggregates], level: int) -> dict[str, int]:
+        asked.append(people)
+        return {label: range(_levels_of(plan, label))[level] for label in people}
+
+    for level in (0, 2, -1):
+        found = engine.run(job, partial(choose, level=level)).groups
+        for group, mine, theirs in zip(plan.groups, found, every, strict=True):
+            for one in group.measured:
+                expected = np.asarray(theirs.columns[one.name])
+                if one.levels is not None and not group.is_choice:
+                    expected = expected[:, level]
+                assert np.array_equal(np.asarray(mine.columns[one.name]), expected)
+    assert [sorted(people) for people in asked] == [sorted(labels)] * 3
+
+
+def _levels_of(plan: Plan, label: str) -> int:
+    (one,) = next(group.measured for group in plan.groups if group.group.label == label)
+    assert one.levels is not None
+    return len(one.levels.amounts)
 
 
 @pytest.mark.parametrize(("sql", "column"), [(KEPT[0], None), (KEPT[1], "cost"), (KEPT[6], "fee")])

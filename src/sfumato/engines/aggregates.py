@@ -48,7 +48,7 @@ class GroupAggregates:
     """One group: its keys, one tuple per cell, and for each measurement one integer per cell.
 
     Of a histogram, it is one row of integers per cell, an integer for each of its buckets; of what has levels, an
-    integer for each of them.
+    integer for each of them, unless one was chosen before.
 
     Where the keys are public, they are all there, in the order of `Group.all_cells`, and absent cells hold 0. Otherwise
     they are what the data holds, `units` tells how many people each has, and all of it is secret.

@@ -1,13 +1,13 @@
 """What the path needs of an engine: a catalog, statements before the charge, exact and secret integers after it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from sfumato.analysis.catalog import Catalog, Public
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.inspection import Inspected
 from sfumato.language.flow import Show
 from sfumato.planning.plan import Plan
@@ -15,6 +15,9 @@ from sfumato.policy.policy import Policy
 
 Job = object
 """What an engine prepared. It is opaque: only the engine that prepared it reads it."""
+
+Choose = Callable[[Mapping[str, GroupAggregates]], Mapping[str, int]]
+"""Is given the exact people by whom each level is chosen, and returns the places of the levels, by the same labels."""
 
 Progress = Callable[[str, str], None]
 """Is told the phase and the table. There are no counts: how many rows there are is a secret."""
@@ -60,8 +63,11 @@ class Engine(Protocol):
     def prepare(self, plan: Plan) -> Job:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
 
-    def run(self, job: Job) -> Aggregates:
-        """Return the exact aggregates of a plan that has been charged."""
+    def run(self, job: Job, choose: Choose | None = None) -> Aggregates:
+        """Return the exact aggregates of a plan that has been charged.
+
+        Where levels are chosen, `choose` is asked first and only these are measured; without it all of them are.
+        """
 
     def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""

@@ -7,7 +7,7 @@ the same loss: so all of it together costs what the plan says.  Proof: proofs/ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, sqrt
 
@@ -45,6 +45,26 @@ class TakenLevel:
     place: int
     above: int
     below: int
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChoice:
+    """What an engine asks while it runs: the levels of a plan, by people who get their noise here.
+
+    Nothing but the places of levels goes back, and they are functions of the noisy people, which are released.
+    """
+
+    plan: Plan
+    source: Source
+    found: dict[str, NoisyGroup] = field(default_factory=dict)
+    """What was chosen, by the labels of the choices."""
+
+    def __call__(self, people: Mapping[str, GroupAggregates]) -> Mapping[str, int]:
+        for group in self.plan.groups:
+            if group.is_choice:
+                label = group.group.label
+                self.found[label] = choose_level(group, people[label], self.plan, self.source)
+        return {label: found.numbers(LEVEL)[0] for label, found in self.found.items()}
 
 
 def choose_level(group: GroupPlan, exact: GroupAggregates, plan: Plan, source: Source) -> NoisyGroup:

@@ -1,5 +1,6 @@
 """Exact aggregates get their noise here, and nothing exact goes further."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
@@ -22,14 +23,18 @@ from sfumato.release.chosen_levels import LEVEL, at_levels, choose_level, resolv
 from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues
 
 
-def publish(plan: Plan, aggregates: Aggregates, source: Source) -> Noisy:
-    """Return the released keys and the noisy measurements of every group.
+def publish(
+    plan: Plan, aggregates: Aggregates, source: Source, chosen: Mapping[str, NoisyGroup] | None = None
+) -> Noisy:
+    """Return the released keys and the noisy measurements of every group; `chosen` are levels that have been.
 
     Theorem: the law of the outcome is that of the plan's event: levels that are chosen, then a selection of keys, then
     one mechanism per measurement on the vector of the selected cells.  Proof: proofs/intervals.md
     """
     pairs = list(zip(plan.groups, aggregates.groups, strict=True))
-    choices = {group.group.label: choose_level(group, exact, plan, source) for group, exact in pairs if group.is_choice}
+    choices = chosen or {
+        group.group.label: choose_level(group, exact, plan, source) for group, exact in pairs if group.is_choice
+    }
     plan = at_levels(plan, {label: found.numbers(LEVEL)[0] for label, found in choices.items()})
     groups = tuple(
         choices[group.group.label] if group.is_choice else _publish_group(group, exact, source)
@@ -56,7 +61,8 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
             columns.append((measured.name, _values(shared[measured.name])))
             continue
         values: Answers = np.asarray(exact.columns[measured.name])[places]
-        values = values if measured.level is None else values[:, measured.level]
+        if measured.level is not None and values.ndim > 1:  # all levels were measured
+            values = values[:, measured.level]
         noisy = mechanism.release(values, source)
         columns.append((measured.name, _values(noisy)))
     columns += [(one.name, cell_choice(one).release(exact.held[one.name], places, source)) for one in plan.chosen]

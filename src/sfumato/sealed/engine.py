@@ -15,7 +15,7 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.catalog_of import declared_cells, facts_of
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.engine import SHELF
-from sfumato.engines.engine import Job
+from sfumato.engines.engine import Choose, Job
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.job import check_outcome, checked
 from sfumato.engines.sql.names import PATH_UNIT
@@ -131,7 +131,7 @@ class SealedEngine:
             groups.append(SealedGroup(group, rows, sides, _needed(group, rows, sides)))
         return SealedJob(tuple(groups))
 
-    def run(self, job: Job) -> Aggregates:
+    def run(self, job: Job, choose: Choose | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged, or `StoreTampered`; the charge stays."""
         job = _sealed(job)
         sums = {table: cell_sums(self._vault, table, job.columns(table)) for table in job.tables}

@@ -9,7 +9,7 @@ from sfumato.engines.catalog_of import catalog_of
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.duckdb.tables import DuckDBTables
-from sfumato.engines.engine import Job, Limits
+from sfumato.engines.engine import Choose, Job, Limits
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.job import Statements, aggregated, prepared, shown
 from sfumato.engines.sql.public import PublicTables
@@ -51,9 +51,9 @@ class DuckDB:
         self._reader.ready()
         return prepared(plan, self._tables, self.public, DUCKDB)
 
-    def run(self, job: Job) -> Aggregates:
+    def run(self, job: Job, choose: Choose | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged."""
-        return aggregated(job, self._reader.rows, self._reader.columns)
+        return aggregated(job, self._reader.rows, self._reader.columns, choose)
 
     def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""

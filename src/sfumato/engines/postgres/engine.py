@@ -11,7 +11,7 @@ from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.duckdb.beside import Beside
-from sfumato.engines.engine import Job, Limits
+from sfumato.engines.engine import Choose, Job, Limits
 from sfumato.engines.postgres.build import relation
 from sfumato.engines.postgres.connection import copy_in, execute
 from sfumato.engines.postgres.dialect import POSTGRES
@@ -83,12 +83,12 @@ class PostgreSQL:
         self._beside.ready()
         return prepared(plan, self._tables, self.public, POSTGRES, self._bring)
 
-    def run(self, job: Job) -> Aggregates:
+    def run(self, job: Job, choose: Choose | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged: in one transaction, a statement per group."""
         if isinstance(job, Statements) and job.nothing:
             return aggregated(job, _nothing)
         with self._reader.asking() as run:
-            return aggregated(job, run)
+            return aggregated(job, run, choose=choose)
 
     def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""

@@ -14,7 +14,7 @@ from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.duckdb.beside import Beside
-from sfumato.engines.engine import Job, Limits
+from sfumato.engines.engine import Choose, Job, Limits
 from sfumato.engines.snapshots import Registered, identity_of, places_of
 from sfumato.engines.spark.build import view_name
 from sfumato.engines.spark.dialect import SPARK, quoted
@@ -88,9 +88,9 @@ class Spark:
         self._beside.ready()
         return prepared(plan, self._tables, self.public, SPARK, self._bring)
 
-    def run(self, job: Job) -> Aggregates:
+    def run(self, job: Job, choose: Choose | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged: a statement per group, a small table each."""
-        return aggregated(job, self._reader.rows)
+        return aggregated(job, self._reader.rows, choose=choose)
 
     def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""

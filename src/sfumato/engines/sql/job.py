@@ -1,8 +1,9 @@
 """A plan as statements, one per group, and what they return as aggregates: the same for every engine of SQL."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.analysis.private_query import Group, Place
 from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBuckets, HeldKeys
-from sfumato.engines.engine import Job
+from sfumato.engines.engine import Choose, Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
 from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
@@ -44,21 +45,13 @@ class Statements:
     statements: tuple[str | None, ...]
     histograms: tuple[Mapping[str, str], ...]
     """The statements of each group's histograms, and of what is chosen in it, by their names."""
-    wholes: Mapping[int, "Whole"]
-    """The groups that have no statement because all cells of another one together are what they ask for."""
+    write: Callable[[GroupPlan], str | None] = field(repr=False)
+    """Writes the statement of a group, for one whose levels have been chosen."""
 
     @property
     def nothing(self) -> bool:
         """Whether no private table is read."""
         return not any(self.statements) and not any(self.histograms)
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """What is measured in all cells of a group together: in which group, and in which columns of its statement."""
-
-    group: int
-    columns: slice
 
 
 def prepared(
@@ -88,39 +81,9 @@ def prepared(
         | {one.name: checked(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
-    wholes = {at: whole for at, group in enumerate(groups) if (whole := _whole(group, groups)) is not None}
-    statements = (
-        None if at in wholes or (sql := group_sql(group, tables, dialect)) is None else checked(sql)
-        for at, group in enumerate(groups)
-    )
-    return Statements(plan, tuple(statements), histograms, wholes)
-
-
-def _whole(choice: GroupPlan, groups: Sequence[GroupPlan]) -> Whole | None:
-    """Return where the people by whom a level is chosen are counted anyway: in all cells of a group of the same rows.
-
-    Its statement returns every cell that there is, also those that are dropped then.  Proof: proofs/chosen_caps.md, 5
-    """
-    if not choice.is_choice:
-        return None
-    (people,) = choice.measured
-    for at, other in enumerate(groups):
-        if other.is_choice or other.group.rows != choice.group.rows:
-            continue
-        begin = len(other.group.keys)
-        for one in other.measured:
-            if one.quantity == people.quantity and _is_served(one, people):
-                return Whole(at, slice(begin, begin + _size(one)))
-            begin += _size(one) if one.buckets is None else 0
-    return None
-
-
-def _is_served(one: Measured, people: Measured) -> bool:
-    """Whether something is measured at the levels of which these people choose one."""
-    mine, theirs = one.levels, people.levels
-    if mine is None or theirs is None:
-        return False
-    return mine.choice == theirs.choice and mine.amounts == theirs.amounts
+    write = partial(group_sql, tables=tables, dialect=dialect)
+    statements = tuple(None if (sql := write(group)) is None else checked(sql) for group in groups)
+    return Statements(plan, statements, histograms, write)
 
 
 def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
@@ -131,16 +94,25 @@ def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect)
     return buckets_sql(group, one, tables, dialect)
 
 
-def aggregated(job: Job, run: Callable[[str], Rows], columns_of: Callable[[str], Columns] | None = None) -> Aggregates:
-    """Return the exact aggregates of a plan that has been charged.
+def aggregated(
+    job: Job,
+    run: Callable[[str], Rows],
+    columns_of: Callable[[str], Columns] | None = None,
+    choose: Choose | None = None,
+) -> Aggregates:
+    """Return the exact aggregates of a plan that has been charged; see `Engine.run` for `choose`.
 
     `columns_of` runs a statement that may return very many rows, where an engine has them in columns.
     """
     if not isinstance(job, Statements):
         raise AssertionError("a job is run by the engine that prepared it")
+    groups, statements, people = _at_levels(job, run, choose)
     found = []
-    for group, cells, histograms in zip(job.plan.groups, _cells(job, run), job.histograms, strict=True):
-        numbers = _aggregates(group, cells)
+    for group, statement, histograms in zip(groups, statements, job.histograms, strict=True):
+        if (counted := people.get(group.group.label)) is not None:
+            found.append(counted)
+            continue
+        numbers = _aggregates(group, [] if statement is None else run(statement))
         rows = {one: run(histograms[one.name]) for one in group.measured if one.name in histograms}
         vectors = {one.name: _histogram(one, numbers.keys, buckets) for one, buckets in rows.items()}
         columns = {one.name: {**numbers.columns, **vectors}[one.name] for one in group.measured}
@@ -161,13 +133,56 @@ def aggregated(job: Job, run: Callable[[str], Rows], columns_of: Callable[[str],
     return Aggregates(tuple(found))
 
 
-def _cells(job: Statements, run: Callable[[str], Rows]) -> list[Rows]:
-    """Return what the statements of all groups return."""
-    found = [[] if statement is None else run(statement) for statement in job.statements]
-    for at, whole in job.wholes.items():
-        columns = zip(*(row[whole.columns] for row in found[whole.group]), strict=True)
-        found[at] = [tuple(sum(value or 0 for value in column) for column in columns)]
+def _at_levels(
+    job: Statements, run: Callable[[str], Rows], choose: Choose | None
+) -> tuple[Sequence[GroupPlan], Sequence[str | None], Mapping[str, GroupAggregates]]:
+    """Return groups and statements at the levels that are chosen, and what is known when they are, if any are."""
+    groups = job.plan.groups
+    if choose is None or not any(group.is_choice for group in groups):
+        return groups, job.statements, {}
+    people = _people(job, run)
+    levels = choose(people)
+    chosen = [group if group.is_choice else _at_level(group, levels) for group in groups]
+    known = people | {one.group.label: found for one in chosen if (found := _of_people(one, people)) is not None}
+    # none is longer than the one that measures all levels, which was not refused
+    return chosen, [None if one.group.label in known else job.write(one) for one in chosen], known
+
+
+def _people(job: Statements, run: Callable[[str], Rows]) -> dict[str, GroupAggregates]:
+    """Return the people by whom each level is chosen; those with the same rows are counted by one statement."""
+    alike: list[list[GroupPlan]] = []
+    for group in job.plan.groups:
+        if group.is_choice:
+            same = next((some for some in alike if some[0].group.rows == group.group.rows), None)
+            alike.append([group]) if same is None else same.append(group)
+    found: dict[str, GroupAggregates] = {}
+    for some in alike:
+        named = {group.group.label: replace(group.measured[0], name=group.group.label) for group in some}
+        together = replace(some[0], measured=tuple(named.values()))
+        counted = _aggregates(together, run(job.write(together) or ""))
+        for group in some:
+            (one,) = group.measured
+            columns = {one.name: counted.columns[group.group.label]}
+            found[group.group.label] = replace(counted, columns=columns)
     return found
+
+
+def _at_level(group: GroupPlan, levels: Mapping[str, int]) -> GroupPlan:
+    measured = (one if one.levels is None else replace(one, level=levels[one.levels.choice]) for one in group.measured)
+    return replace(group, measured=tuple(measured))
+
+
+def _of_people(group: GroupPlan, people: Mapping[str, GroupAggregates]) -> GroupAggregates | None:
+    """Return what is measured of all rows together, where that is what people add up to; None where it is not."""
+    if group.is_choice or group.group.keys or group.chosen:
+        return None
+    columns: dict[str, Answers] = {}
+    for one in group.measured:
+        if one.levels is None or one.level is None or one.quantity != one.levels.weight:
+            return None
+        (totals,) = people[one.levels.choice].columns.values()
+        columns[one.name] = totals[:, one.level]
+    return GroupAggregates(group.group.all_cells(), columns, None)
 
 
 def shown(show: Show, tables: Tables, dialect: Dialect, run: Callable[[str], Rows]) -> list[list[Any]]:
@@ -328,7 +343,9 @@ def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width
         # the sum of no values is NULL in SQL; here nobody added anything
         cells = [[(row[place] or 0) if place < len(row) else 0 for place in range(at, at + size)] for row in rows]
         found[one.name] = (
-            _levels(cells, size) if one.levels is not None else integer_answers([cell for (cell,) in cells])
+            integer_answers([cell for (cell,) in cells])
+            if one.levels is None or one.level is not None
+            else _levels(cells, size)
         )
         at += size
     return found
@@ -336,7 +353,7 @@ def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width
 
 def _size(one: Measured) -> int:
     """Return how many integers of each cell a measurement has."""
-    return 1 if one.levels is None else len(one.levels.amounts)
+    return 1 if one.levels is None or one.level is not None else len(one.levels.amounts)
 
 
 def _levels(cells: list[list[int]], size: int) -> Answers:

@@ -5,7 +5,7 @@ person's rows alone.  Proof: proofs/chosen_caps.md
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sfumato.engines.sql.cell_numbers import BITS, MOST_WORDS, bit_of, bits_up_to
 from sfumato.engines.sql.dialect import Dialect
@@ -133,6 +133,13 @@ def is_own_total(one: Measured, levels: Cut) -> bool:
     return same and one.quantity.function is Aggregation.COUNT and not one.quantity.distinct
 
 
+def cut_of(one: Measured) -> Cut | None:
+    """Return where what a person adds is cut off: of levels, the one that was chosen, if one was."""
+    if one.levels is None or one.level is None:
+        return one.levels or one.total
+    return replace(one.levels, amounts=(one.levels.amounts[one.level],))
+
+
 def own_totals_sql(cuts: Sequence[Cut | str], rows: str, names: Names, owner: str, dialect: Dialect) -> str:
     """Return the statement of a group without keys, of measurements that are each an `is_own_total`, or counts as SQL.
 
@@ -226,18 +233,22 @@ def _sums(one: Measured, levels: Levels) -> Facts:
     )
 
 
-def level_measures(one: Measured, levels: Levels, names: Names, placed: Placed, dialect: Dialect) -> Iterator[str]:
-    """Give the measurement at every level as SQL over the rows of a cell, beside what cannot be added up."""
+def level_measures(
+    one: Measured, levels: Levels, names: Names, placed: Placed, dialect: Dialect
+) -> Iterator[tuple[str, str]]:
+    """Give the measurement at the level that was chosen, or at every one: SQL over the rows that meet a condition."""
     for level, amount in enumerate(levels.amounts):
+        if one.level not in (None, level):
+            continue
         where = f"{placed.first} <= {level}"
         if one.quantity.function is Aggregation.COUNT:
-            yield f"count(*) FILTER (WHERE {where})"
+            yield "count(*)", where
             continue
         argument = one.quantity.arguments[0]
         value = clipped(names[argument], argument.facts, dialect)
         if not levels.by_rows:
             value = _up_to(f"{placed.last} <= {level}", value, amount, argument, levels, placed, dialect)
-        yield f"{dialect.aggregate(Aggregation.SUM, value, argument.facts, False)} FILTER (WHERE {where})"
+        yield dialect.aggregate(Aggregation.SUM, value, argument.facts, False), where
 
 
 def total_measure(one: Measured, cut: ClippedTotal, names: Names, placed: Placed, dialect: Dialect) -> str:
