@@ -42,6 +42,7 @@ class Read:
     `levelled` and `summed` name those (in the copy) of which each row says at which levels it counts, by rows and by
     sums. `chosen` names the columns (above) whose bounds each question chooses; where it chooses how many rows count,
     the columns hold RANK. `totals` names columns (above) with the most that one person adds to a sum of each, in steps.
+    `untold` says that no other table tells who lost rows.
     """
 
     table: str
@@ -56,6 +57,7 @@ class Read:
     totals: tuple[tuple[str, int], ...] = ()
     levelled: tuple[str, ...] = ()
     summed: tuple[str, ...] = ()
+    untold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
