@@ -127,8 +127,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/copy.py",
-            'return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
-            'return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
+            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
+            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
         ),
         (
             "engines/sql/flow.py",

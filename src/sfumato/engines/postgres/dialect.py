@@ -92,8 +92,6 @@ POSTGRES = Dialect(
     long_draw=lambda text: f"substring({_sha256(text)} FROM 1 FOR 16)",  # a uuid would have to be read from a text
     long_draw_text=lambda draw: f"upper(ltrim(encode({draw}, 'hex'), '0'))",
     place="ctid",
-    numbered=None,
-    carries_rows=False,
     sent=None,
     # A nested query that selects what could differ from row to row is kept apart; this is always NULL, and known to be
     # when it is planned. `OFFSET 0` would keep it apart too, and from the parallel workers of everything above it.

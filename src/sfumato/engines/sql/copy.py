@@ -16,7 +16,13 @@ from sfumato.engines.sql.cut import cut_again, cut_columns, cut_rows, tracked
 from sfumato.engines.sql.drawing import draw_again, first_draw
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT
 from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows, numbers, sortable
-from sfumato.engines.sql.one_pass import all_accounted_for, in_one_pass, kept_in_one_pass, lost_in_one_pass
+from sfumato.engines.sql.one_pass import (
+    all_accounted_for,
+    cut_in_one_pass,
+    in_one_pass,
+    kept_in_one_pass,
+    lost_in_one_pass,
+)
 from sfumato.engines.sql.read_again import choose_again, number_crowded
 from sfumato.engines.sql.staging import are_read_again, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
@@ -25,7 +31,7 @@ from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPat
 from sfumato.policy.tables import REMOVED_ROWS
 
 _STAGED = (
-    *("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived"),
+    *("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "people"),
     *("bounded", "counts", "cut"),
 )
 """Every intermediate table that there may be, but the keys of columns."""
@@ -66,9 +72,10 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
     cuts = None if build.policy.budget.truncation is None else cut_columns(build, columns, unit)
     if build.arrived(table.name) != ():  # something did, or everything is read
         progress("read", table.name)
-        if in_one_pass(build, table):
+        if unit is not None and in_one_pass(build, table):
             rows = kept_in_one_pass(build, table, columns, unit, progress)
-            sources = _Sources(rows, lost=lost_in_one_pass(build, table))
+            lost, cut = lost_in_one_pass(build, table, unit), cut_in_one_pass(build, table, columns, unit)
+            sources = _Sources(rows, cut=cut, lost=lost)
         else:
             parts = stage_rows(build, table, columns)
             if unit is not None:
@@ -171,10 +178,8 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
     dialect, most = build.dialect, most_rows(table)
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
-    carried = [f"c{at}" for at in range(max(len(columns), 1))] if dialect.carries_rows else []
-    along = [*carried, *(key for key in unique if key not in carried)]
-    names = ", ".join(["place", "id", *along])
-    listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in along)]
+    names = ", ".join(["place", "id", *unique])
+    listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in unique)]
     # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
     # does not matter, because they are equal. Where losses are kept, what bounds took from them may differ: it decides.
     lost = [f"o{at}" for at in tracked(build, columns)]
@@ -192,9 +197,8 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
         chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
         chosen = f"SELECT {names}, draw FROM ({chosen}) AS o WHERE {key} IS NULL OR once = 1"  # noqa: S608
     rank = dialect.row_number(["id"], ["draw"])
-    kept = ", ".join(["place", "id", *carried])
-    ranked = f"SELECT {kept}, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
-    return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
+    ranked = f"SELECT place, id, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
+    return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
 def _cut_again(build: Building, table: Table, columns: list[Column], unit: str) -> str:
@@ -217,10 +221,9 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     dialect, rows = build.dialect, build.stage("rows")
     rank = f"CAST({dialect.row_number(['id'], in_order_of(dialect, columns))} AS {dialect.rank_type})"
     chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place WHERE {here}"
-    if dialect.carries_rows or are_read_again(build, table, columns):
-        chosen = f"{build.stage('chosen')} AS r"
     others = f"{rows} AS r WHERE {here} AND NOT {_crowded(build)}"
     if are_read_again(build, table, columns):
+        chosen = f"{build.stage('chosen')} AS r"
         people = f"(SELECT r.u, r.id FROM {build.stage('units')} AS r WHERE NOT {_crowded(build)})"  # noqa: S608
         others = f"({rows_of(build, table, columns, people)}) AS r"
     # those who had too many rows were ranked when they were chosen
@@ -309,18 +312,18 @@ def _account_for_every_row(build: Building, table: Table) -> None:
     A row that leads to several people counts once for each of them. Where rows only arrived, these are the rows of the
     people concerned, and the others of the copy before are all there.
     """
-    read, kept = build.read[table.name], count_rows(build, build.kept(table.name))
-    if in_one_pass(build, table):
-        require_all(table, all_accounted_for(build, table, kept))
-        return
+    read, kept, unit = build.read[table.name], count_rows(build, build.kept(table.name)), unit_column(table)
     arrived = build.arrived(table.name)
     if arrived is not None:
         kept -= count_rows(build, _carried(build, table, table.name))
     if arrived == ():
         require_all(table, read == kept == 0)
         return
-    if unit_column(table) is None:
+    if unit is None:
         require_all(table, read == count_rows(build, build.stage("rows")) == kept)
+        return
+    if in_one_pass(build, table):
+        require_all(table, all_accounted_for(build, table, unit, kept))
         return
     owned = rows_with_owners(build, table)
     staged = owned if are_read_again(build, table, _kept_columns(table)) else count_rows(build, build.stage("rows"))

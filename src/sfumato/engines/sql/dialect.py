@@ -91,11 +91,7 @@ class Dialect:
     long_draw_text: Callable[[str], str]
     """Such a draw in hexadecimal, in capitals and without leading zeros."""
     place: str
-    """What tells the rows of one intermediate table apart."""
-    numbered: str | None
-    """What is selected into such a table to be that; None where the engine numbers rows by itself."""
-    carries_rows: bool
-    """Whether rows that are chosen carry their values: the engine would send every row around to join them again."""
+    """What tells the rows of one intermediate table apart; empty where rows are sent around, and none is written."""
     sent: Callable[[str, str], str] | None
     """A query whose rows are sent to where those with the same name are; None where an engine sends no rows around."""
     fence: str | None
