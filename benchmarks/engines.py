@@ -3,7 +3,8 @@
 Give the URL of a PostgreSQL database whose role may create schemas, and how many rows with --rows (5,000,000): they are
 written into a schema of their own, which is dropped afterwards, as is the copy. The word `spark` asks a local Spark of
 two cores and 1 GB, first builds the copy of rows of which one person has a tenth, and prints the most rows that came
-back and what this process held; `--tumult PYTHON`, a Python that has tmlt.analytics, asks Tumult Analytics the same on
+back and what this process held; `--truncation` registers there under a policy as `sfumato init` writes it, which also
+keeps what is cut off; `--tumult PYTHON`, a Python that has tmlt.analytics, asks Tumult Analytics the same on
 a Spark of the same size afterwards. Without either, DuckDB alone is asked.
 Plain is the engine's own SQL over the source; private is `Database.ask`: parsing, planning, a durable charge, sums
 over the copy, noise, the release. The fixed cost is that of a question about a hundred rows in ten groups: the time of
@@ -54,8 +55,10 @@ def rows(size: int, seed: int = 0, people: int | None = None) -> pa.Table:
     )
 
 
-def policy(folder: Path, name: str, source: str, shops: int = GROUPS, **more: Any) -> dict[str, Any]:
-    """Return the policy of the shops; a budget that no benchmark ends."""
+def policy(
+    folder: Path, name: str, source: str, shops: int = GROUPS, *, cut: bool = False, **more: Any
+) -> dict[str, Any]:
+    """Return the policy of the shops; a budget that no benchmark ends. `cut`: what is cut off is kept and published."""
     columns = {
         "buyer": {"type": "integer"},
         "shop": {"type": "text", "values": [f"shop {number:04}" for number in range(1, shops + 1)]},
@@ -65,7 +68,7 @@ def policy(folder: Path, name: str, source: str, shops: int = GROUPS, **more: An
         "name": name,
         "source": source,
         "ledger": f"sqlite:{folder}/{name}.ledger",
-        "budget": {"epsilon": 10**6, "delta": 1e-6},
+        "budget": {"epsilon": 10**6, "delta": 1e-6, **({"truncation": 0.05} if cut else {})},
         "tables": {"sales": {"unit": "buyer", "rows_per_unit": 50, **more, "columns": columns}},
     }
 
@@ -101,10 +104,17 @@ def fixed_cost(small: sfumato.Database) -> float:
 
 
 def measure(
-    engine: str, folder: Path, source: str, small: str, plain: Callable[[], object], ordered: Callable[[], object]
+    engine: str,
+    folder: Path,
+    source: str,
+    small: str,
+    plain: Callable[[], object],
+    ordered: Callable[[], object],
+    *,
+    cut: bool = False,
 ) -> float:
     """Print what one engine takes, plain and private; return the seconds of a private answer."""
-    private = registered(engine, policy(folder, f"{engine}1", source), ordered)
+    private = registered(engine, policy(folder, f"{engine}1", source, cut=cut), ordered)
     bounded = sfumato.open(policy(folder, f"{engine}2", source, groups_per_unit=10))
     few = sfumato.open(policy(folder, f"{engine}3", small, FEW))
 
@@ -175,7 +185,7 @@ def write_parts(folder: Path, size: int, share: int) -> None:
         pq.write_table(table, folder / f"part{begin:012}.parquet")
 
 
-def in_spark(folder: Path, size: int, tumult: str | None) -> None:
+def in_spark(folder: Path, size: int, tumult: str | None, *, cut: bool) -> None:
     """Ask a local Spark, over Parquet; sfumato uses the session that runs."""
     from pyspark.sql import DataFrame, SparkSession
 
@@ -191,7 +201,7 @@ def in_spark(folder: Path, size: int, tumult: str | None) -> None:
     }
     spark = SparkSession.builder.config(map=settings).getOrCreate()
     spark.read.parquet(f"{folder}/spark/sales").createOrReplaceTempView("sales")
-    sfumato.open(policy(folder, "warm", f"spark:{folder}/small")).close()
+    sfumato.open(policy(folder, "warm", f"spark:{folder}/small", cut=cut)).close()
     came, to_arrow = [0], type(spark.sql("SELECT 1")).toArrow
 
     def seen(frame: DataFrame) -> pa.Table:
@@ -200,7 +210,7 @@ def in_spark(folder: Path, size: int, tumult: str | None) -> None:
         return table
 
     setattr(type(spark.sql("SELECT 1")), "toArrow", seen)  # noqa: B010
-    skewed = seconds(lambda: sfumato.open(policy(folder, "skewed", f"spark:{folder}/skewed")).close())
+    skewed = seconds(lambda: sfumato.open(policy(folder, "skewed", f"spark:{folder}/skewed", cut=cut)).close())
     print(f"spark: registering rows of which one person has a tenth: {skewed:.1f} s", flush=True)
     ordered = spark.table("sales").orderBy("shop", "buyer").write.mode("overwrite")
     private = measure(
@@ -210,6 +220,7 @@ def in_spark(folder: Path, size: int, tumult: str | None) -> None:
         f"spark:{folder}/small",
         lambda: spark.sql(SQL).toArrow().to_pylist(),
         lambda: ordered.parquet(f"{folder}/ordered"),
+        cut=cut,
     )
     print(f"spark: of {size:,} rows at most {max(came)} came back at once, for {GROUPS} groups")
     print(f"spark: the driver's Python held {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB at most")
@@ -224,12 +235,13 @@ def main() -> None:
     asked = ArgumentParser(description=__doc__)
     asked.add_argument("engines", nargs="*", help="URLs of PostgreSQL, or spark")
     asked.add_argument("--rows", type=int, default=5_000_000)
+    asked.add_argument("--truncation", action="store_true", help="register on Spark as `sfumato init` writes policies")
     asked.add_argument("--tumult", metavar="PYTHON", help="a Python that has tmlt.analytics, on Spark")
     given = asked.parse_args()
     folder = Path(tempfile.mkdtemp())
     try:
         if "spark" in given.engines:
-            in_spark(folder, given.rows, given.tumult)
+            in_spark(folder, given.rows, given.tumult, cut=given.truncation)
         else:
             in_duckdb(folder, given.rows)
         for url in given.engines:

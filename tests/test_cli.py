@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 import termios
@@ -405,6 +406,8 @@ def test_attacks_are_listed_run_by_name_and_named_when_misspelt() -> None:
 def test_an_audit_is_run_by_the_lab_for_so_many_seconds(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module(LAB), "AUDIT", lambda path, seconds: f"{path} for {seconds:g} s")
     assert _answered("audit", policy, "--seconds", "5") == f"{policy} for 5 s\n"
+    for never in ("nan", "inf"):
+        assert "An audit has an end." in _refused("audit", policy, "--seconds", never)
 
 
 # --- init ---
@@ -444,6 +447,13 @@ def test_what_is_not_known_is_left_to_be_filled_in_and_nothing_is_overwritten(po
     before = written.read_bytes()
     assert "is never overwritten" in _refused("init", data, "--unit", "patient_id", "-o", str(written))
     assert written.read_bytes() == before
+
+
+def test_the_command_that_init_names_can_be_typed_whatever_the_file_is_called(policy: str, tmp_path: Path) -> None:
+    data, written = str(Path(policy).parent / "data"), tmp_path / "bobby's; data.toml"
+    shown = _answered("init", data, "--unit", "patient_id", "--public", "departments", "-o", str(written))
+    _, _, command = shown.splitlines()[-1].partition("then run: ")
+    assert shlex.split(command) == ["sfumato", "check", str(written)]
 
 
 def test_looking_says_that_it_is_not_private(policy: str, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def main() -> None:
     library: Any = import_module("tmlt.analytics")
     spark = import_module("pyspark.sql").SparkSession.builder.master("local[2]").config("spark.driver.memory", "1g")
     spark = spark.config("spark.sql.shuffle.partitions", "8").config("spark.ui.enabled", "false")
+    spark = spark.config("spark.sql.warehouse.dir", f"{folder}/../warehouse")  # it writes tables there
     spark = spark.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     session = library.Session.from_dataframe(

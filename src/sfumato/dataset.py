@@ -12,14 +12,14 @@ from sfumato.errors import Refusal
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.request import Request
-from sfumato.planning.cut_off import CutOff, cut_off, losses_plan
+from sfumato.planning.cut_off import CutOff, losses_plan
 from sfumato.planning.plan import Plan
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source
+from sfumato.release.losses import losses_of, publish_losses
 from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
-from sfumato.release.publish import publish
 
 LOSSES = "What caps and bounds cut off (budget.truncation)"
 """What `history` shows for it."""
@@ -97,11 +97,7 @@ class SharedDataset:
                 return None
         if noisy is None:
             return None
-        numbers = {
-            group.group.label: {name: int(found.numbers(name)[0]) for name in (one.name for one in group.measured)}
-            for group, found in zip(plan.groups, noisy.groups, strict=True)
-        }
-        self._losses[engine.version] = cut_off(payer.policy, plan, numbers)
+        self._losses[engine.version] = losses_of(payer.policy, plan, noisy)
         return self._losses[engine.version]
 
     def _measured(self, engine: Engine, plan: Plan, payer: LossesPayer) -> Noisy:
@@ -122,7 +118,7 @@ class SharedDataset:
         with self.ledger.charge(request) as charge:
             if charge.kept is not None:
                 return noisy_from_json(json.loads(charge.kept)["noisy"])
-            noisy = publish(plan, engine.run(job), payer.source)
+            noisy = publish_losses(payer.policy, plan, engine.run(job), payer.source)
             charge.settle(json.dumps({"noisy": noisy_to_json(noisy)}))
         return noisy
 

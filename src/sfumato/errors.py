@@ -126,7 +126,7 @@ class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the s
         return "".join(piece if isinstance(piece, str) else piece.spelled(speaker) for piece in pieces)
 
     def __str__(self) -> str:
-        return f"{self.what} {self.why} {self.remedy}"
+        return " ".join(part for part in (self.what, self.why, self.remedy) if part)
 
 
 class BadParameter(Refusal):

@@ -97,7 +97,7 @@ def typed_share(value: object, name: str) -> Fraction:
 
 def positive(value: Fraction, name: str) -> Fraction:
     """Return `value` if it is above zero."""
-    if value > 0:
+    if value.numerator > 0:
         return value
     raise BadParameter(
         f"{name} = {shown(value)} is not positive.",

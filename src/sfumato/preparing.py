@@ -13,18 +13,25 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.planning.kept import KeptPlan
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import Wish, make_plans, read_wish
-from sfumato.planning.question import question, tables_of
+from sfumato.planning.question import holds_kept_rows, question, questions, tables_of
 from sfumato.planning.spending import chosen
 from sfumato.planning.workload import workload_of
 from sfumato.policy.canonical import words_about
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, fold
-from sfumato.query.parameters import bind, spelled_out
+from sfumato.query.expression import Literal
+from sfumato.query.parameters import Bindings, bind, spelled_out
 from sfumato.query.parse import parse
 from sfumato.query.relation import Options, Query
 
 MOST_TOGETHER = 100
 """So many questions may be asked as one."""
+_REMEMBERED, _PRICES = 100, 10
+"""So many questions of an account are remembered, each with so many prices; then all are forgotten."""
+_LONGEST = 20_000
+"""Longer texts are read anew each time."""
+_Asked = tuple[str, frozenset[tuple[str, Literal]] | None]
+"""A text with the values of its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +74,25 @@ class JudgedQuestion:
     written: str
     query: Query
     private: PrivateQuery
+    priced: dict[Wish, tuple[tuple[Plan, ...], list[str]]] = field(default_factory=dict, compare=False, repr=False)
+    """The plans that fulfil a wish, and their names: functions of text, policy and wish, so that they are made once."""
 
 
 class Preparation:
-    """What questions of one account are prepared with."""
+    """What questions of one account are prepared with.
+
+    A question that was read is remembered as long as the snapshot answers: what becomes of a text depends on policy and
+    catalog alone, and neither changes under it. Nothing of the ledger or of people's rows is remembered, and nothing is
+    shared with another account, so that how long reading takes tells nobody what others asked.
+    """
 
     def __init__(self, policy: Policy, account: str, ledger: Ledger) -> None:
         self._policy = policy
         self._account = account
         self._ledger = ledger
         self._words: dict[frozenset[str], str] = {}
+        self._remembered: tuple[str, dict[_Asked, JudgedQuestion]] = ("", {})
+        """The snapshot, and what was read under it: one pair, which threads replace together."""
 
     def one(self, sql: str, parameters: object, price: Price, key: str | None, engine: Engine) -> Prepared:
         """Read one question and prepare it."""
@@ -85,10 +101,8 @@ class Preparation:
     def alone(self, read: JudgedQuestion, price: Price, key: str | None, engine: Engine) -> Prepared:
         """Prepare one question that was read."""
         wish = self._wish(price, read.query.options)
-        plans = make_plans(read.private, wish)  # price and error known; data untouched
         tables = tables_of(read.query.relation)
-        words = self._words_about(tables)
-        names = [question(read.query, plan, words) for plan in plans]
+        plans, names = self._priced(read, wish, tables)
         place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.place(plans)
         job = engine.prepare(plans[place])
         written, units = (read.written,), self._units(tables)
@@ -123,12 +137,38 @@ class Preparation:
         """Read several questions, each once."""
         return [self._read(sql, None, engine) for sql in _questions(texts)]
 
+    def _priced(self, read: JudgedQuestion, wish: Wish, tables: set[str]) -> tuple[tuple[Plan, ...], list[str]]:
+        found = read.priced.get(wish)
+        if found is None:
+            plans = make_plans(read.private, wish)  # price and error known; data untouched
+            words = self._words_about(tables)
+            found = plans, questions(read.query, plans, words)
+            if len(read.priced) >= _PRICES:
+                read.priced.clear()
+            if wish.share is None:  # what a share buys depends on the account
+                read.priced[wish] = found
+        return found
+
     def _read(self, sql: str, parameters: object, engine: Engine) -> JudgedQuestion:
         bindings = bind(parameters)
+        version, known = self._remembered
+        if version != engine.version:
+            self._remembered = _, known = engine.version, {}
+        asked = str(sql), None if bindings is None else frozenset(bindings.items())
+        read = known.get(asked) if isinstance(sql, str) else None
+        if read is None:
+            read = self._judged(sql, bindings, engine)
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            if len(sql) <= _LONGEST and not holds_kept_rows(read.private):  # rows are let go of with their question
+                known[asked] = read
+        engine.check(read.private)
+        return read
+
+    def _judged(self, sql: str, bindings: Bindings | None, engine: Engine) -> JudgedQuestion:
         query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
         with engine.public.one_question():  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
-        engine.check(private)
         return JudgedQuestion(spelled_out(sql, bindings), query, private)
 
     def _wish(self, price: Price, options: Options) -> Wish:
@@ -147,7 +187,8 @@ class Preparation:
         if known is not None:
             return known
         part = None if wish.share is None else wish.share.part
-        account, dataset = self._ledger.account(self._account), self._ledger.account()
+        account = self._ledger.account(self._account)
+        dataset = self._ledger.account() if self._account else None  # else it is the account
         return plans.index(chosen(plans, account, part, epsilon=wish.epsilon, dataset=dataset))
 
     def _units(self, tables: set[str]) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.duckdb.beside import write_beside
 from sfumato.engines.engine import Engine, Limits
 from sfumato.engines.opening import open_engine
@@ -102,13 +103,10 @@ class SparkUnderLaw:
             build.bring_salt(salt)
             private = [table for table in policy.tables if not table.public]
             copied = [one for table in private for one in bounded_table(build, table, lambda *_: None)]
-            found = {
-                table.name: execute(
-                    f"SELECT {', '.join(in_backticks(column.name) for column in table.columns)} "  # noqa: S608
-                    f"FROM {build.kept(table.name)}"
-                )
-                for table in copied
-            }
+            listed = {one.name: ", ".join(in_backticks(column.name) for column in one.columns) for one in copied}
+            if how.get("hidden"):  # every column, and the tables of removed rows
+                listed = dict.fromkeys([*listed, *(one.name + REMOVED for one in private)], "*")
+            found = {name: execute(f"SELECT {columns} FROM {build.kept(name)}") for name, columns in listed.items()}  # noqa: S608
             public = _public(build)
             build.drop(["salt", *(path.name.removeprefix("s_") for path in (folder / "stage").iterdir())])
             assert not list((folder / "stage").iterdir())

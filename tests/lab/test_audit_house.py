@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.engines.engine import Choose
 from sfumato.errors import QueryTooLarge
 from sfumato.lab.audits import books, fuzzing, replay, whole
 from sfumato.lab.audits.alarm import Alarm
@@ -14,7 +15,7 @@ from sfumato.lab.audits.audit import AUDITS, audit_policy, audited
 from sfumato.lab.audits.shrinking import shrunk
 from sfumato.lab.audits.subject import schema_of, subject
 from sfumato.lab.commands import AUDIT
-from sfumato.lab.people.clinic import clinic
+from sfumato.lab.people.clinic import VISITS, clinic, made_up_policy
 from sfumato.lab.people.dice import SeededDice
 from sfumato.lab.people.population import CANARY, HIGH, WANDERER, populate
 from sfumato.lab.people.questions import questions
@@ -135,14 +136,32 @@ def test_neighbours_show_the_same_of_plain_hostile_and_made_up_questions(tmp_pat
     assert number > 10
 
 
+def test_what_noise_decides_is_no_difference(tmp_path: Path) -> None:
+    columns = {name: VISITS[name] for name in ("patient_id", "age", "dept")}
+    table = {"unit": "patient_id", "rows_per_unit": 3, "columns": columns}
+    truncating = made_up_policy("small", {"visits": table}, budget={"epsilon": 99, "delta": 0.1, "truncation": 0.05})
+    above = (
+        "SELECT dept, m FROM (SELECT dept, SUM(age) AS m FROM visits GROUP BY dept) AS t "
+        "WHERE m > (SELECT AVG(m) FROM (SELECT dept, SUM(age) AS m FROM visits GROUP BY dept) AS u)"
+    )
+    asked = ["SELECT COUNT(*) FROM visits", "SELECT SUM(age), COUNT(*) FROM visits WHERE age > 3", above]
+    with fuzzing.neighbours(truncating, tmp_path, 1) as (one, other):
+        found, number = fuzzing.fuzz(one, other, asked, seconds=30)
+        told = [one.explain(asked[0], epsilon="0.5").notes, other.explain(asked[0], epsilon="0.5").notes]
+    assert found is None, str(found)
+    assert number == 3
+    assert all(any("cut off may change" in note for note in notes) for notes in told)  # so there was noise to leave out
+    assert told[0] != told[1]
+
+
 def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fuzzing.neighbours(clinic(), tmp_path, 1) as (one, other):
         run = other._engine.run
 
-        def failing(job: object) -> object:
+        def failing(job: object, choose: Choose | None = None) -> object:
             if any("sum(" in (statement or "") for statement in job.statements):  # type: ignore[attr-defined]
                 raise QueryTooLarge(f"There is a {CANARY}.", "So it is.", "Look away.")
-            return run(job)
+            return run(job, choose)
 
         monkeypatch.setattr(other._engine, "run", failing)
         asked = [

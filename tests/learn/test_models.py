@@ -216,3 +216,17 @@ def test_scikit_learn_can_use_them_in_a_pipeline_and_across_folds() -> None:
 
 def test_two_fits_of_the_same_rows_differ() -> None:
     assert fitted("scaler").mean_.tolist() != fitted("scaler").mean_.tolist()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_that_is_not_fitted_or_rows_of_another_shape_are_refused(name: str) -> None:
+    ready = fitted(name)
+    for method in ("predict", "predict_proba", "transform", "inverse_transform"):
+        if hasattr(ready, method):
+            for model, rows in ((model_of(name), ROWS), (ready, ROWS[:, :1]), (ready, [["a"]]), (ready, None)):
+                with pytest.raises(BadParameter):
+                    getattr(model, method)(rows)
+    if targets_of(name, LABELS, NUMBERS) is not None:
+        for targets in (None, LABELS[:5], [[1]]):
+            with pytest.raises(BadParameter):
+                ready.score(ROWS, targets)

@@ -142,6 +142,10 @@ def calls() -> Iterator[tuple[str, Callable[[Any], object]]]:
     for method in ("take", "take_file", "take_arrow", "merge"):
         yield f"Collector.{method}(x)", getattr(collector, method)
     yield "read_tally(o, x)", lambda x: local.read_tally(local.choose(1, 9), x)
+    yield "read_tally(x, t)", lambda x: local.read_tally(x, local.tally_table(local.choose(1, 9).tally([1])))
+    yield "tally_table(x)", local.tally_table
+    yield "Tally(o, x, 1)", lambda x: local.choose(1, 9).estimate(local.Tally(local.choose(1, 9), x, 1))
+    yield "Tally(o, s, x)", lambda x: local.Tally(local.choose(1, 9), np.zeros(9, dtype=np.int64), x)
     proposed = local.Plan(prefixes, 1000, 2)
     yield "Plan.recall(x)", proposed.recall
 

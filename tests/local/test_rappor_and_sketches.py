@@ -175,3 +175,10 @@ def test_what_a_sketch_cannot_mean_is_refused(kind: Any, bad: Callable[[Any], ob
 def test_the_hadamard_sketch_needs_a_power_of_two() -> None:
     with pytest.raises(Refusal):
         HadamardSketch(1, 2, 24)  # type: ignore[arg-type]
+
+
+@both
+def test_the_variance_of_an_estimate_beyond_one_is_that_of_one(kind: Any) -> None:
+    sketch = kind(8, 16, 256)
+    assert sketch.variance([1.2, -0.1], 100) == pytest.approx(sketch.variance([1, 0], 100))
+    assert (sketch.variance([1.2, -0.1], 100) > 0).all()

@@ -1,5 +1,6 @@
 """What caps and bounds cut off is measured once per snapshot, paid by the dataset, and told with every answer."""
 
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -13,7 +14,7 @@ from sfumato.database import Database
 from sfumato.dataset import LOSSES
 from sfumato.errors import BudgetExhausted
 from sfumato.ledger.ledger import Entry
-from sfumato.planning.cut_off import CUT
+from sfumato.planning.cut_off import CUT, MOVED, ROWS, LossBlock, blocks, losses_plan
 from sfumato.release.receipt import receipt_from_json, receipt_to_json
 from sfumato.release.showing.documents import release_document
 from sfumato.server.travelling import answer_document, answer_of
@@ -161,8 +162,7 @@ def test_where_nothing_can_be_cut_nothing_is_said_and_the_intervals_are_the_same
     with sfumato.open(_policy(tmp_path)) as database:
         for sql in ("SELECT COUNT(*) AS n FROM votes", "SELECT COUNT(DISTINCT who) AS n FROM visits"):
             release = database.ask(sql, epsilon="0.5")
-            [plain], [biased] = release.intervals("0.9"), release.intervals("0.8", bias=True)
-            assert plain == biased  # all of the tail is the noise's but for the half that losses would have
+            assert release.intervals("0.9") == release.intervals("0.9", bias=True)
             assert release.notes == ()
         exact = database.ask("SELECT COUNT(*) AS n FROM wards")
         assert exact.intervals(bias=True) == [{"n": (3, 3)}]
@@ -185,3 +185,65 @@ def test_a_receipt_names_whom_every_table_protects(shared: Database) -> None:
         release = shared.ask(sql, epsilon="0.1") if units else shared.ask(sql)
         assert release.receipt.units == units
         assert receipt_from_json(receipt_to_json(release.receipt)) == release.receipt
+
+
+def test_what_is_measured_of_losses_is_what_the_proof_says_whichever_way_is_taken(tmp_path: Path) -> None:
+    """Against the definition: each person has so many rows of one cost, so that it does not matter which are kept."""
+    had = {who: (who % 7, 5 * (who % 11)) for who in range(40)} | {99: (900, 3), 98: (1, 10**6)}
+    policy = _policy(tmp_path)
+    rows = [f"{who},er,{cost}" for who, (number, cost) in had.items() for _ in range(number)]
+    (tmp_path / "data" / "visits.csv").write_text("\n".join(["who,dept,cost", *rows]), encoding="utf-8")
+    with sfumato.open(policy) as database:
+        plan = losses_plan(database.policy)
+        assert plan is not None
+        exact = database._engine.run(database._engine.prepare(plan))
+        for block, group, aggregates in zip(blocks(database.policy), plan.groups, exact.groups, strict=True):
+            expected: Counter[str] = Counter()
+            for number, cost in had.values():
+                removed = max(number - 2, 0)
+                expected += _added_by(block, removed, min(number, 2), cost)
+            found = {one.name: int(aggregates.columns[one.name][0]) for one in group.measured}
+            assert found == {name: expected[name] for name in found}
+
+
+def _added_by(block: LossBlock, removed: int, kept: int, cost: int) -> Counter[str]:
+    lost = {
+        ROWS: [removed],
+        MOVED: [kept * (cost > 20)],
+        "cost": [cost * removed + max(cost - 20, 0) * kept, 0],
+    }
+    had = [(sum(lost[one.column]) + one.most, one.ends) for one in block.tailed]
+    buckets = [sum(end <= amount for end in ends) - 1 for amount, ends in had]
+    if block.way is None:
+        rows, number = (bucket >= 0 for bucket in buckets)
+        return Counter(["both" if rows and number else "rows" if rows else "numbers"] if rows or number else [])
+    if max(buckets, default=-1) >= 0:
+        return Counter([f"h{max(buckets)}"])
+    parts = [amount for one in block.statistics for amount in lost[one.column]]
+    return Counter({f"s{place}": amount for place, amount in enumerate(parts)})
+
+
+@pytest.mark.parametrize(
+    ("condition", "alike"),
+    [
+        ("cost > 3 AND cost < 20", True),
+        ("cost >= 1 OR NOT cost <= 19", True),
+        ("cost BETWEEN 1 AND 19", True),
+        ("cost = 5 OR cost IN (1, 19)", True),
+        ("cost <> 7", True),
+        ("cost IS NULL", True),
+        ("cost >= 0", False),  # -1 is none of them, and 0 is
+        ("cost <= 20", False),
+        ("cost > 20", False),
+        ("cost = 20", False),
+        ("cost IN (0, 5)", False),
+        ("cost + 1 > 5", False),  # not looked into
+        ("cost > 3 AND cost % 2 = 0", False),
+    ],
+)
+def test_conditions_that_bounds_cannot_change_mistake_no_row(shared: Database, condition: str, alike: bool) -> None:
+    """A count has too much only where a row that was moved to its bounds could be mistaken."""
+    release = shared.ask(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}", epsilon="0.01")  # noqa: S608
+    cut = release.cut_of("n")
+    assert cut is not None
+    assert (cut[0] == 0) == alike

@@ -82,6 +82,24 @@ def test_beyond_the_cap_the_nearest_margin_is_named_and_can_be_had() -> None:
         make_plan(private_of(alone), margins(a1=100, cap=0))
 
 
+def test_where_no_margin_can_be_had_the_search_for_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.planning.within._affordable", lambda *_: ([], Fraction(9)))
+    with pytest.raises(UnreachableMargin, match="Wider margins cannot be had either"):
+        make_plan(private_of(group_of(asked("sum", AGE))), margins(a1=100, cap="0.5"))
+
+
+@pytest.mark.parametrize("wanted", [{"a1": 25}, {"a2": "1000"}, {"a1": 25, "a2": "40000"}], ids=str)
+def test_no_margin_clearly_below_the_nearest_can_be_had(wanted: dict[str, object]) -> None:
+    private = private_of(VISITS)
+    with pytest.raises(UnreachableMargin) as refused:
+        make_plan(private, margins(**wanted, cap="0.5"))
+    offered = dict(pair.split(" ±") for pair in refused.value.remedy.partition("within ")[2].rstrip(".").split(", "))
+    assert make_plan(private, margins(**offered, cap="0.5")).loss.epsilon <= Fraction(1, 2)
+    nearer = {name: Fraction(margin) * Fraction(97, 100) for name, margin in offered.items()}
+    with pytest.raises(UnreachableMargin):
+        make_plan(private, margins(**nearer, cap="0.5"))
+
+
 def test_gaussian_noise_is_taken_where_a_ledger_charges_less_for_it() -> None:
     alone = private_of(group_of(asked("count", UNIT, distinct=True)))
     cap = PrivacyLoss(Fraction(3), Fraction(1, 10**6))

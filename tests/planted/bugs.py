@@ -127,8 +127,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/copy.py",
-            'return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
-            'return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
+            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
+            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
         ),
         (
             "engines/sql/flow.py",
@@ -361,18 +361,17 @@ BUGS: tuple[Bug, ...] = (
         "fuzzing",
         (
             "preparing.py",
-            "        plans = make_plans(read.private, wish)  # price and error known; data untouched\n",
-            "        plans = make_plans(read.private, wish)\n"
+            "        plans, names = self._priced(read, wish, tables)\n",
             "        ((rows,),) = engine._reader.rows(f'SELECT count(*) FROM {engine._tables[\"visits\"]}')\n"
-            "        if plans[0].event is not None:\n"
+            "        if read.private.groups:\n"
             "            wish = __import__('dataclasses').replace(wish, epsilon=(wish.epsilon or 1) / (1 + rows))\n"
-            "            plans = make_plans(read.private, wish)\n",
+            "        plans, names = self._priced(read, wish, tables)\n",
         ),
     ),
     planned(
         "a NULL raises",
         "fuzzing",
-        ("engines/sql/job.py", "[(row[place] or 0) if place < len(row)", "[row[place] if place < len(row)"),
+        ("engines/sql/job.py", "[(row[at] or 0) if at < len(row)", "[row[at] if at < len(row)"),
     ),
     planned(
         "a division by zero raises",

@@ -148,6 +148,14 @@ def test_a_level_that_is_no_probability_is_refused(level: object) -> None:
         released().intervals(level)
 
 
+@pytest.mark.parametrize("column", ["nothing", "", 5, [1], {}], ids=repr)
+def test_what_is_no_number_of_the_answer_is_not_drawn(column: object) -> None:
+    with pytest.raises(Refusal):
+        released().plot(column)  # type: ignore[arg-type]
+    with pytest.raises(Refusal):
+        released().cut_of(column)  # type: ignore[arg-type]
+
+
 def test_values_have_the_types_of_people() -> None:
     whole = Kind.INTEGER
     assert decode(None, COUNTED) is None

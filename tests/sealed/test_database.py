@@ -128,6 +128,12 @@ def test_what_is_not_sealed_does_not_exist(clinics: Any) -> None:
     assert clinics[0].ask("SELECT 1 + 1 AS two").rows() == [{"two": 2}]
 
 
+def test_notes_send_nobody_to_a_table_that_is_not_sealed(clinics: Any) -> None:
+    notes = clinics[0].explain("SELECT COUNT(*) FROM visits", epsilon="1").notes
+    assert any("One person counts with at most" in note for note in notes)
+    assert not any("removed" in note for note in notes)
+
+
 def test_the_statement_shows_no_word_of_the_asker(clinics: Any) -> None:
     told = {
         clinics[0].statements(f"SELECT dept, SUM(cost) AS zebra FROM visits WHERE {where} GROUP BY dept")  # noqa: S608

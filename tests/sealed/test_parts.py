@@ -9,6 +9,7 @@ from collections import Counter
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +57,34 @@ def test_what_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
         read_key(tmp_path / "missing.key")
     with pytest.raises(BadParameter):
         create_key(tmp_path / "no folder" / "clinic.key")
+
+
+@pytest.mark.parametrize("path", [None, 1, "", ".", "a\0b"], ids=repr)
+def test_what_is_no_name_of_a_key_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadParameter):
+        create_key(path)
+    with pytest.raises(WrongKey):
+        read_key(path)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("label", [None, 1, b"a", "\ud800"], ids=repr)
+def test_a_label_that_is_no_text_is_refused(label: Any) -> None:
+    with pytest.raises(BadParameter):
+        Key(KEY).derive("a", label)
+
+
+def test_a_key_that_is_not_bytes_is_refused() -> None:
+    for secret in (None, 32, "k" * 32, b"short"):
+        with pytest.raises(WrongKey):
+            Key(secret)  # type: ignore[arg-type]
+
+
+def test_a_cell_without_values_or_with_too_many_rows_is_refused() -> None:
+    for attempt in (lambda: Ashe(KEY, PRIMES[0]).encrypt(None, 0), lambda: Ashe(KEY, PRIMES[0]).decrypt(1, 0, 1 << 64)):  # type: ignore[arg-type]
+        with pytest.raises(BadParameter):
+            attempt()
 
 
 def test_a_key_gives_nothing_away() -> None:

@@ -120,6 +120,9 @@ def test_what_means_nothing_is_refused() -> None:
     store, pads = keepers()
     with pytest.raises(BadParameter, match="twice"):
         SplitQuestion("cost", ((1, 1),), FAINT, 1)
+    for nothing in (None, 5, (1,), ((None,),), ((1.5,),)):
+        with pytest.raises(BadParameter):
+            SplitQuestion("cost", nothing, FAINT, 1)  # type: ignore[arg-type]
     for groups in (((9,),), ((-1,),)):
         attempt = begun(store, pads, replace(question(), groups=groups), str(groups))
         for answer in (store.answer, pads.answer):

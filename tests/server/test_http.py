@@ -319,6 +319,13 @@ def test_a_release_is_had_again_by_its_receipt_as_json_csv_and_arrow(server: Run
     arrow = server.get(f"/releases/{receipt}?format=arrow")
     table: Any = pa.ipc.open_file(arrow.body).read_all()
     assert table.column("n").to_pylist() == [row["n"] for row in answer["rows"]]
+    for form in ("csv", "arrow"):
+        assert server.get(f"/releases/{receipt}.{form}?level=2").status == 400
+    arrow = server.get(f"/releases/{receipt}?format=arrow&level=0.99")
+    table = pa.ipc.open_file(arrow.body).read_all()
+    assert table.column("n_low").to_pylist() == [row["n"][0] for row in wider["intervals"]]
+    text = server.get(f"/releases/{receipt}.csv?level=0.99")
+    assert text.body.decode().splitlines()[1].split(",")[3] == str(wider["intervals"][0]["n"][0])
     for path in (f"/releases/{receipt}", f"/releases/{receipt}.arrow"):
         assert server.get(path, "press").status == 404
     for path in (

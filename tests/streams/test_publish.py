@@ -306,6 +306,12 @@ def test_what_cannot_go_on_is_refused_and_costs_nothing(tmp_path: Path) -> None:
     ):
         with pytest.raises(Refusal):
             streams.publish(database, sql, **{**good, **more})
+    nothing: Any = None
+    with pytest.raises(Refusal):
+        streams.publish(database, nothing, **good)
+    for path in (5, "", ".", b"s", "\0", "\ud800"):
+        with pytest.raises(Refusal):
+            streams.publish(database, SQL, **{**good, "path": path})
     with pytest.raises(BudgetExhausted):
         streams.publish(database, SQL, every="day", horizon=4, epsilon=10**4)
     assert database.history() == ()

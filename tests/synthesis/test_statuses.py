@@ -1,8 +1,10 @@
 """Nothing about people shows in status, message, attribute or shape: no data is a valid input, odd rows are absent."""
 
+import pickle
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.sources import HashSource
 from tests.synthesis.tables import DOMAIN, made, people
@@ -20,6 +22,7 @@ ODD: dict[str, list[Any]] = {
     "urgent": [True, None, "no", 2, True, False],
     "cost": [1, 2, 3, 4, object(), 10**400],
 }
+NO_NAMES: tuple[Any, ...] = (None, 5, [])
 WORLDS: list[dict[str, list[Any]]] = [EMPTY, ODD, people(1), people(200), {name: [None] * 5 for name in DOMAIN}]
 
 
@@ -127,3 +130,24 @@ def test_the_public_names_can_be_imported_in_any_order_and_called() -> None:
     for called in (synthesize, function):
         with pytest.raises(BadParameter, match="cannot be measured"):
             called(None, "visits", columns=["age"], epsilon=1, delta="1e-6")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("data", [None, 5, "abc", {"age": 5, "dept": 5, "urgent": 5, "cost": 5}], ids=repr)
+def test_what_is_no_table_is_refused(data: Any) -> None:
+    with pytest.raises((BadParameter, UnknownName)):
+        synthesize_table(data, DOMAIN, epsilon="1", delta="1e-6")
+
+
+def test_what_names_no_columns_is_refused() -> None:
+    synthetic = synthesize_table(people(50), DOMAIN, epsilon="1", delta="1e-6", seconds=5)
+    for ask in (synthetic.marginal, synthetic.model):
+        for names in NO_NAMES:
+            with pytest.raises(BadParameter):
+                ask(names)
+
+
+def test_an_arrow_table_is_a_table_and_a_synthetic_one_can_be_kept() -> None:
+    synthetic = synthesize_table(pa.table(people(50)), DOMAIN, epsilon="1", delta="1e-6", seconds=5)
+    kept = pickle.loads(pickle.dumps(synthetic))
+    assert kept.table().equals(synthetic.table())
+    assert kept.columns == synthetic.columns

@@ -11,7 +11,8 @@ from sfumato.engines.inspection import InspectedCap
 from sfumato.engines.opening import inspected
 from sfumato.errors import BadParameter
 from sfumato.policy.reading import read_policy
-from sfumato.terminal.tuning import DISCLOSURE, asked_before, tune, tuned_text
+from sfumato.terminal.tuning import asked_before, tune
+from sfumato.terminal.tuning_text import DISCLOSURE, tuned_text
 
 POLICY = """
 source = "csv:data"
@@ -127,3 +128,15 @@ def test_a_question_that_cannot_be_asked_is_refused_and_a_missing_file_too(folde
     policy = str(_policy(folder, 10, 100))
     assert "Refused (unknown_name)" in CliRunner().invoke(main, ["tune", policy, "SELECT COUNT(*) FROM nowhere"]).stderr
     assert "--file" in CliRunner().invoke(main, ["tune", policy, "--file", "nowhere.sql"]).stderr
+
+
+def test_tune_compares_drafts_with_what_questions_choose_privately(folder: Path) -> None:
+    """A hundred people with ten visits beside 1,900 with one: below a cap of 5,000 a question finds nearly that cap."""
+    path = folder / "chosen.toml"
+    text = POLICY.format(rows='{ most = 5000, choose = "private" }', most=100)
+    path.write_text(text, encoding="utf-8")
+    with sfumato.open(path) as database:
+        tuned = tune(database, ["SELECT COUNT(*) FROM visits"], "1")
+    [question] = tuned.questions
+    assert question.now < 0.1  # with noise for 5,000 rows it would be about five times the answer
+    assert all("# now chosen, at most 5000" in line for line in tuned.lines if line.startswith("rows_per_unit"))

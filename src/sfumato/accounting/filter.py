@@ -219,8 +219,13 @@ def rounded_loss(core: Event, order: int) -> int | float:
         case Parallel(events):
             return max((rounded_loss(part, order) for part in events), default=0)
         case _:
-            loss = leaf_loss(core, Fraction(order))
-            return inf if loss == inf else ceil(loss * UNIT)
+            return _rounded_leaf(core, order)
+
+
+@lru_cache(maxsize=1 << 15)
+def _rounded_leaf(event: Event, order: int) -> int | float:
+    loss = leaf_loss(event, Fraction(order))
+    return inf if loss == inf else ceil(loss * UNIT)
 
 
 def _read(state: Filter) -> dict[str, object]:

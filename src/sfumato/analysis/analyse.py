@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sfumato.analysis.averages import with_averages
-from sfumato.analysis.catalog import Catalog, Public, Table
+from sfumato.analysis.catalog import REMOVED, Catalog, Public, Table
 from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_point
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
@@ -60,6 +60,8 @@ class _Question:
     groups: list[Group] = field(default_factory=list)
     known: dict[Relation, str] = field(default_factory=dict)
     """The label of each group, by what it is whatever its labels."""
+    alone: list[tuple[GroupBy, str]] = field(default_factory=list)
+    """The first group with its label, until there is a second."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -227,8 +229,10 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     totals = tuple((field.name, field.total) for field in table.fields if field.total is not None)
     levelled = tuple(field.stored for field in table.fields if field.levelled)
     summed = tuple(field.stored for field in table.fields if field.summed)
-    flow = Read(
-        *(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals, levelled, summed),
+    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals, levelled, summed)
+    flow = replace(
+        flow,
+        untold=scan.table + REMOVED not in reading.catalog.tables,
         rows_chosen=table.rows_chosen and most is not None,
     )
     return Analysed(flow, scope, owned, cells)
@@ -300,13 +304,24 @@ def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analy
 
 def _released(relation: GroupBy, group: Group, noisy: Analysed, reading: _Question) -> Analysed:
     """Keep a group whose cells get noise, and return what the rest of the query may do with them."""
-    first = reading.known.setdefault(unlabelled(relation), group.label)
+    first = _first_of(relation, group.label, reading)
     if first == group.label:
         reading.groups.append(group)
         return noisy
     # the same groups are measured once, wherever the question uses them: it then sees the same noise everywhere
     again = Given(group.label, noisy.flow.columns, None, first) if isinstance(noisy.flow, Given) else noisy.flow
     return replace(noisy, flow=again)
+
+
+def _first_of(relation: GroupBy, label: str, reading: _Question) -> str:
+    """Return the label of the first group that is the same as this one; the only one is compared with nothing."""
+    if not reading.groups:
+        reading.alone.append((relation, label))
+        return label
+    while reading.alone:
+        other, first = reading.alone.pop()
+        reading.known[unlabelled(other)] = first
+    return reading.known.setdefault(unlabelled(relation), label)
 
 
 def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> Analysed:

@@ -1,5 +1,6 @@
 """What `sfumato init` does: reads names and types, asks what is missing, writes the policy, says what it assumed."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,7 @@ def draft_policy(
         terminal.say(bought)
     if missing := draft.unknown():
         terminal.say(f"Still to fill in: {', '.join(missing)}.")
-    terminal.say(f"Next: read it, then run: sfumato check {place}")
+    terminal.say(f"Next: read it, then run: sfumato check {shlex.quote(str(place))}")
 
 
 def _asked(draft: Draft, seen: Seen, terminal: Terminal) -> Draft:

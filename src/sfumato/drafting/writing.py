@@ -1,5 +1,6 @@
 """The draft as a TOML file for people: each line says what it promises; what is unknown stands there commented out."""
 
+import shlex
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -58,7 +59,7 @@ def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
             else "; no value about a person was read."
         )
         + f" Lines marked {FILL_IN} are yours to write: remove the # and say what you know."
-        + f" Then run: sfumato check {name}.toml. Every key is explained in docs/policy.md."
+        + f" Then run: sfumato check {shlex.quote(name + '.toml')}. Every key is explained in docs/policy.md."
     )
     yield ""
     yield f"name = {quoted_text(name)}"

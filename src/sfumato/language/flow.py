@@ -43,6 +43,7 @@ class Read:
     sums. `chosen` names the columns (above) whose bounds each question chooses, `rows_chosen` says that it chooses how
     many rows count; where ranks are drawn for everybody, the columns hold RANK. `totals` names columns (above) with the
     most that one person adds to a sum of each, in steps.
+    `untold` says that no other table tells who lost rows.
     """
 
     table: str
@@ -57,6 +58,7 @@ class Read:
     totals: tuple[tuple[str, int], ...] = ()
     levelled: tuple[str, ...] = ()
     summed: tuple[str, ...] = ()
+    untold: bool = False
     rows_chosen: bool = False
 
 

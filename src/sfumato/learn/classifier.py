@@ -24,7 +24,8 @@ class Classifier(Model):
 
     def predict(self, X: object) -> npt.NDArray[Any]:  # noqa: N803
         """Return the most likely class of each row; free."""
-        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+        best = self._scores(X).argmax(axis=1)  # before classes_ is looked at: it refuses a model that is not fitted
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: object) -> Floats:  # noqa: N803
         """Return the probability of each class for each row; free."""
@@ -34,4 +35,5 @@ class Classifier(Model):
 
     def score(self, X: object, y: object) -> float:  # noqa: N803
         """Return the share of right classes on rows that are yours: it is exact, and not private."""
-        return float(np.mean(self.predict(X) == np.asarray(y)))
+        predicted = self.predict(X)
+        return float(np.mean(predicted == self._compared(y, predicted)))

@@ -113,9 +113,10 @@ class KMeans(Model):
         return -float(self._distances(X).min(axis=1).sum())
 
     def _distances(self, X: object) -> Floats:  # noqa: N803
+        table = self._table(X)  # first: it refuses a model that is not fitted
         scale = inverse(self._outline.half)
         rows, centres = (
-            (self._table(X) - self._outline.middle) * scale,
+            (table - self._outline.middle) * scale,
             (self.cluster_centers_ - self._outline.middle) * scale,
         )
         squares = (rows**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2 * rows @ centres.T

@@ -86,8 +86,9 @@ class LinearRegression(Model):
 
     def score(self, X: object, y: object) -> float:  # noqa: N803
         """Return R² on rows that are yours: it is exact, and not private."""
-        target = np.asarray(y, dtype=np.float64)
-        left = float(((target - self.predict(X)) ** 2).sum())
+        predicted = self.predict(X)
+        target = self._compared(y, predicted)
+        left = float(((target - predicted) ** 2).sum())
         whole = float(((target - target.mean()) ** 2).sum())
         return 1 - left / whole if whole > 0 else 0.0
 

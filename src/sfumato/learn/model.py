@@ -232,19 +232,36 @@ class Model:
 
     def _table(self, X: object) -> Floats:  # noqa: N803
         """Read rows to apply the model to. What is missing there is taken to be the middle of its bounds."""
-        if not hasattr(self, "event_"):
-            raise BadParameter("The model is not fitted.", "It knows nothing yet.", "Call fit first.")
-        table = read_matrix(X)
-        if table.shape[1] != self.n_features_in_:
-            raise BadParameter(
-                f"X has {table.shape[1]} columns, and the model was fitted with {self.n_features_in_}.",
-                "Each column has its own weight.",
-                "Give the same columns, in the same order.",
-            )
+        table = self._columns(X, lambda: self.n_features_in_)
         middle, half = self._outline.middle[: self.n_features_in_], self._outline.half[: self.n_features_in_]
         with np.errstate(over="ignore"):
             low, high = (np.clip(middle + side * half, -_LARGEST, _LARGEST) for side in (-_FARTHEST, _FARTHEST))
         return np.clip(np.where(np.isnan(table), middle, table), low, high)
+
+    def _columns(self, X: object, count: Callable[[], int]) -> Floats:  # noqa: N803
+        """Read rows of as many columns as the fitted model takes."""
+        if not hasattr(self, "event_"):
+            raise BadParameter("The model is not fitted.", "It knows nothing yet.", "Call fit first.")
+        table = read_matrix(X)
+        if table.shape[1] != count():
+            raise BadParameter(
+                f"X has {table.shape[1]} columns, and the model was fitted with {count()}.",
+                "Each column has its own weight.",
+                "Give the same columns, in the same order.",
+            )
+        return table
+
+    def _compared(self, y: object, predicted: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Read the targets that predictions are compared with: one for each."""
+        try:
+            targets = np.asarray(y, dtype=np.float64 if self._target is Target.NUMBER else None)
+        except (TypeError, ValueError):
+            targets = np.zeros(0)
+        if targets.shape == predicted.shape:
+            return targets
+        raise BadParameter(
+            "y is not one target for each row of X.", "Each prediction is compared with its own.", "Give one per row."
+        )
 
     # ── scikit-learn's manners ──
 

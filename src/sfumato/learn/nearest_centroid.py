@@ -71,7 +71,8 @@ class NearestCentroid(Classifier):
         self._spread = float(state["spread"])
 
     def _scores(self, X: object) -> Floats:  # noqa: N803
+        table = self._table(X)  # first: it refuses a model that is not fitted
         scale = inverse(self._outline.half)
-        rows = (self._table(X) - self._outline.middle) * scale
+        rows = (table - self._outline.middle) * scale
         centroids = (self.centroids_ - self._outline.middle) * scale
         return np.asarray((rows @ centroids.T - (centroids**2).sum(axis=1) / 2) / self._spread)

@@ -84,7 +84,7 @@ class PCA(Model):
 
     def inverse_transform(self, X: object) -> Floats:  # noqa: N803
         """Return rows that have only these components; free."""
-        return np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
+        return np.asarray(self._columns(X, lambda: len(self.components_)) @ self.components_ + self.mean_)
 
     def fit_transform(self, X: object, y: object = None, groups: object = None) -> Floats:  # noqa: N803
         """Fit arrays and return them transformed. What is returned of these rows is yours, and not private."""

@@ -66,7 +66,7 @@ class StandardScaler(Model):
 
     def inverse_transform(self, X: object) -> Floats:  # noqa: N803
         """Return transformed rows in their own units; free."""
-        return np.asarray(np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_)
+        return np.asarray(self._columns(X, lambda: self.n_features_in_) * self.scale_ + self.mean_)
 
     def fit_transform(self, X: object, y: object = None, groups: object = None) -> Floats:  # noqa: N803
         """Fit arrays and return them transformed. What is returned of these rows is yours, and not private."""

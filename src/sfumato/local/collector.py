@@ -134,6 +134,8 @@ def tally_table(tally: Tally) -> pa.Table:
 
     The line with place -1 holds the number of reports.
     """
+    if not isinstance(tally, Tally):
+        raise another_oracle()
     support = tally.support.reshape(-1)
     places = np.arange(_REPORTS, len(support))
     names = pa.DictionaryArray.from_arrays(np.zeros(len(places), dtype=np.int32), [repr(tally.oracle)])
@@ -142,6 +144,8 @@ def tally_table(tally: Tally) -> pa.Table:
 
 def read_tally(mechanism: Counting, table: pa.Table) -> Tally:
     """Read a tally of this mechanism back, after sums over machines; lines of one place are added up."""
+    if not hasattr(mechanism, "tally"):
+        raise another_oracle()
     empty = mechanism.tally([])
     if not isinstance(table, pa.Table) or set(table.schema.names) != set(_COLUMNS):
         raise another_oracle()

@@ -85,9 +85,10 @@ class SketchFrame(Wired):
     def variance(self: Sketch, shares: object, reports: int) -> Reals:
         """Return the variances of the estimates, given the shares of all items that occur.
 
+        Estimates of shares may be given as well: those outside 0 … 1 count as the nearest possible share.
         Over coins and hash families: the term of collisions, Σ f²/(hashes·width), does not shrink with more reports.
         """
-        share, size = read_shares(shares), integer(reports, "reports", 1)
+        share, size = np.clip(read_shares(shares), 0, 1), integer(reports, "reports", 1)
         k, m = self.hashes, self.width
         others = (share**2).sum() - share**2
         collisions = (1 / m) * (1 - 1 / m) * (others / k + (1 - share) * (1 - 1 / k) / size)

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadParameter
+from sfumato.exact import integer
 from sfumato.local.reading import no_reports
 
 _MOST = 2**62
@@ -21,6 +22,9 @@ class Tally:
     reports: int
 
     def __post_init__(self) -> None:
+        if not isinstance(self.support, np.ndarray) or self.support.dtype != np.int64:
+            raise another_oracle()
+        object.__setattr__(self, "reports", integer(self.reports, "reports", 0))
         self.support.flags.writeable = False
 
     def __add__(self, other: "Tally") -> "Tally":
@@ -46,6 +50,8 @@ class Tally:
 def tally_of(oracle: object, tally: object) -> Tally:
     """Return a tally that this oracle can read: its own, with at least one report."""
     if not isinstance(tally, Tally) or tally.oracle != oracle:
+        raise another_oracle()
+    if hasattr(oracle, "categories") and tally.support.shape != (oracle.categories,):
         raise another_oracle()
     if tally.reports == 0:
         raise no_reports()

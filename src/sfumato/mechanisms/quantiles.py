@@ -9,6 +9,7 @@ one by permute-and-flip, which errs less.
 """
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -83,9 +84,11 @@ class Quantiles:
         object.__setattr__(self, "weight", integer(self.weight, "weight", 1))
         if self.buckets > _MOST:
             raise BadParameter(f"buckets = {self.buckets} is beyond 2^40.", "They are numbered.", "Use wider buckets.")
-        levels = tuple(self.levels)
-        rising = all(one < other for one, other in itertools.pairwise(levels))
-        if not levels or not all(isinstance(one, Fraction) and 0 <= one <= 1 for one in levels) or not rising:
+        levels = tuple(self.levels) if isinstance(self.levels, Iterable) else ()
+        rising = all(isinstance(one, Fraction) for one in levels) and all(
+            one < other for one, other in itertools.pairwise(levels)
+        )
+        if not levels or not rising or not 0 <= levels[0] <= levels[-1] <= 1:
             raise BadParameter(
                 "levels are not rising fractions from 0 to 1.",
                 "Each is the share of values below its quantile; 0 and 1 stand for the extremes.",

@@ -1,10 +1,10 @@
 """What caps and bounds cut off, measured once per snapshot: which statistics, with which noise, and what follows.
 
-Theorem: the plan's groups together are `budget.truncation`-DP, and what was cut off stays below `bounds_at` with the
+Theorem: what is published is `budget.truncation`-DP in all, and what was cut off stays below `bounds_at` with the
 stated probability, if the tails are regular.  Proof: proofs/truncation.md
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -15,7 +15,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Contribution, Group, PrivateQuery
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Given, Read, Show
-from sfumato.language.lower_logic import chosen, compared
+from sfumato.language.lower_logic import all_true, chosen, compared
 from sfumato.language.numbers import added, constant
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.mechanisms.laplace import Laplace
@@ -39,9 +39,25 @@ MOST_LOST = 1 << 62
 """Larger losses count as this much."""
 BUCKETS, WIDER = 9, 4
 """People who lost much are counted in so many buckets, each so many times as wide as the one before."""
+LOOKING = Fraction(1, 8)
+"""The share of a table's epsilon that looks where much was lost, before the rest is spent there."""
+FARTHER = 2
+"""Whoever had most may have had so many times as much as a regular tail allows."""
+_FOR_SUMS = Fraction(1, 8)
+"""The share of a tail that is for what those lost who lost little; the rest is for the number of the others."""
 _ODD = Fraction(1, 100)
 """So seldom noise alone makes the first buckets look fuller than a regular tail allows, later ones more seldom; then
 the bound is wider, and holds."""
+_ONLY_ROWS, _NUMBERS, _BOTH = "rows", "numbers", "both"
+"""What a look counts."""
+_CLEARLY = Fraction(3, 2)
+"""People count as seen in a look as far as they are more than so many times the scale of its noise."""
+_REACH = 4
+"""About so many times its scale noise reaches, where it is weighed what to measure."""
+_ADDED = 100
+"""So many terms of a harmonic sum are added up, before a logarithm bounds the others."""
+_ROUNDED = 1 + 1e-12
+"""Sums of floats that are to be upper bounds are made larger by more than their rounding."""
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
 
@@ -71,7 +87,7 @@ class Statistic:
 
     @property
     def base(self) -> int:
-        """Below it losses are summed, from it on people are counted; without a tail nobody loses more."""
+        """Whoever lost less lost little; without a tail nobody loses more."""
         return -(-self.most // WIDER) if self.tail else self.most
 
     @property
@@ -81,8 +97,32 @@ class Statistic:
 
     @property
     def weight(self) -> int:
-        """Its share of the epsilon."""
-        return 2 if self.tail else 1
+        """Its share of the noise of those who lost little: without a tail, its sum is of larger numbers."""
+        return 1 if self.tail else 2
+
+
+@dataclass(frozen=True, slots=True)
+class LossBlock:
+    """Statistics of one table that are measured together.
+
+    People who lost much of any of them are counted, by the statistic of which they lost most; what the others lost is
+    summed up.
+    """
+
+    way: int | None
+    """Which way to measure a table it belongs to; None for the look that chooses among them."""
+    statistics: tuple[Statistic, ...]
+    share: Fraction
+    """Its share of the table's epsilon, if its way is taken."""
+
+    @property
+    def table(self) -> str:
+        return self.statistics[0].table
+
+    @property
+    def tailed(self) -> tuple[Statistic, ...]:
+        """The statistics of which somebody can lose much."""
+        return tuple(one for one in self.statistics if one.tail)
 
 
 def statistics(policy: Policy) -> tuple[Statistic, ...]:
@@ -104,94 +144,287 @@ def _statistics(table: Table) -> Iterator[Statistic]:
             yield Statistic(name, fold(one.name), (ABOVE + one.name, BELOW + one.name), min(rows * reach, MOST_LOST))
 
 
+def blocks(policy: Policy) -> tuple[LossBlock, ...]:
+    """Return what may be measured, table by table: a look, and the blocks of every way that it chooses among."""
+    found = statistics(policy)
+    tables = dict.fromkeys(one.table for one in found)
+    return tuple(block for table in tables for block in _blocks(tuple(one for one in found if one.table == table)))
+
+
+def _blocks(found: tuple[Statistic, ...]) -> Iterator[LossBlock]:
+    tailed = tuple(one for one in found if one.tail)
+    rows = tuple(one for one in tailed if one.column == ROWS)
+    columns = tuple(one for one in tailed if one.column != ROWS)
+    if len(tailed) < 2:
+        yield LossBlock(0, found, Fraction(1))
+        return
+    moved = tuple(one for one in found if not one.tail)
+    apart = [(moved, 1)] if moved else []
+    ways: list[list[tuple[tuple[Statistic, ...], int]]] = [[(found, 1)]]  # blocks, and their weights
+    ways += [[(tailed, 4), *apart]] if moved else []
+    ways += [[(rows, 2), (columns, 2), *apart]] if rows else []
+    if len(columns) > 1:
+        ways.append([*([(rows, 2)] if rows else []), *(((one,), 2) for one in columns), *apart])
+    yield LossBlock(None, tailed, LOOKING)
+    for way, parts in enumerate(ways):
+        whole = sum(weight for _, weight in parts)
+        yield from (LossBlock(way, part, (1 - LOOKING) * weight / whole) for part, weight in parts)
+
+
 def losses_plan(policy: Policy) -> Plan | None:
-    """Return the one measurement of what is cut off; None where nothing is spent on it, or nothing can be cut."""
-    found, spent = statistics(policy), policy.budget.truncation
+    """Return what may be measured of what is cut off; None where nothing is spent on it, or nothing can be cut.
+
+    Of each table one way is measured (`taken_way`), so that its event is that of the look and one way.
+    """
+    found, spent = blocks(policy), policy.budget.truncation
     if spent is None or not found:
         return None
-    each = [spent * one.weight / sum(other.weight for other in found) for one in found]
-    pairs = enumerate(zip(found, each, strict=True))
-    groups = tuple(_group(one, at, epsilon, policy) for at, (one, epsilon) in pairs)
+    tables = dict.fromkeys(one.table for one in found)
+    each = spent / len(tables)
+    groups = tuple(_group(one, at, each * one.share, policy) for at, one in enumerate(found))
     outcome = Show(Given(groups[0].group.label, (), None), "outcome", ())
     private = PrivateQuery(tuple(one.group for one in groups), outcome, (), policy.neighbours)
-    event = Composed(tuple(Pure(epsilon, policy.neighbours) for epsilon in each))
+    event = Composed(tuple(_event(each, [one for one in found if one.table == name], policy) for name in tables))
     return Plan(private, groups, PrivacyLoss(spent), event)
 
 
-def _group(one: Statistic, at: int, epsilon: Fraction, policy: Policy) -> GroupPlan:
+def _event(epsilon: Fraction, found: Sequence[LossBlock], policy: Policy) -> Composed:
+    looks = [Pure(epsilon * one.share, policy.neighbours) for one in found if one.way is None]
+    rest = epsilon - sum((look.epsilon for look in looks), Fraction(0))
+    return Composed((*looks, Pure(rest, policy.neighbours)))
+
+
+def _group(one: LossBlock, at: int, epsilon: Fraction, policy: Policy) -> GroupPlan:
     label, declared = f"losses{at}", policy.table(one.table)
     amount = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=MOST_LOST)
     alone = declared is not None and isinstance(declared.unit, EachRow)
-    read = Read(one.table + CUT, label, tuple((name, name, amount) for name in one.parts), 1)
-    parts = [column(label, name, amount) for name in one.parts]
-    total = parts[0]
-    for part in parts[1:]:
-        total = added(total, part, Type.INTEGER)
-    if not one.tail:
-        measured = [_summed("s0", parts[0], one.base, one.base, epsilon, policy.neighbours)]
+    names = [name for each in one.statistics for name in each.parts]
+    read = Read(one.table + CUT, label, tuple((name, name, amount) for name in names), 1)
+    entries = {name: column(label, name, amount) for name in names}
+    measured = _looked(one, entries) if one.way is None else _measured(one, entries)
+    # from one coordinate to another
+    twice = 2 if policy.neighbours is Neighbours.REPLACE and len(measured) > 1 else 1
+    law = (epsilon / twice, policy.neighbours)
+    unit = column(label, names[0], amount)
+    group = Group(label, read, unit, not alone, (), (), Contribution(1, 1, bound_rows=False, bound_groups=False))
+    return GroupPlan(group, None, tuple(_summed(*each, *law) for each in measured), ())
+
+
+_Coordinate = tuple[str, Scalar, int, Fraction]
+"""A name, a value of each person, the largest it can be, and what it is divided by to be a part of one person."""
+
+
+def _looked(block: LossBlock, entries: Mapping[str, Scalar]) -> list[_Coordinate]:
+    """Return how many people lost many rows alone, much of some number alone, and both."""
+    nothing, whole = constant(0, Type.INTEGER), constant(1, Type.INTEGER)
+    rows = [_lost_less(one, entries, one.base) for one in block.tailed if one.column == ROWS]
+    little = all_true([_lost_less(one, entries, one.base) for one in block.tailed if one.column != ROWS])
+    if not rows:
+        values = {_NUMBERS: chosen(((little, nothing),), whole, Type.INTEGER)}
     else:
-        twice = 2 if policy.neighbours is Neighbours.REPLACE else 1  # from one coordinate to another
-        reach, law = twice * one.base, (epsilon, policy.neighbours)
-        nothing, whole = constant(0, Type.INTEGER), constant(1, Type.INTEGER)
-        below = [compared(Operator.LESS, total, constant(end - one.most, Type.INTEGER)) for end in one.ends]
-        small = [chosen(((below[0], part),), nothing, Type.INTEGER) for part in parts]
+        alone = {_ONLY_ROWS: ((rows[0], nothing), (little, whole)), _NUMBERS: ((little, nothing), (rows[0], whole))}
+        values = {name: chosen(branches, nothing, Type.INTEGER) for name, branches in alone.items()}
+        values[_BOTH] = chosen(((little, nothing), (rows[0], nothing)), whole, Type.INTEGER)
+    return [(name, value, 1, Fraction(1)) for name, value in values.items()]
+
+
+def _measured(block: LossBlock, entries: Mapping[str, Scalar]) -> list[_Coordinate]:
+    """Return the sums of those who lost little of everything, and the numbers of the others, by buckets."""
+    nothing, whole = constant(0, Type.INTEGER), constant(1, Type.INTEGER)
+    below = [
+        all_true([_lost_less(one, entries, one.ends[place] - one.most) for one in block.tailed])
+        for place in range(BUCKETS if block.tailed else 0)
+    ]
+    found: list[_Coordinate] = []
+    for place, (one, part) in enumerate(_parts(block)):
+        value = chosen(((below[0], entries[part]),), nothing, Type.INTEGER) if below else entries[part]
+        found.append((f"s{place}", value, one.base - 1 if one.tail else one.base, _moved(block, one)))
+    for place, (low, high) in enumerate(pairwise(below)):
+        value = chosen(((low, nothing), (high, whole)), nothing, Type.INTEGER)
+        found.append((f"h{place}", value, 1, Fraction(1)))
+    if below:
         last = chosen(((below[-1], nothing),), whole, Type.INTEGER)
-        counts = [chosen(((low, nothing), (high, whole)), nothing, Type.INTEGER) for low, high in pairwise(below)]
-        measured = [_summed(f"s{place}", value, one.base - 1, reach, *law) for place, value in enumerate(small)]
-        measured += [_summed(f"h{place}", value, 1, twice, *law) for place, value in enumerate([*counts, last])]
-    group = Group(label, read, parts[0], not alone, (), (), Contribution(1, 1, bound_rows=False, bound_groups=False))
-    return GroupPlan(group, None, tuple(measured), ())
+        found.append((f"h{BUCKETS - 1}", last, 1, Fraction(1)))
+    return found
 
 
-def _summed(name: str, value: Scalar, high: int, moved: int, epsilon: Fraction, neighbours: Neighbours) -> Measured:
+def _parts(block: LossBlock) -> list[tuple[Statistic, str]]:
+    return [(one, part) for one in block.statistics for part in one.parts]
+
+
+def _moved(block: LossBlock, one: Statistic) -> Fraction:
+    """Return the unit of a sum: what all statistics of a block say of one person is at most 1 in their units."""
+    return Fraction(one.base * sum(other.weight for other in block.statistics), one.weight)
+
+
+def _lost_less(one: Statistic, entries: Mapping[str, Scalar], limit: int) -> Scalar:
+    total = entries[one.parts[0]]
+    for part in one.parts[1:]:
+        total = added(total, entries[part], Type.INTEGER)
+    return compared(Operator.LESS, total, constant(limit, Type.INTEGER))
+
+
+def _summed(
+    name: str, value: Scalar, high: int, moved: Fraction, epsilon: Fraction, neighbours: Neighbours
+) -> Measured:
     """Return one coordinate; a person moves all of them together by 1 in units of `moved` (claim 2)."""
     facts = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(high, 0))
     argument = Scalar(value.operator, value.arguments, facts, value.constant)
     quantity: Quantity = Aggregate(Aggregation.SUM, (argument,))
-    sensitivity = Sensitivity(moved, moved**2, moved, neighbours)
-    return Measured(name, quantity, sensitivity, Laplace(moved, moved / epsilon, neighbours))
+    alone = max(high, 1)
+    sensitivity = Sensitivity(alone, alone**2, alone, neighbours)
+    return Measured(name, quantity, sensitivity, Laplace(alone, moved / epsilon, neighbours))
+
+
+def taken_ways(policy: Policy, plan: Plan, looked: Mapping[str, Mapping[str, int]]) -> frozenset[str]:
+    """Return the labels of the groups to measure, given the noisy numbers of every look, by its label.
+
+    Of each table the way is taken by which bounds will rest on the fewest people, in the geometric mean: those who seem
+    to have lost much of what a block measures, and about as many as its noise hides.
+    """
+    pairs = list(zip(blocks(policy), plan.groups, strict=True))
+    taken: set[str] = set()
+    for table in dict.fromkeys(one.table for one, _ in pairs):
+        here = [(one, group) for one, group in pairs if one.table == table]
+        seen: dict[str, float] = {}
+        for one, group in here:
+            if one.way is None:
+                noisy = looked[group.group.label]
+                clearly = {name: float(_CLEARLY * law.scale) for name, law in _laws(group).items()}
+                seen = {name: max(noisy[name] - least, 0.0) for name, least in clearly.items()}
+        ways: dict[int, float] = {}
+        for one, group in here:
+            if one.way is not None:
+                ways[one.way] = ways.get(one.way, 0.0) + _people(one, seen, _laws(group))
+        best = min(ways, key=lambda way: ways[way])
+        taken |= {group.group.label for one, group in here if one.way == best}
+    return frozenset(taken)
+
+
+def _people(block: LossBlock, seen: Mapping[str, float], laws: Mapping[str, Laplace]) -> float:
+    """Return on how many people the bounds of a block's statistics may rest, as the sum of the logarithms.
+
+    Whoever is counted may have every row beyond bounds. Of one number half of those lost much who lost much of any.
+    """
+    columns = [one.column for one in block.tailed]
+    rows, numbers = ROWS in columns, any(column != ROWS for column in columns)
+    found = [name for name, here in ((_ONLY_ROWS, rows), (_NUMBERS, numbers), (_BOTH, rows or numbers)) if here]
+    there = sum(seen.get(name, 0.0) for name in found) / (2 if numbers and len(columns) == 1 else 1)
+    hidden = there + float(_REACH * laws["h0"].scale) if block.tailed else 0.0
+    people = [hidden for _ in block.tailed]
+    for place, (one, _) in enumerate(_parts(block)):
+        if not one.tail:
+            people.append(hidden + float(_REACH * laws[f"s{place}"].scale) / one.most)
+    return sum(log(number) for number in people)
+
+
+def _laws(group: GroupPlan) -> dict[str, Laplace]:
+    return {each.name: each.mechanism for each in group.measured if isinstance(each.mechanism, Laplace)}
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedLosses:
+    """What was published of a block: a noisy number for each of its coordinates, and the laws of their noise."""
+
+    block: LossBlock
+    noisy: Mapping[str, int]
+    laws: Mapping[str, Laplace]
+
+    def at_most(self, name: str, tail: Fraction) -> int:
+        """Return what a coordinate is at most, but for this probability."""
+        return max(self.noisy[name] + self.laws[name].margin(1 - 2 * tail), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class CutOff:
-    """What was published of the losses: noisy numbers, by statistic."""
+    """What was published of the losses."""
 
-    plan: Plan
-    found: Mapping[tuple[str, str], tuple[Statistic, Mapping[str, int]]]
-    """By table and column, the empty one for its rows."""
+    found: Mapping[tuple[str, str], ReleasedLosses]
+    """By table and column; ROWS and MOVED for what is about rows."""
 
-    def bounds_at(self, table: str, name: str, tail: Fraction) -> Mapping[str, int] | None:
-        """Return for each part what all people together lost at most, but for this probability; None if unbounded."""
-        one, noisy = self.found[table, name]
-        laws = _laws(self.plan, one)
-        each = tail / 4 / len(one.parts) if one.tail else tail
-        beyond = _tail(one, noisy, laws, 3 * tail / 4) if one.tail else 0
-        if beyond is None:
-            return None
-        return {
-            part: max(noisy[f"s{at}"] + laws[f"s{at}"].margin(1 - 2 * each), 0) + beyond
-            for at, part in enumerate(one.parts)
-        }
+    def bounds_at(self, table: str, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
+        """Return for each part of these statistics what all people together lost at most; None if unbounded.
+
+        All of it holds at once, but for this probability.
+        """
+        released = list({id(one): one for one in (self.found[table, name] for name in names)}.values())
+        bounds: dict[str, Mapping[str, int] | None] = {}
+        for one in released:
+            bounds |= _bounds(one, names, tail / len(released))
+        return bounds
 
 
-def _tail(one: Statistic, noisy: Mapping[str, int], laws: Mapping[str, Laplace], tail: Fraction) -> int | None:
-    """Return what those who lost much lost together, at most; None where people are found in the last bucket.
+def _bounds(one: ReleasedLosses, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
+    wanted = [(place, each, part) for place, (each, part) in enumerate(_parts(one.block)) if each.column in names]
+    above = _above(one, tail * (1 - _FOR_SUMS)) if one.block.tailed else _NOBODY
+    if above is None:
+        return {each.column: None for _, each, _ in wanted}
+    each_sum = tail * (_FOR_SUMS if one.block.tailed else 1) / len(wanted)
+    found: dict[str, dict[str, int]] = {}
+    for place, each, part in wanted:
+        lost = one.at_most(f"s{place}", each_sum) + _lost_by(above, each)
+        found.setdefault(each.column, {})[part] = max(lost, 1)  # 0 says that nothing can be lost, whatever noise does
+    return dict(found)
 
-    Up to the bucket from which on the tail is taken to be regular, people are counted; from there on n⁺ people, of whom
-    no more than n⁺·Y/y had y in all.  Proof: proofs/truncation.md, claim 3
+
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """How many people lost much, at most: before the tail is regular by bucket, from there on from each bucket on."""
+
+    irregular: tuple[int, ...]
+    regular: int
+    """Of the people in a regular tail, the k-th had no more than so many times its beginning over k, but the first."""
+    reached: tuple[int, ...]
+    """So many lie at or above the beginning of each bucket of the tail."""
+
+
+_NOBODY = _Above((), 0, (0,))
+
+
+def _above(one: ReleasedLosses, tail: Fraction) -> _Above | None:
+    """Return how many people lost much; None where the tail may be regular from the last bucket on alone.
+
+    Proof: proofs/truncation.md, claim 3
     """
-    first = _regular_from(noisy, laws)
+    first = _regular_from(one.noisy, one.laws)
     if first == BUCKETS - 1:
         return None
-    lost = 0
-    for place in range(first + 1):
-        people = max(noisy[f"h{place}"] + laws[f"h{place}"].margin(1 - 2 * tail / 2 ** (place + 1)), 0)
-        if place < first:
-            lost += people * (one.ends[place + 1] - one.most)
-        elif people:
-            people = -(-people * WIDER // (WIDER - 1))
-            lost += people * (one.ends[place] - one.most) + ceil(people * one.ends[place] * log(people))
-    return lost
+    shares = [tail * (WIDER - 1) / WIDER ** (place + 1) for place in range(BUCKETS)]  # they add up to less than all
+    people = [one.at_most(f"h{place}", share) for place, share in enumerate(shares)]
+    regular = -(-people[first] * WIDER // (WIDER - 1))
+    reached: list[int] = []
+    for place in reversed(range(first, BUCKETS)):
+        counted = people[place] + (reached[-1] if reached else 0)
+        reached.append(min(max(regular // WIDER ** (place - first), 1), counted))  # one may be farther out
+    return _Above(tuple(people[:first]), regular, tuple(reversed(reached)))
+
+
+def _lost_by(above: _Above, one: Statistic) -> int:
+    """Return what the people who lost much lost of a statistic, at most.
+
+    Nobody had more than the end of a bucket; and in the tail, the k-th no more than `regular` over k of its beginning,
+    but the first, who had FARTHER times as much at most.
+    """
+    people = sum(above.irregular) + above.reached[0]
+    if not one.tail:
+        return one.most * people
+    first = len(above.irregular)
+    had = sum(some * one.ends[place + 1] for place, some in enumerate(above.irregular))
+    product = above.regular * one.ends[first]
+    for place, (here, beyond) in enumerate(pairwise((*above.reached, 0)), start=first):
+        end = one.ends[place + 1] if place < BUCKETS - 1 else product + 1  # the last bucket has none
+        flat = max(min(here, product // end), beyond)  # so many of them are at the end of the bucket at most
+        had += (flat - beyond) * end + ceil(product * _harmonic(flat, here))
+    farther = (FARTHER - 1) * product if above.reached[0] else 0
+    return had + farther - people * one.most
+
+
+def _harmonic(low: int, high: int) -> float:
+    """Return at least the sum of 1/k for k above `low` up to `high`."""
+    exact = min(max(low, _ADDED), high)
+    found = sum(1 / place for place in range(low + 1, exact + 1))
+    # 1/k is less than ln(k + 1/2) - ln(k - 1/2), since 1/x is convex
+    return (found + log((2 * high + 1) / (2 * exact + 1))) * _ROUNDED if high > low else 0.0
 
 
 def _regular_from(noisy: Mapping[str, int], laws: Mapping[str, Laplace]) -> int:
@@ -206,15 +439,11 @@ def _regular_from(noisy: Mapping[str, int], laws: Mapping[str, Laplace]) -> int:
 
 
 def cut_off(policy: Policy, plan: Plan, noisy: Mapping[str, Mapping[str, int]]) -> CutOff:
-    """Return what was published, from the noisy numbers of each group of the plan."""
-    pairs = zip(statistics(policy), plan.groups, strict=True)
-    return CutOff(plan, {(one.table, one.column): (one, noisy[group.group.label]) for one, group in pairs})
-
-
-def _laws(plan: Plan, one: Statistic) -> dict[str, Laplace]:
-    found: dict[str, Laplace] = {}
-    for group in plan.groups:
-        read = group.group.rows
-        if isinstance(read, Read) and read.table == one.table + CUT and read.columns[0][0] == one.parts[0]:
-            found |= {each.name: each.mechanism for each in group.measured if isinstance(each.mechanism, Laplace)}
-    return found
+    """Return what was published, from the noisy numbers of the groups of the plan that were measured."""
+    found: dict[tuple[str, str], ReleasedLosses] = {}
+    for block, group in zip(blocks(policy), plan.groups, strict=True):
+        label = group.group.label
+        if block.way is not None and label in noisy:
+            released = ReleasedLosses(block, noisy[label], _laws(group))
+            found |= {(one.table, one.column): released for one in block.statistics}
+    return CutOff(found)

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
-from sfumato.language.facts import Kind
+from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import (
     RANK,
     Flow,
@@ -40,12 +40,17 @@ Missing = tuple[int | None, int | None]
 """What a measurement may have too much, and what it may lack; None is unbounded."""
 
 UNBOUNDED: Missing = (None, None)
+FOR_LOSSES = Fraction(3, 4)
+"""Of the probability that a bar misses, so much is for what was cut off, of which far less is known than of noise."""
 Place = tuple[str, str]
 """A label and a name."""
 TIMES = frozenset({Type.DATE, Type.TIMESTAMP})
 _PLAIN = frozenset(
     {Operator.COLUMN, Operator.CONSTANT, Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.NEGATE}
 )
+
+_ORDERING = frozenset({Operator.LESS, Operator.AT_MOST})
+_TELLING = _ORDERING | {Operator.EQUAL, Operator.DIFFERENT, Operator.DISTINCT_FROM, Operator.IN, Operator.IS_NULL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +81,12 @@ class _Rows:
 def missing(plan: Plan, losses: CutOff | None, tail: Fraction) -> dict[Place, Missing]:
     """Return what may be missing of every measurement, by the group's label and the measurement's name.
 
-    What lies above a level that the answer chose is not in it: that is known only afterwards.
+    What lies above a level that the answer chose is not in it: that is known only afterwards. All of it holds at once:
+    a column may be computed from several measurements.
     """
+    bounds = {} if losses is None else _bounds_of(plan, losses, tail)
     found = {
-        (group.group.label, one.name): (0, 0) if group.is_choice else _missing(group, one.quantity, losses, tail)
+        (group.group.label, one.name): (0, 0) if group.is_choice else _missing(group, one.quantity, losses, bounds)
         for group in plan.groups
         for one in group.measured
     }
@@ -88,7 +95,32 @@ def missing(plan: Plan, losses: CutOff | None, tail: Fraction) -> dict[Place, Mi
     return {place: (down, None) if place in totals else (down, up) for place, (down, up) in found.items()}
 
 
-def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, tail: Fraction) -> Missing:
+_Bounds = Mapping[tuple[str, str], Mapping[str, int] | None]
+"""What was lost of each statistic at most, by table and name."""
+
+
+def _bounds_of(plan: Plan, losses: CutOff, tail: Fraction) -> _Bounds:
+    """Return the bounds of every statistic that something measured rests on."""
+    used: dict[str, dict[str, None]] = {}
+    for group in plan.groups:
+        rows = None if group.is_choice else _rows(group.group, losses)
+        if rows is not None:
+            names = used.setdefault(rows.read.table, {})
+            names |= {name: None for one in group.measured for name in _used(rows, one.quantity, losses)}
+    tables = {table: tuple(names) for table, names in used.items() if names}
+    return {
+        (table, name): bounds
+        for table, names in tables.items()
+        for name, bounds in losses.bounds_at(table, names, tail / len(tables)).items()
+    }
+
+
+def _used(rows: _Rows, quantity: Quantity, losses: CutOff) -> list[str]:
+    terms = None if rows.people else _terms(quantity, rows)
+    return [name for name in _statistics(rows, terms or ()) if (rows.read.table, name) in losses.found]
+
+
+def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, bounds: _Bounds) -> Missing:
     rows = _rows(plan.group, losses)
     if rows is None:
         return UNBOUNDED
@@ -99,11 +131,7 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, tail: F
     cut = plan.group.contribution
     limited = (cut.bound_rows or cut.bound_groups) and plan.group.identity
     terms = None if rows.people else _terms(quantity, rows)
-    used = [name for name in _statistics(rows, terms or ()) if losses is None or (table, name) in losses.found]
-    if losses is None:
-        known: Mapping[str, Mapping[str, int] | None] = {}
-    else:
-        known = {name: losses.bounds_at(table, name, tail / len(used)) for name in used}
+    known = {} if losses is None else {name: bounds[table, name] for name in _used(rows, quantity, losses)}
     found = _bounded(plan.group, quantity, rows, terms, known, _can_be_cut(rows, losses))
     if limited:  # what a question cuts by itself is measured by nobody
         signed = terms is None or any(not _is_rising(term, rows) for term in terms)
@@ -321,16 +349,51 @@ def _place(scalar: Scalar) -> Place:
 
 
 def _reads_bounds(scalar: Scalar, rows: _Rows) -> bool:
-    """Whether an expression reads a value that may have been moved to its bounds."""
-    waiting, seen = [scalar], set()
-    while waiting:
-        for place in columns(waiting.pop()):
-            if place in rows.origins and place not in seen:
-                seen.add(place)
-                waiting.append(rows.origins[place])
-            elif place[0] == rows.read.label and place[1] in rows.clipped:
-                return True
-    return False
+    """Whether what an expression says of a row may change where a value is moved to its bounds."""
+    if scalar.operator is Operator.COLUMN:
+        place = _place(scalar)
+        if place in rows.origins:
+            return _reads_bounds(rows.origins[place], rows)
+        return place[0] == rows.read.label and place[1] in rows.clipped
+    if scalar.operator in _TELLING and _tells_alike(scalar, rows):
+        return False
+    return any(_reads_bounds(part, rows) for part in scalar.arguments)
+
+
+def _tells_alike(scalar: Scalar, rows: _Rows) -> bool:
+    """Whether a comparison of a column with constants is true of a value just where it is of the moved one.
+
+    It is, if the value at each bound stands for all beyond it: x < k for a < k <= b, x = k for a < k < b.
+    Proof: proofs/truncation.md, 5
+    """
+    found = [part for part in scalar.arguments if part.operator is not Operator.CONSTANT]
+    constants = [part.constant for part in scalar.arguments if part.operator is Operator.CONSTANT]
+    column = _origin(found[0], rows) if len(found) == 1 else None
+    facts = None if column is None else _facts_of(column, rows)
+    if facts is None:
+        return False
+    if scalar.operator is Operator.IS_NULL:
+        return True
+    if scalar.operator not in _ORDERING:
+        return all(isinstance(one, int) and facts.low < one < facts.high for one in constants)
+    (limit,) = constants
+    # k <= x says that x < k does not hold, k < x that x <= k does not
+    below = (scalar.operator is Operator.LESS) == (scalar.arguments[0] is found[0])
+    return isinstance(limit, int) and (facts.low < limit <= facts.high if below else facts.low <= limit < facts.high)
+
+
+def _origin(scalar: Scalar, rows: _Rows) -> Place | None:
+    """Return the column of the table that an expression is, if it is one."""
+    if scalar.operator is not Operator.COLUMN:
+        return None
+    place = _place(scalar)
+    if place in rows.origins:
+        return _origin(rows.origins[place], rows)
+    return place if place[0] == rows.read.label else None
+
+
+def _facts_of(place: Place, rows: _Rows) -> Facts | None:
+    return next((facts for name, _, facts in rows.read.columns if name == place[1] and facts.bounded), None)
 
 
 def _counts_people(quantity: Quantity, group: Group) -> bool:

@@ -68,15 +68,16 @@ def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction, cap
     where it errs less for what a budget of `cap` is charged; the other one comes second.  Proof: proofs/planning.md, §9
     """
     epsilons = _equal_price(needs, epsilon)
-    plain = laplace_noise(needs, epsilons, delta)
-    error = expected_error(needs, plain[0])
-    smooth = _gaussian_noise(needs, epsilons, delta, error)
-    alone = plain if smooth is None or error <= expected_error(needs, smooth[0]) else smooth
-    joint = pure_noise(needs, epsilon, delta)
-    if expected_error(needs, joint[0]) >= expected_error(needs, alone[0]):
+    alone = laplace_noise(needs, epsilons, delta)
+    least = expected_error(needs, alone[0])
+    smooth = _gaussian_noise(needs, epsilons, delta, least)
+    if smooth is not None and (error := expected_error(needs, smooth[0])) < least:
+        alone, least = smooth, error
+    joint = _joint_noise(needs, epsilon, delta)
+    if joint is None or (error := expected_error(needs, joint[0])) >= least:
         return (alone,)
-    spent = [expected_error(needs, noise[0]) * used_of_fresh(noise, cap) for noise in (joint, alone)]
-    return (joint, alone) if spent[0] <= spent[1] else (alone, joint)
+    cheaper = error * used_of_fresh(joint, cap) <= least * used_of_fresh(alone, cap)
+    return (joint, alone) if cheaper else (alone, joint)
 
 
 def used_of_fresh(noise: Noise, cap: PrivacyLoss) -> Fraction:
@@ -89,11 +90,16 @@ def used_of_fresh(noise: Noise, cap: PrivacyLoss) -> Fraction:
 def pure_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
     """Return Laplace noise, or noise that measurements share where that errs less, of this pure loss in all."""
     plain = laplace_noise(needs, _equal_price(needs, epsilon), delta)
+    joint = _joint_noise(needs, epsilon, delta)
+    return plain if joint is None else min((plain, joint), key=lambda noise: expected_error(needs, noise[0]))
+
+
+def _joint_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise | None:
+    """Return noise that measurements share, of this pure loss in all; None where none of them do."""
     shared = shared_noise(needs) if epsilon >= _LEAST_SHARED else ()
     if not any(shared):
-        return plain
-    joint = laplace_noise(needs, _equal_price(needs, epsilon, shared), delta, shared)
-    return min((plain, joint), key=lambda noise: expected_error(needs, noise[0]))
+        return None
+    return laplace_noise(needs, _equal_price(needs, epsilon, shared), delta, shared)
 
 
 def _equal_price(needs: tuple[Needs, ...], epsilon: Fraction, shared: Shared = ()) -> tuple[Fraction, ...]:
@@ -381,10 +387,19 @@ def _variance(mechanism: Laplace | Gaussian | MaxNormPart) -> Fraction:
 
 
 def _best_order(epsilon: float, log_delta: float) -> Fraction:
-    def _room(exponent: float) -> float:
-        above = float(2.0**exponent)
-        return (epsilon + (log1p(above) + log_delta) / above + log1p(1 / above)) / (1 + above)
+    def _room(tried: tuple[float, float, float, float]) -> float:
+        _, above, log_order, log_ratio = tried
+        return (epsilon + (log_order + log_delta) / above + log_ratio) / (1 + above)
 
-    coarse = max((step / 4 for step in range(-40, 240)), key=_room)
-    fine = max((coarse + step / 64 for step in range(-16, 17)), key=_room)
+    coarse, *_ = max(_COARSE, key=_room)
+    fine, *_ = max((_tried(coarse + step / 64) for step in range(-16, 17)), key=_room)
     return 1 + Fraction(f"{2.0**fine:.4g}")
+
+
+def _tried(exponent: float) -> tuple[float, float, float, float]:
+    """Return what is needed to judge the order 1 + 2^exponent: 2^exponent, and the logarithms of α and α/(α - 1)."""
+    above = float(2.0**exponent)
+    return exponent, above, log1p(above), log1p(1 / above)
+
+
+_COARSE = tuple(_tried(step / 4) for step in range(-40, 240))

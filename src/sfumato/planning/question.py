@@ -1,10 +1,11 @@
 """The identity of a question: its canonical plan, and the policy's words about the tables it touches."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sfumato.accounting.event import to_json
 from sfumato.analysis.catalog import REMOVED
+from sfumato.analysis.private_query import PrivateQuery
 from sfumato.language.flow import Flow, Kept, below
 from sfumato.language.scalar import address, walk
 from sfumato.mechanisms.matched_count import MatchedCount
@@ -23,13 +24,27 @@ def question(query: Query, plan: Plan, words: str) -> str:
     Together with the snapshot it is the name under which a ledger keeps the release: budget, analysts, paths and other
     tables are no part of it. It is JSON, so no text inside it can imitate another structure.
     """
-    return json.dumps([canonical(query), [_group(group) for group in plan.groups], words], separators=(",", ":"))
+    return questions(query, (plan,), words)[0]
+
+
+def questions(query: Query, plans: Sequence[Plan], words: str) -> list[str]:
+    """Return the same for each of several plans."""
+    meaning = canonical(query)
+    return [
+        json.dumps([meaning, [_group(group) for group in plan.groups], words], separators=(",", ":")) for plan in plans
+    ]
 
 
 def tables_of(relation: Relation) -> set[str]:
     """Return the names of the tables that are read; removed rows belong to the table they were removed from."""
     own = {relation.table.removesuffix(REMOVED)} if isinstance(relation, Scan) else set()
     return own.union(*(tables_of(below) for below in inputs(relation)))
+
+
+def holds_kept_rows(private: PrivateQuery) -> bool:
+    """Whether public rows were computed for this question, which are there as long as it is."""
+    flows = (*(group.rows for group in private.groups), private.outcome)
+    return any(isinstance(node, Kept) for flow in flows for node in _nodes(flow))
 
 
 def _group(group: GroupPlan) -> list[object]:

@@ -23,7 +23,7 @@ from sfumato.planning.alternatives import size_words
 from sfumato.planning.choosing_notes import choosing_notes
 from sfumato.planning.cut_off import CutOff
 from sfumato.planning.matching_notes import matching_notes
-from sfumato.planning.missing import missing
+from sfumato.planning.missing import FOR_LOSSES, missing
 from sfumato.planning.noise import Mechanism
 from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.plan import Chosen, Measured, Plan
@@ -131,7 +131,7 @@ def _cut(
     plan: Plan, derived: dict[GroupColumn, Derived], losses: CutOff | None, spent: Fraction | None
 ) -> Iterator[str]:
     """Say how much caps and bounds may have cut off of counts and sums, or when that will be known."""
-    unknown = [bounds for bounds in missing(plan, losses, (1 - CONFIDENCE) / 2).values() if bounds != (0, 0)]
+    unknown = [bounds for bounds in missing(plan, losses, FOR_LOSSES * (1 - CONFIDENCE)).values() if bounds != (0, 0)]
     if spent is None or not unknown:
         return
     if losses is None:
@@ -140,7 +140,7 @@ def _cut(
             f"ε = {round_up(spent)} of the dataset's budget."
         )
         return
-    found = missing(plan, losses, (1 - CONFIDENCE) / 2)
+    found = missing(plan, losses, FOR_LOSSES * (1 - CONFIDENCE))
     cut = {}
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)

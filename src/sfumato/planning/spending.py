@@ -101,9 +101,13 @@ def chosen(
     if len(plans) == 1:
         return plans[0]
     caps = (account,) if dataset is None else (account, dataset)
-    refused = [one.event is not None and not all(cap.accepts(one.event) for cap in caps) for one in plans]
-    if epsilon is not None and not all(refused):
-        return plans[refused.index(False)]
+
+    def accepted(plan: Plan) -> bool:
+        return plan.event is None or all(cap.accepts(plan.event) for cap in caps)
+
+    if epsilon is not None and (first := next(filter(accepted, plans), None)) is not None:
+        return first
+    refused = [not accepted(one) for one in plans]
     used = [inf if one.event is None else _or_infinity(account.used_after(one.event)) for one in plans]
     places = range(len(plans))
     if part is not None and (fitting := [place for place in places if used[place] <= account.used + part]):

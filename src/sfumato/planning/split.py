@@ -112,17 +112,18 @@ def keys_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
 
 def importance(need: Needs, one: Measurement) -> Fraction:
     """Return how much outputs depend on a measurement; the one that keys are selected by counts once more."""
-    return one.importance + (1 if need.top is None and one is need.selecting else 0)
+    return one.importance + 1 if need.top is None and one is need.selecting else one.importance
 
 
 def _laplace_weight(sensitivity: Sensitivity, importance: Fraction) -> Fraction:
-    return importance * Fraction(sensitivity.l1, sensitivity.linf) ** 2
+    return importance * Fraction(sensitivity.l1**2, sensitivity.linf**2)
 
 
 def _sixty_fourths(ratio: Fraction, root: int) -> int:
     """Return the smallest k with k/64 at least the root of a ratio of at most 1."""
     below, above = 0, _FINENESS
+    least, unit = ratio.numerator * _FINENESS**root, ratio.denominator
     while above - below > 1:
         middle = (below + above) // 2
-        below, above = (below, middle) if middle**root >= ratio * _FINENESS**root else (middle, above)
+        below, above = (below, middle) if middle**root * unit >= least else (middle, above)
     return above

@@ -83,9 +83,9 @@ def _cuts(group: Group) -> list[str | None]:
     """Return a question for each place that leaves something of a person out; None where no text is known for it."""
     found: list[str | None] = []
     if group.identity:  # where each row is a person, nobody has more
-        tables = dict.fromkeys(read.table for read in _private(group.rows) if not read.sole)
-        removed = [f"{table}{REMOVED}" for table in tables if not table.endswith(REMOVED)]
-        found += [f'SELECT COUNT(*) FROM "{table}"' for table in removed]  # noqa: S608
+        cut = (read for read in _private(group.rows) if not read.sole and not read.table.endswith(REMOVED))
+        untold = {read.table: read.untold for read in cut}
+        found += [None if none else f'SELECT COUNT(*) FROM "{table}{REMOVED}"' for table, none in untold.items()]  # noqa: S608
     contribution = group.contribution
     if contribution.bound_rows:
         found.append(_counting(group, (), contribution.rows))

@@ -43,6 +43,10 @@ _SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FAR = 10**300
 _ROUGH = Context(prec=6, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _HALVINGS = 60
+_WIDEST = 1 << 64
+"""Where margins so many times as wide are not to be had, none are: something else of the question costs too much."""
+_NEARER = 10
+"""Halvings after which the margins that a refusal offers are within a thousandth of the nearest."""
 _WIDER = Fraction(13, 10)
 """Noise that two numbers share reaches more than so many times as far as that of one which pays the same alone."""
 
@@ -73,9 +77,22 @@ def noise_within(
 
     Noise that no budget of this size pays for is left out; if none is left, it is refused.
     """
-    reaches = [_reach(private, needs, target) for target in targets]
+    found, least_epsilon = _affordable(private, needs, targets, delta, cap)
+    if found:
+        return tuple(sorted(found, key=lambda noise: used_by(noise, cap)))
+    raise UnreachableMargin(
+        f"{_listed(targets)} costs ε = {round_up(least_epsilon)}.",
+        f"At most ε = {round_down(cap.epsilon)} can be spent on it.",
+        _nearest(private, needs, targets, delta, cap),
+    )
+
+
+def _affordable(
+    private: PrivateQuery, needs: tuple[Needs, ...], targets: tuple[Target, ...], delta: Fraction, cap: PrivacyLoss
+) -> tuple[list[Noise], Fraction]:
+    """Return what a budget of this size pays for within the targets, and the least epsilon of Laplace noise."""
     least: dict[GroupColumn, int] = {}
-    for source, reach in (pair for pairs in reaches for pair in pairs):
+    for source, reach in (pair for target in targets for pair in _reach(private, needs, target)[1]):
         least[source] = min(reach, least.get(source, reach))
     epsilons = _epsilons(needs, least)
     ways: list[tuple[tuple[Fraction, ...], Shared]] = [(epsilons, ()), *_shared_within(needs, least, epsilons)]
@@ -87,15 +104,7 @@ def noise_within(
     ]
     if cap.epsilon and cap.delta and (smooth := _gaussian_within(needs, least, delta)) is not None:
         found += [smooth] if used_by(smooth, cap) <= 1 else []
-    if found:
-        return tuple(sorted(found, key=lambda noise: used_by(noise, cap)))
-    share = cap.epsilon / totals[0]
-    scales = {source: share * least_inverse_scale(reach) for source, reach in least.items()}
-    raise UnreachableMargin(
-        f"{_listed(targets)} costs ε = {round_up(min(totals))}.",
-        f"At most ε = {round_down(cap.epsilon)} can be spent on it.",
-        _nearest(needs, targets, reaches, scales),
-    )
+    return found, min(totals)
 
 
 def used_by(noise: Noise, cap: PrivacyLoss) -> Fraction | float:
@@ -234,8 +243,10 @@ def _suffices(inverse_scale: Decimal, reach: int) -> bool:
     return DiscreteLaplace(1 / Fraction(inverse_scale)).margin(CONFIDENCE) <= reach
 
 
-def _reach(private: PrivateQuery, needs: tuple[Needs, ...], target: Target) -> list[tuple[GroupColumn, int]]:
-    """Return what a target asks of measurements: each, and how many steps its noise may reach."""
+def _reach(
+    private: PrivateQuery, needs: tuple[Needs, ...], target: Target
+) -> tuple[Fraction, list[tuple[GroupColumn, int]]]:
+    """Return what a target asks of measurements: each, and how many steps its noise may reach; first the widest."""
     name, margin = target
     derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
     found = [origin for origin, other in zip(origins(private), private.names, strict=True) if fold(other) == fold(name)]
@@ -248,6 +259,7 @@ def _reach(private: PrivateQuery, needs: tuple[Needs, ...], target: Target) -> l
         )
     fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.levels is None}
     pairs = []
+    widest = Fraction(0)
     for origin in found:
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
@@ -263,27 +275,33 @@ def _reach(private: PrivateQuery, needs: tuple[Needs, ...], target: Target) -> l
                 "Only the exact value is so near, and it is never shown.",
                 f"Ask for at least {shown(one.step / 2)}.",
             )
-        pairs.append(((source[0], one.plain or ""), floor(margin / one.step)))
-    return pairs
+        reach = floor(margin / one.step)
+        pairs.append(((source[0], one.plain or ""), reach))
+        widest = max(widest, reach * one.step)
+    return widest, pairs
 
 
 def _nearest(
-    needs: tuple[Needs, ...],
-    targets: tuple[Target, ...],
-    reaches: list[list[tuple[GroupColumn, int]]],
-    inverse_scales: dict[GroupColumn, Fraction],
+    private: PrivateQuery, needs: tuple[Needs, ...], targets: tuple[Target, ...], delta: Fraction, cap: PrivacyLoss
 ) -> str:
-    """Tell which margins the cap buys, if each part gets the same share of what it needs."""
-    if not all(inverse_scales.values()):
+    """Tell which margins the cap buys, if all of them are made wider alike; what is named is affordable itself."""
+    if not cap.epsilon:
         return "Nothing is left to spend: ask the owner to raise the budget."
-    steps = {(need.group.label, one.plain): one.step for need in needs for one in need.derived if one.plain is not None}
-    reached = []
-    for (name, _), pairs in zip(targets, reaches, strict=True):
-        margins = [
-            DiscreteLaplace(1 / inverse_scales[source]).margin(CONFIDENCE) * steps[source] for source, _ in pairs
-        ]
-        reached.append((name, max(margins)))
-    return f"The nearest that can be had is {_listed(tuple(reached))}."
+
+    def wider(factor: Fraction) -> tuple[Target, ...]:
+        # what a target reaches, in whole steps: the margin that the answer will have
+        return tuple((name, _reach(private, needs, (name, margin * factor))[0]) for name, margin in targets)
+
+    low, high = Fraction(1), Fraction(2)
+    while not _affordable(private, needs, wider(high), delta, cap)[0]:
+        if high >= _WIDEST:
+            return "Wider margins cannot be had either: ask for fewer columns, or ask the owner to raise the budget."
+        low, high = high, 2 * high
+    for _ in range(_NEARER):
+        middle = (low + high) / 2
+        fits = _affordable(private, needs, wider(middle), delta, cap)[0]
+        low, high = (low, middle) if fits else (middle, high)
+    return f"The nearest that can be had is {_listed(wider(high))}."
 
 
 def _listed(targets: tuple[Target, ...]) -> str:

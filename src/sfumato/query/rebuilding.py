@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 Change = Callable[[str, Any], Any]
@@ -14,8 +15,17 @@ def rebuilt(thing: Any, change: Change) -> Any:
     What records are not compared by stays as it is: the place in a text.
     """
     if type(thing) is tuple:
-        return tuple(change("", part) for part in thing)
-    if not is_dataclass(thing) or isinstance(thing, type):
-        return thing
-    compared = (field.name for field in fields(thing) if field.init and field.compare)
-    return replace(thing, **{name: change(name, getattr(thing, name)) for name in compared})
+        found = tuple([change("", part) for part in thing])
+        return found if any(new is not old for new, old in zip(found, thing, strict=True)) else thing
+    changed = {}
+    for name in _compared(type(thing)):  # type: ignore[arg-type]  # a type can be hashed
+        part = getattr(thing, name)
+        if (other := change(name, part)) is not part:
+            changed[name] = other
+    return replace(thing, **changed) if changed else thing
+
+
+@cache
+def _compared(kind: type) -> tuple[str, ...]:
+    """Return the names of the parts that records of this kind are compared by; whatever is no record has none."""
+    return tuple(field.name for field in fields(kind) if field.init and field.compare) if is_dataclass(kind) else ()

@@ -110,7 +110,10 @@ def worst_mean(cells: Sequence[tuple[Fraction, Fraction, Fraction]], gamma: obje
     Fraction(11, 20)
     """
     bias = biased(gamma)
-    places = sorted((*_interval((low, high), "cells"), Fraction(value)) for low, high, value in cells)
+    try:
+        places = sorted((*_interval((low, high), "cells"), Fraction(value)) for low, high, value in cells)
+    except (TypeError, ValueError, OverflowError):
+        places = []
     places = [place for place in places if place[0] < place[1]]
     ends = [Fraction(0), *(high for _, high, _ in places)]
     if not places or ends[-1] != 1 or any(low != end for (low, _, _), end in zip(places, ends, strict=False)):
@@ -135,10 +138,13 @@ def biased(gamma: object) -> Fraction:
 
 
 def _interval(ends: Interval, name: str) -> Interval:
-    low, high = (Fraction(end) for end in ends)
+    try:
+        low, high = (Fraction(end) for end in ends)
+    except (TypeError, ValueError, OverflowError):
+        low, high = Fraction(1), Fraction(0)  # no numbers: no interval
     if not 0 <= low <= high <= 1 or any(_depth(end) > _DEEPEST for end in (low, high)):
         raise BadParameter(
-            f"{name} = {shown((str(low), str(high)))} is no interval of coins.",
+            f"{name} = {shown(ends)} is no interval of coins.",
             "Its ends are places that finitely many bits decide.",
             "Give low <= high in [0, 1], each a whole number divided by a power of 2.",
         )

@@ -26,6 +26,9 @@ _LARGEST = 1 << 22
 _RUN_BITS = 130
 """A fair run fills a block of so many bits once in 2^129 draws."""
 _LONGEST_RUN = 1 << 20
+_MOST_PAIRS = 1 << 22
+_LARGEST_EPSILON = 100
+"""Above it nothing becomes more exact: the finest noise that is tried has a smaller loss."""
 _REACHES = range(8, 16)
 _FINEST = 14
 """Half-lives up to 2**14 are tried: the sweep over all offsets takes time in proportion."""
@@ -72,6 +75,12 @@ class Consistent:
     def cell(self, units: int, k: int) -> Interval:
         """Return the interval of coins on which the value `units` is answered by k."""
         offset = integer(k, "k", None) * self.grid - integer(units, "units", None)
+        if abs(offset) > _LONGEST_RUN * self.half_life:
+            raise BadParameter(
+                f"k = {shown(k)} is too far from the value.",
+                f"No draw answers what is more than {_LONGEST_RUN} half-lives away.",
+                "Give a k such that k * grid is near the value.",
+            )
         return self._cell(offset)
 
     def worst_ratio(self, gamma: object) -> Fraction:
@@ -122,6 +131,12 @@ class Consistent:
 
     def _pairs(self) -> Places:
         """Return the offsets that stand for all others: mirrored, and repeated with period `half_life` in the tail."""
+        if (self.grid // 2 + self.reach + self.half_life) * self.reach > _MOST_PAIRS:
+            raise BadParameter(
+                f"The worst ratio of {shown(self)} would take too long.",
+                "Every offset is compared with every shift up to the reach.",
+                "Give smaller numbers; `calibrate` finds good ones.",
+            )
         offsets = np.arange(-(self.grid // 2 + self.reach + self.half_life), 1, dtype=np.int64)
         shifts = np.array([sign * shift for shift in range(1, self.reach + 1) for sign in (-1, 1)], dtype=np.int64)
         pairs = np.broadcast_arrays(offsets[:, None], offsets[:, None] + shifts)
@@ -134,14 +149,17 @@ def calibrate(epsilon: object, gamma: object) -> Consistent:
     >>> calibrate(1, 0)
     Consistent(half_life=8, grid=6, reach=10)
     """
-    return _calibrate(positive_rational(epsilon, "epsilon"), biased(gamma))
+    return _calibrate(min(positive_rational(epsilon, "epsilon"), Fraction(_LARGEST_EPSILON)), biased(gamma))
 
 
 @lru_cache(maxsize=256)
 def _calibrate(epsilon: Fraction, gamma: Fraction) -> Consistent:
     found: Consistent | None = None
     for fine in range(max(1, int(log(4 / float(epsilon), 2))), _FINEST + 1):
-        candidates = sorted(_candidates(fine), key=lambda one: _error_per_reach(one, gamma))
+        candidates = list(_candidates(fine))
+        if found is None:  # where the loss is too large in any case, nobody needs to know the error
+            candidates = [one for one in candidates if not _surely_too_much(one, epsilon, gamma)]
+        candidates.sort(key=lambda one: _error_per_reach(one, gamma))
         if found is not None:
             # errors grow with the half-life, so nothing better follows once none is better
             candidates = [one for one in candidates if _error_per_reach(one, gamma) < _error_per_reach(found, gamma)]
@@ -165,8 +183,11 @@ def _candidates(fine: int) -> Iterator[Consistent]:
 
 
 def _holds(one: Consistent, epsilon: Fraction, gamma: Fraction) -> bool:
-    surely_not = _exceeds(one, exp(float(epsilon)), float(gamma))
-    return not surely_not and _at_most_exp(one.worst_ratio(gamma), epsilon)
+    return not _surely_too_much(one, epsilon, gamma) and _at_most_exp(one.worst_ratio(gamma), epsilon)
+
+
+def _surely_too_much(one: Consistent, epsilon: Fraction, gamma: Fraction) -> bool:
+    return _exceeds(one, exp(float(epsilon)), float(gamma))
 
 
 def _error_per_reach(one: Consistent, gamma: Fraction) -> float:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.randomness.adversary import biased
+from sfumato.randomness.source import octets
 
 _MOST = 1 << 22
 
@@ -45,15 +46,16 @@ class Toeplitz:
 
     def extract(self, data: bytes, seed: bytes) -> bytes:
         """Return the hash of the data under a seed."""
-        if len(data) * 8 != self.inputs or len(seed) != self.seed_bytes:
+        drawn, secret = octets(data, "data"), octets(seed, "seed")
+        if len(drawn) * 8 != self.inputs or len(secret) != self.seed_bytes:
             raise BadParameter(
                 "Data or seed are not of the length that this extractor takes.",
                 "The extractor takes exactly so many bits.",
                 f"Give {self.inputs // 8} bytes of data and {self.seed_bytes} bytes of seed.",
             )
-        shifted = _shifted(np.frombuffer(seed, dtype=np.uint8))
+        shifted = _shifted(np.frombuffer(secret, dtype=np.uint8))
         hashed = np.zeros(self.outputs // 8, dtype=np.uint8)
-        bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8))
+        bits = np.unpackbits(np.frombuffer(drawn, dtype=np.uint8))
         starts = self.inputs - 1 - np.arange(self.inputs)
         masks = np.where(bits, np.uint8(255), np.uint8(0))  # every bit costs the same, whatever it is
         for start, mask in zip(starts.tolist(), masks, strict=True):

@@ -82,7 +82,7 @@ class Guide:
             bits = int(known[place]) & ((1 << _SECOND) - 1)
             outcomes[place] = _refine(self.laws[rows[place]], bits, _SECOND, source)
         last = (outcomes == np.diff(self.first)[tables] - 1).nonzero()[0]
-        for row in np.unique(rows[last]):
+        for row in sorted(set(rows[last].tolist())):  # np.unique would import masked arrays, at the first tail
             if (tail := self.laws[row].tail) is not None:
                 beyond = last[rows[last] == row]
                 outcomes[beyond] += tail(beyond.size, source)

@@ -19,7 +19,7 @@ from sfumato.errors import EntropyFailed
 from sfumato.exact import integer
 from sfumato.randomness.adversary import biased
 from sfumato.randomness.margin import smallest_covering
-from sfumato.randomness.source import Source, as_gamma, declared_gamma, read_declared, sample_size
+from sfumato.randomness.source import Source, as_gamma, as_source, declared_gamma, octets, read_declared, sample_size
 
 ALARMS = ("repetition", "proportion", "balance", "lag", "repeat")
 _ALPHA = 40
@@ -63,10 +63,10 @@ def proportion_cutoff(gamma: object, window: int = _WINDOW, alpha_bits: int = _A
 
 def examine(data: bytes, gamma: object) -> Health:
     """Run every test over data. Of a source with gamma = 1 nothing can be noticed, so nothing is said."""
-    examiner = _Examiner(as_gamma(gamma))
+    examiner, drawn = _Examiner(as_gamma(gamma)), octets(data, "data")
     found: set[str] = set()
-    for start in range(0, len(data), _BLOCK // 8):
-        found |= examiner.take(data[start : start + _BLOCK // 8])
+    for start in range(0, len(drawn), _BLOCK // 8):
+        found |= examiner.take(drawn[start : start + _BLOCK // 8])
     return Health(tuple(name for name in ALARMS if name in found), examiner.estimate)
 
 
@@ -76,7 +76,7 @@ class Watched:
     __slots__ = ("_examiner", "_left", "_lock", "_process", "_source", "alarms")
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self._source = as_source(source)
         self._lock = Lock()
         self._left = bytearray()
         self._process = os.getpid()

@@ -3,14 +3,14 @@
 Theorem: the XOR of independent sources with biases g1, …, gn has bias g1 · … · gn.  Proof: proofs/consistent.md
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import prod
 
 import numpy as np
 
 from sfumato.errors import BadParameter, EntropyFailed, shown
-from sfumato.randomness.source import Source, as_gamma, declared_gamma, read_declared
+from sfumato.randomness.source import Source, as_gamma, as_source, declared_gamma, read_declared
 
 
 class Declared:
@@ -19,7 +19,7 @@ class Declared:
     __slots__ = ("_source", "gamma", "name")
 
     def __init__(self, source: Source, gamma: object, name: str) -> None:
-        self._source = source
+        self._source = as_source(source)
         self.gamma = as_gamma(gamma)
         self.name = _name(name)
         if declared_gamma(source) > self.gamma:
@@ -39,7 +39,7 @@ class Combined:
     __slots__ = ("_sources", "gamma", "name")
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = tuple(sources)
+        self._sources = tuple(map(as_source, sources)) if isinstance(sources, Iterable) else ()
         if len(self._sources) < 2 or len({id(source) for source in self._sources}) < len(self._sources):
             raise BadParameter(
                 "These are not two or more different sources.",
@@ -63,7 +63,7 @@ class SingleUse:
     __slots__ = ("_closed", "_source")
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self._source = as_source(source)
         self._closed = False
 
     @property

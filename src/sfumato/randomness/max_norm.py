@@ -5,7 +5,7 @@ a radius is drawn first, with its number of integers as a weight, and then every
 Proof: proofs/max_norm.md
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -49,7 +49,8 @@ class MaxNormLaw:
     rate: Fraction
 
     def __post_init__(self) -> None:
-        sides = tuple(integer(side, "side", 1) for side in self.sides)
+        given = self.sides if isinstance(self.sides, Iterable) else ()
+        sides = tuple(integer(side, "side", 1) for side in given)
         if not 0 < len(sides) <= MOST_PARTS:
             raise BadParameter(
                 f"sides = {shown(self.sides)} has no length that is possible.",
@@ -72,9 +73,12 @@ class MaxNormLaw:
         # all of them are drawn, whatever was chosen, so that the work done tells nothing about the noise
         drawn = Geometric(1 / self.rate).draw(size * (parts + 1), source).reshape(size, parts + 1)
         whole = order + np.where(np.arange(parts + 1) <= order[:, None], drawn, 0).sum(axis=1)
-        if size and int(whole.max()) > self._farthest:
+        farthest = self._farthest
+        if size and int(whole.max()) > farthest:
             raise broken_source()
-        columns = [_uniform(self._reach(side, whole, rest), 4 * side * self._farthest, source) for side in self.sides]
+        columns = [
+            _uniform(self._reach(side, whole, rest, farthest), 4 * side * farthest, source) for side in self.sides
+        ]
         return np.stack(columns, axis=1)
 
     def margin(self, part: int, confidence: Fraction) -> int:
@@ -136,9 +140,9 @@ class MaxNormLaw:
             found = _times(found, [2 * (side * rest // steps) + 1, 2 * side])
         return found
 
-    def _reach(self, side: int, whole: Integers, rest: npt.NDArray[np.int64]) -> Integers:
+    def _reach(self, side: int, whole: Integers, rest: npt.NDArray[np.int64], farthest: int) -> Integers:
         """Return how far one part may go at these radii."""
-        if 4 * side * self._farthest >= 1 << 62:
+        if 4 * side * farthest >= 1 << 62:
             whole, rest = whole.astype(object), rest.astype(object)
         return np.asarray(side * whole + side * rest // self.steps)
 

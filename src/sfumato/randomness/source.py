@@ -23,6 +23,7 @@ _BULK = 1 << 13  # more than this at once is streamed straight into the result
 _SLACK = 15  # update_into wants room for one block more
 _REFILLS_PER_SEED = 1 << 20
 _MOST = 1 << 40
+_FAIR = Fraction(0)
 _SECONDS_PER_SEED = 600.0  # limits what a copied virtual machine shares with its twin
 
 
@@ -43,7 +44,7 @@ class Metered:
     __slots__ = ("_source", "bits")
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self._source = as_source(source)
         self.bits = 0
 
     @property
@@ -75,6 +76,24 @@ def sample_size(count: object) -> int:
     )
 
 
+def as_source(source: object) -> Source:
+    """Return what can be read from, or refuse it."""
+    if callable(getattr(source, "read", None)):
+        return source  # type: ignore[return-value]
+    raise BadParameter(
+        f"A Python {type(source).__name__} is not a source of random bits.",
+        "A source has a name, and read(count) gives so many bytes.",
+        "Give sfumato.randomness.source.system_source().",
+    )
+
+
+def octets(data: object, name: str) -> bytes:
+    """Return data that is bytes, or refuse it."""
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise BadParameter(f"{name} is not bytes.", "Random bits are given in bytes.", f"Give {name} as bytes.")
+
+
 def declared_gamma(source: object) -> Fraction:
     """Return how far each bit of a source may be from fair, as it declares itself; 0 where it declares nothing.
 
@@ -85,6 +104,8 @@ def declared_gamma(source: object) -> Fraction:
 
 def as_gamma(value: object) -> Fraction:
     """Read a bias: an exact number from 0 (fair) to 1 (whatever an opponent likes)."""
+    if value is _FAIR or (type(value) is int and value == 0):  # what nearly every source says, at every read
+        return _FAIR
     gamma = rational(value, "gamma")
     if 0 <= gamma <= 1:
         return gamma
@@ -111,7 +132,7 @@ def read_exactly(source: Source, count: int) -> bytes:
 
 def read_declared(source: Source, count: int) -> bytes:
     """Return `count` bytes of a source, however fair it says it is; for what was proved for its gamma only."""
-    drawn = source.read(count)
+    drawn = as_source(source).read(count)
     if isinstance(drawn, bytes) and len(drawn) == count:
         return drawn
     raise EntropyFailed(

@@ -208,7 +208,8 @@ def _noise_of(one: Measured) -> Laplace:
 def missing_with_levels(plan: Plan, noisy: Noisy, losses: CutOff | None, tail: Fraction) -> dict[Place, Missing]:
     """Return what may be missing of every measurement, also for want of what lies above the level; `plan` is resolved.
 
-    Half of the tail is for what the policy's own caps cut off.  Proof: proofs/chosen_caps.md, 4
+    Half of the tail is for what the policy's own caps cut off, the other half for all choices.
+    Proof: proofs/chosen_caps.md, 4
     """
     pairs = zip(plan.groups, noisy.groups, strict=True)
     choices = {group.group.label: (group, found) for group, found in pairs if group.is_choice}
@@ -219,7 +220,7 @@ def missing_with_levels(plan: Plan, noisy: Noisy, losses: CutOff | None, tail: F
                 continue
             place = group.group.label, one.name
             down, up = found[place]
-            more = _beyond(one, *choices[one.levels.choice], tail / 2)
+            more = _beyond(one, *choices[one.levels.choice], tail / 2 / len(choices))
             low, high = _values(one)
             found[place] = (
                 None if down is None else down + more * max(-low, 0),

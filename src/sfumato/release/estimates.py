@@ -8,10 +8,10 @@ from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.aggregates.families import point
-from sfumato.release.bars.noise_law import Floats, Integers
+from sfumato.release.bars.noise_law import Floats
 from sfumato.release.chosen_levels import completions
 from sfumato.release.decode import EngineValue
-from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues, flat
+from sfumato.release.noisy import Noisy, NoisyGroup, integers
 from sfumato.release.one_table import AgreedMargin, shown_cells
 
 Columns = Mapping[str, Sequence[EngineValue]]
@@ -47,16 +47,13 @@ def _estimated(
     }
     for derived in group.derived:
         column = point(derived, group, whole if isinstance(derived, Counted | Summed) else measured)
-        table[derived.name] = nulled(column) if column.dtype == np.float64 else [int(value) for value in column]
+        table[derived.name] = nulled(column) if column.dtype == np.float64 else list(map(int, column.tolist()))
     return table
-
-
-def integers(values: NoisyValues) -> Integers:
-    """Return integers as an array: int64 if they and their noise surely fit, else Python integers."""
-    largest = max(map(abs, flat(values)), default=0)
-    return np.array(values, dtype=np.int64 if largest < 1 << 61 else object)
 
 
 def nulled(column: Floats) -> list[EngineValue]:
     """Return floats with None where they are NaN."""
-    return [None if np.isnan(value) else value for value in column.tolist()]
+    absent = np.isnan(column)
+    if not absent.any():
+        return list(column.tolist())
+    return [None if missing else value for value, missing in zip(column.tolist(), absent.tolist(), strict=True)]

@@ -2,12 +2,18 @@
 
 import json
 from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
 
 from sfumato.analysis.private_query import Place
 from sfumato.errors import MalformedEvent
+from sfumato.mechanisms.answers import Answers
 
 NoisyValues = tuple[int, ...] | tuple[tuple[int, ...], ...]
 """What a measurement released: an integer per cell, or a histogram per cell, all of one length."""
+_SURE = 1 << 61
+"""Integers below this one stay within 64 bits with the noise of two others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +34,18 @@ class NoisyGroup:
 
 def flat(values: NoisyValues) -> tuple[int, ...]:
     """Return all integers of a measurement, cell after cell."""
-    return tuple(number for value in values for number in (value if isinstance(value, tuple) else (value,)))
+    if values and isinstance(values[0], tuple):  # the others, too: a measurement has one form
+        return tuple(chain.from_iterable(values))
+    return values  # type: ignore[return-value]
+
+
+def integers(values: NoisyValues) -> Answers:
+    """Return integers as an array: int64 if they and their noise surely fit, else Python integers."""
+    try:
+        found = np.array(values, dtype=np.int64)
+    except OverflowError:
+        return np.array(values, dtype=object)
+    return found if not found.size or -_SURE < found.min() <= found.max() < _SURE else found.astype(object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +66,7 @@ def noisy_to_json(noisy: Noisy) -> str:
     """
     groups = [
         {
-            "columns": [[name, [_value_data(value) for value in values]] for name, values in group.columns],
+            "columns": [[name, _values_data(values)] for name, values in group.columns],
             "keys": [[_cell_data(cell) for cell in cells] for cells in group.keys],
         }
         for group in noisy.groups
@@ -83,8 +100,10 @@ def _group(data: dict[str, list[list[object]]]) -> NoisyGroup:
     return NoisyGroup(keys, columns)
 
 
-def _value_data(value: int | tuple[int, ...]) -> str | list[str]:
-    return [str(one) for one in value] if isinstance(value, tuple) else str(value)
+def _values_data(values: NoisyValues) -> list[str] | list[list[str]]:
+    if values and isinstance(values[0], tuple):
+        return [list(map(str, value)) for value in values]
+    return list(map(str, values))
 
 
 def _values(data: object) -> NoisyValues:

@@ -17,8 +17,7 @@ from sfumato.planning.top_lists import is_a_list
 from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
 from sfumato.release.bars.intervals import Answered, open_columns
 from sfumato.release.chosen_levels import ABOVE, is_completed
-from sfumato.release.estimates import integers
-from sfumato.release.noisy import Noisy
+from sfumato.release.noisy import Noisy, integers
 
 SELECTED = (
     "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT): each interval holds for its cell, but "
@@ -31,9 +30,14 @@ _FOUND = re.compile(
 """How notes begin that tell what noise found: levels, limits, the people of the fullest key."""
 
 
+_CUT = "What caps and bounds cut off may change "
+"""How a note begins that tells what was measured of losses: also whether there is one hangs on that noise."""
+
+
 def apart_from_noise(notes: Sequence[str]) -> tuple[str, ...]:
     """Return notes without what noise decided of them, for whoever compares what neighbours show."""
-    return tuple("found by noise" if _FOUND.match(note) else note for note in notes)
+    told = [note for note in notes if not note.startswith(_CUT)]
+    return tuple("found by noise" if _FOUND.match(note) else note for note in told)
 
 
 def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:
@@ -116,9 +120,9 @@ def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
 def _matched(plan: Plan, noisy: Noisy) -> Iterator[str]:
     """Say how many values of one person count, and what a higher limit might add."""
     for group, found in zip(plan.groups, noisy.groups, strict=True):
-        measured = {name: integers(values) for name, values in found.columns}
         for one in group.derived:
             if isinstance(one, Matched) and found.keys:
+                measured = {name: integers(values) for name, values in found.columns}
                 chosen = sorted(set(chosen_limits(one, measured)))
                 yield limits_note(one, chosen, mechanism_of(group, one))
 

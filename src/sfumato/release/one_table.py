@@ -8,6 +8,7 @@ their precision. Proof: proofs/one_table.md
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -42,6 +43,8 @@ class AgreedMargin:
 
 def shown_cells(group: NoisyGroup) -> list[int]:
     """Return where the cells are that an answer shows: the rest of a key is measured for the others' sake alone."""
+    if None not in chain.from_iterable(group.keys):
+        return list(range(len(group.keys)))
     return [place for place, cell in enumerate(group.keys) if None not in cell]
 
 

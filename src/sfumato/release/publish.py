@@ -48,6 +48,7 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
         exact, places, counts = _spelled(plan.selection, plan.counted or "", exact, source)
     else:
         places, counts = _released(plan, exact, source)
+    everywhere = plan.selection is None
     columns: list[tuple[str, NoisyValues]] = []
     shared: dict[str, Answers] = {}
     for measured in plan.measured:
@@ -60,13 +61,15 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
                 shared = _together(plan.together, exact, places, mechanism.joint, source)
             columns.append((measured.name, _values(shared[measured.name])))
             continue
-        values: Answers = np.asarray(exact.columns[measured.name])[places]
+        values: Answers = np.asarray(exact.columns[measured.name])
+        values = values if everywhere else values[places]
         if measured.level is not None and values.ndim > 1:  # all levels were measured
             values = values[:, measured.level]
         noisy = mechanism.release(values, source)
         columns.append((measured.name, _values(noisy)))
     columns += [(one.name, cell_choice(one).release(exact.held[one.name], places, source)) for one in plan.chosen]
-    return NoisyGroup(tuple(exact.keys[place] for place in places), tuple(columns))
+    keys = tuple(exact.keys) if everywhere else tuple(exact.keys[place] for place in places)
+    return NoisyGroup(keys, tuple(columns))
 
 
 def _spelled(

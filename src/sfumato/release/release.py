@@ -20,6 +20,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.cut_off import CutOff
+from sfumato.planning.missing import FOR_LOSSES
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import cut_notes
 from sfumato.planning.ranking_notes import ranking_notes
@@ -83,7 +84,7 @@ class Release:
         With `bias` the intervals hold what the answer would have been without caps and bounds: counts, sums and
         averages, where `budget.truncation` pays for knowing what they cut off; other sides are None.
         """
-        ranges = self._ranges(level, bias)
+        ranges = self._ranges(level, bool(bias))
         columns = [values if ends is None else ends for values, ends in zip(self._exact_ends(), ranges, strict=True)]
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -127,10 +128,14 @@ class Release:
         numbers = [name for name in self.columns if types[name].type in NUMBERS]
         noisy = [name for name in numbers if ranges[name] is not None]
         # an exact answer has no noise to tell its numbers from its keys: the first column is a key if others are left
-        measures = [column] if column else noisy or [name for name in numbers if name != self.columns[0]] or numbers
-        if not set(measures) <= set(numbers) or not measures:
+        measures = (
+            [column]
+            if column is not None
+            else noisy or [name for name in numbers if name != self.columns[0]] or numbers
+        )
+        if not measures or any(name not in numbers for name in measures):
             raise UnknownName(
-                f"There is no number {shown(column)} to plot." if column else "There is no number to plot.",
+                f"There is no number {shown(column)} to plot." if column is not None else "There is no number to plot.",
                 "A chart shows numbers by the keys of their rows.",
                 f"Name one of the numbers of the answer: {', '.join(numbers) or 'it has none'}.",
             )
@@ -177,6 +182,12 @@ class Release:
 
     def cut_of(self, name: str) -> Ends | None:
         """Return what a column may have too much, and what it may lack, for want of what caps and bounds cut off."""
+        if name not in self.columns:
+            raise UnknownName(
+                f"There is no column {shown(name)}.",
+                "It is asked of a column.",
+                f"There are: {', '.join(self.columns)}.",
+            )
         return self.cut[self.columns.index(name)] if self.cut else None
 
     def _ranges(self, level: object, bias: bool = False) -> Ranges:
@@ -224,7 +235,7 @@ def make_release(
     ranges = _decoded(partial(bars, answered), bar_facts)
     lacking = partial(missing_with_levels, plan, noisy, losses)
     biased = _decoded(partial(biased_bars, answered, missing=lacking), bar_facts)
-    cut = () if losses is None else _cut(answered, lacking((1 - LEVEL) / 2), bar_facts)
+    cut = () if losses is None else _cut(answered, lacking(FOR_LOSSES * (1 - LEVEL)), bar_facts)
     notes += tuple(cut_notes(dict(zip(names, cut, strict=False))))
     return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
 

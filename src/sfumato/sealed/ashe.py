@@ -55,6 +55,8 @@ class Ashe:
 
     def encrypt(self, values: Iterable[int], cell: int) -> tuple[int, ...]:
         """Return the ciphertexts of rows 1 … n of one cell. Use a key for each cell once: a pad is for one value."""
+        if not isinstance(values, Iterable):
+            raise BadParameter("There are no values.", "A cell has a list of them.", "Give the values of its rows.")
         plain = [integer(value, "value", 0) for value in values]
         if any(value >= self.prime for value in plain):
             raise BadParameter(
@@ -67,6 +69,12 @@ class Ashe:
     def decrypt(self, total: int, cell: int, rows: int) -> int:
         """Return the sum of a cell's plaintexts mod p, from any integer congruent to the sum of its ciphertexts."""
         count = integer(rows, "rows", 0)
+        if count >= 1 << 63:
+            raise BadParameter(
+                f"rows = {shown(count)} is more than any cell has.",
+                "Rows are numbered in 64 bits.",
+                "Give a number below 2^63.",
+            )
         return (integer(total, "total", None) - self.cell_pad(_cell(cell), count)) % self.prime
 
     def cell_pad(self, cell: int, rows: int) -> int:

@@ -21,7 +21,7 @@ class Key:
     __slots__ = ("_secret",)
 
     def __init__(self, secret: bytes) -> None:
-        if len(secret) != BYTES:
+        if not isinstance(secret, bytes | bytearray) or len(secret) != BYTES:
             raise WrongKey(
                 "The key is not 32 bytes long.", "Every other key is derived from 32 random bytes.", "Use create_key."
             )
@@ -29,7 +29,13 @@ class Key:
 
     def derive(self, *labels: str) -> bytes:
         """Return the 32 bytes that belong to these labels; different labels have unrelated keys."""
-        encoded = b"".join(len(label.encode()).to_bytes(8, "big") + label.encode() for label in labels)
+        try:
+            texts = [str.encode(label) for label in labels]
+        except (TypeError, UnicodeEncodeError):
+            raise BadParameter(
+                "A label is not text.", "Keys are told apart by words.", "Give each label as a str."
+            ) from None
+        encoded = b"".join(len(text).to_bytes(8, "big") + text for text in texts)
         return HKDF(hashes.SHA256(), BYTES, _SALT, len(labels).to_bytes(8, "big") + encoded).derive(self._secret)
 
     def __repr__(self) -> str:
@@ -47,9 +53,9 @@ class Key:
 
 def create_key(path: str | os.PathLike[str]) -> None:
     """Write a new key, readable by its owner only, whole or not at all. A file that exists is left as it is."""
-    target = Path(path)
-    aside = target.with_name(f".{target.name}.{os.getpid()}.aside")
     try:
+        target = Path(path)
+        aside = target.with_name(f".{target.name}.{os.getpid()}.aside")
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as stream:
@@ -70,7 +76,7 @@ def create_key(path: str | os.PathLike[str]) -> None:
             "Writing over a key makes everything that was sealed with it unreadable.",
             "Choose another name, or read this key.",
         ) from None
-    except OSError:
+    except (OSError, TypeError, ValueError):  # no name of a file, or none that can be written
         raise BadParameter(
             f"The key could not be written to {shown(str(path))}.",
             "The folder is missing, or may not be written to.",
@@ -83,16 +89,18 @@ def read_key(path: str | os.PathLike[str], called: str = "") -> Key:
     name = called or f"at {shown(str(path))}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
+    except (OSError, TypeError, ValueError):
         raise WrongKey(
             f"There is no key {name}.",
             "Without it nothing that was sealed can be read.",
             "Name the key's file in [sealed], or make one with create_key.",
         ) from None
-    with os.fdopen(descriptor, "rb") as stream:
-        found = os.fstat(stream.fileno())
-        content = stream.read(BYTES + 1)
-    if stat.S_IMODE(found.st_mode) & 0o077 or not stat.S_ISREG(found.st_mode):
+    try:
+        found = os.fstat(descriptor)
+        content = os.read(descriptor, BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
+    finally:
+        os.close(descriptor)
+    if stat.S_IMODE(found.st_mode) & 0o077 and stat.S_ISREG(found.st_mode):
         raise WrongKey(
             f"The key {name} can be read by others.",
             "Anyone who can read both the key and the store can read the data.",

@@ -43,6 +43,11 @@ class SplitQuestion:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive_rational(self.scale, "scale"))
         object.__setattr__(self, "threshold", integer(self.threshold, "threshold", 1))
+        listed = isinstance(self.groups, Sequence) and all(isinstance(group, Sequence) for group in self.groups)
+        if not listed or not all(type(cell) is int for group in self.groups for cell in group):
+            _refuse(
+                "groups are no lists of cells.", "Each group has the numbers of its cells.", "Write ((0, 1), (2,))."
+            )
         for group in self.groups:
             if len(set(group)) != len(group):
                 _refuse("A group names a cell twice.", "Its pads would not cancel.", "Name each cell once.")

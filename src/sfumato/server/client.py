@@ -9,7 +9,7 @@ from functools import partial
 from threading import local
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from sfumato.errors import BadParameter, LedgerUnavailable, Speaker, shown
 from sfumato.exact import integer, typed_rational, typed_share
@@ -30,12 +30,12 @@ _LOST = (OSError, http.client.HTTPException)
 
 def connect(url: str, *, token: str, context: ssl.SSLContext | None = None) -> "RemoteDatabase":
     """Use the dataset of a server. `context` says which certificates are trusted; the system's, if it is left out."""
-    parts = urlsplit(url)
+    parts = _parts(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.username:
         raise BadParameter(
             f"{shown(url)} is no address of a server.", "It is https://HOST:PORT/.", "Copy the line of sfumato serve."
         )
-    if not token.isascii() or not token.isprintable() or " " in token or not token:
+    if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token or not token:
         raise BadParameter("This is no token.", "It is one word of ASCII letters.", "Ask the owner for one.")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise BadParameter(
@@ -44,6 +44,13 @@ def connect(url: str, *, token: str, context: ssl.SSLContext | None = None) -> "
             "Use https://.",
         )
     return RemoteDatabase(parts.scheme, parts.netloc, token, context)
+
+
+def _parts(url: object) -> SplitResult:
+    try:
+        return urlsplit(url) if isinstance(url, str) else urlsplit("")
+    except ValueError:  # brackets that do not close
+        return urlsplit("")
 
 
 class RemoteDatabase:
@@ -117,7 +124,7 @@ class RemoteDatabase:
 
     def reopen(self, receipt: str) -> Release:
         """Return an answer that this account was given before, by the id of its receipt; free."""
-        if not (receipt.isascii() and receipt.isalnum()):
+        if not (isinstance(receipt, str) and receipt.isascii() and receipt.isalnum()):
             raise BadParameter("This is no receipt.", "Its id is made of letters and digits.", "Look into the history.")
         return answer_of(self._fetch("GET", f"/releases/{receipt}"), lambda level: self._at_level(receipt, level))
 

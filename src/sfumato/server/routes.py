@@ -77,9 +77,10 @@ async def release(request: Request) -> Response:
     caller, gate = caller_of(request), gate_of(request)
     receipt, form = wanted(request)
     found = await reopened(gate, caller, receipt)
+    level = request.query_params.get("level", LEVEL)
     if form == "json":
-        return await _document(gate, caller, found, request.query_params.get("level", LEVEL))
-    content = await gate.work(caller, lambda: encoded(found, form))
+        return await _document(gate, caller, found, level)
+    content = await gate.work(caller, lambda: encoded(found, form, level))
     return file_reply(content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
 
 

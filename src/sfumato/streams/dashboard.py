@@ -36,7 +36,7 @@ from sfumato.streams.charging import quoted_loss
 from sfumato.streams.participations import Participations
 from sfumato.streams.periods import Periods, lies_in_one_period, read_periods
 from sfumato.streams.plans import FARTHEST, GaussianSums, PeriodTables, TreeSums
-from sfumato.streams.stream import Stream
+from sfumato.streams.stream import Stream, stream_path
 from sfumato.terminal.exports import check_apart
 
 Published = GaussianSums | TreeSums | PeriodTables
@@ -230,7 +230,7 @@ def publish(
     plan = _plan(asked, steps, presence, epsilon, rho, shows, buffers)
     words = " ".join(f"STREAM of {shows} {periods.words}, {steps} periods: {sql}".split())
     name = sha256(f"{words} {plan}".encode()).hexdigest()[:16]
-    place = places_of(database.policy).beside(f"stream-{name}") if path is None else Path(path)
+    place = places_of(database.policy).beside(f"stream-{name}") if path is None else stream_path(path)
     if path is not None:
         check_apart(place, database.policy)
     people = None

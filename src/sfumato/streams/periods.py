@@ -47,8 +47,8 @@ class Periods:
 
     def question(self, sql: str, time: int) -> str:
         """Return the question of one period: `:from` and `:to` stand for its ends, the second not included."""
-        if not _PLACE.search(sql):
-            return sql
+        if not isinstance(sql, str) or not _PLACE.search(sql):
+            return sql  # whatever it is, the parser says
         begins, ends = self.begins(time), self.begins(time + 1)
         if begins is None or ends is None:
             raise BadParameter(

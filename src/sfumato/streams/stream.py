@@ -4,6 +4,8 @@ No step is ever drawn twice: not after a crash, not by a second handle, and, whe
 copy of the file either, since the ledger knows how far the stream has come. Proof: proofs/stream_file.md
 """
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -80,7 +82,7 @@ class Stream:
         history tells what it is. Without one the caller charges `plan.event`, and an old copy of the file goes
         unnoticed.
         """
-        place, known = _path(path), _plan(plan)
+        place, known = stream_path(path), _plan(plan)
         if not isinstance(words, str) or not words.isprintable():
             raise BadParameter(
                 "The description is not a line of text.", "It is listed in the history.", "Give plain text."
@@ -106,7 +108,7 @@ class Stream:
     @classmethod
     def open(cls, path: str | Path, *, ledger: Ledger | None = None) -> "Stream":
         """Open a stream where it stopped. One that a ledger was charged for needs that ledger again."""
-        file, payloads = StreamFile.open(_path(path))
+        file, payloads = StreamFile.open(stream_path(path))
         try:
             head = head_from_bytes(file.head)
             stream = cls(file, head, ledger)
@@ -261,9 +263,11 @@ class Stream:
         return sha256(self._digests[-1] + b"%d:" % width + noisy).digest()
 
 
-def _path(path: object) -> Path:
-    if isinstance(path, str | Path) and "\0" not in str(path):
-        return Path(path)
+def stream_path(path: object) -> Path:
+    """Read the path of a stream's file: a name that a file can have."""
+    with suppress(UnicodeEncodeError):
+        if isinstance(path, str | Path) and Path(path).name and b"\0" not in os.fsencode(path):
+            return Path(path)
     raise BadParameter(f"{shown(path)} is not a path.", "A stream is one file.", "Give the path of a file.")
 
 

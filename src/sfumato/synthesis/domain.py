@@ -4,7 +4,7 @@ Every row lies in one cell of each column, or in none: None, NaN, an infinity an
 absent, and a number beyond its range counts at the nearer end. Which cell it is depends on that one value alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from fractions import Fraction
@@ -271,6 +271,8 @@ def plain(values: Any) -> Sequence[object]:
         if hasattr(values, way):
             listed = getattr(values, way)()
             return listed if isinstance(listed, list) else [listed]
+    if not isinstance(values, Iterable):
+        raise BadParameter("A column is no list of values.", "Each row has one in it.", "Give {name: values, …}.")
     return values if isinstance(values, list | tuple) else list(values)
 
 

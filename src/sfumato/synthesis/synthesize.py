@@ -12,6 +12,7 @@ from typing import Any
 from zlib import compress, decompress
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
@@ -170,6 +171,9 @@ def _synthesize_table(
     source: Source,
 ) -> Synthetic:
     columns = read_domain(domain)
+    data = dict(zip(data.column_names, data.columns, strict=True)) if isinstance(data, pa.Table) else data
+    if not hasattr(data, "__contains__") or not hasattr(data, "__getitem__"):
+        raise BadParameter("data is no table.", "Its columns are found by their names.", "Give {name: values, …}.")
     for column in columns:
         if column.name not in data:
             raise UnknownName(

@@ -1,6 +1,6 @@
 """Synthetic: what was measured once, for questions that go on. It holds noisy numbers only, and needs no database."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
@@ -146,7 +146,7 @@ class Synthetic:
         return [column[places] for column in fitted.rows]
 
     def _axes(self, names: str | Sequence[str]) -> Axes:
-        asked = [names] if isinstance(names, str) else list(names)
+        asked = [names] if isinstance(names, str) else list(names) if isinstance(names, Iterable) else []
         known = {name.lower(): place for place, name in enumerate(self._measured.names)}
         for name in asked:
             if not isinstance(name, str) or name.lower() not in known:
@@ -182,6 +182,14 @@ class Synthetic:
         """Return the model as it might have come out with other noise, for the margins of what it says."""
         fitted = self._fitted
         return redraw(self._joint, fitted, self._measured.seed, self._seconds)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is kept when it is pickled: it is public, and whoever has it may keep it."""
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, kept: dict[str, object]) -> None:
+        self.__dict__.update(kept)
+        self._lock = RLock()
 
     def __repr__(self) -> str:
         return f"Synthetic({', '.join(self.columns)}; {len(self.marginals)} marginals; {self.loss})"

@@ -6,15 +6,16 @@ the quote. Nothing is charged, nothing is kept, and the copy is thrown away.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import islice
+from math import log1p
 from statistics import median
 from typing import Any
 
-from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
@@ -40,21 +41,17 @@ from sfumato.randomness.source import system_source
 from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
-from sfumato.release.showing.harmless import visible
-from sfumato.release.showing.table import text_table
-from sfumato.terminal.rehearsing import MOST_QUESTIONS, shown_sql, typical_questions
+from sfumato.terminal.rehearsing import MOST_QUESTIONS, rehearse, typical_questions
 
-DISCLOSURE = (
-    "For you alone: what follows was found by looking at the data, and no budget pays for it. Whoever sees the new "
-    "policy learns something of how the data is spread; where one person stands out, that may be about them. Prefer "
-    "what you know from elsewhere, or let questions choose privately: "
-    'rows_per_unit = { most = N, choose = "private" }, bounds = { within = [LOW, HIGH], choose = "private" }.'
-)
 _DIGITS = (1, 2, 5)
 _CAPS = tuple(digit * 10**power for power in range(7) for digit in _DIGITS)
 _ENDS = tuple(Fraction(digit) * Fraction(10) ** power for power in range(-6, 16) for digit in _DIGITS)
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _FARTHEST = 1 << 62
+_DRAWS = 9
+"""So many answers are drawn where questions choose privately."""
+HOPELESS = 1000
+"""Where errors are so many times as large as an answer, it does not matter how large."""
 _ROUNDS = 2
 """So often every cap and bound is tried again while the others stay."""
 
@@ -105,7 +102,18 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
         )
     with _trial(policy) as trial:
         trial.epsilon = str(policy.budget.epsilon / SHARE) if epsilon is None else epsilon
+        if _chooses(policy):
+            trial.choosing = lambda sql: rehearse(database, sql, trial.epsilon, _DRAWS)
         return _tuned(trial, questions)
+
+
+def _chooses(policy: Policy) -> bool:
+    """Whether questions choose caps or bounds privately."""
+    return any(table.rows_chosen or any(_is_chosen(column) for column in table.columns) for table in policy.tables)
+
+
+def _is_chosen(column: Column) -> bool:
+    return column.bounds is not None and column.bounds_chosen
 
 
 def asked_before(database: Database) -> list[str]:
@@ -128,6 +136,8 @@ class _Trial:
     policy: Policy
     engine: Engine
     epsilon: object = None
+    choosing: Callable[[str], list[Release]] | None = None
+    """Draws answers under the policy itself, where questions choose privately; they do not leave."""
     kept: dict[object, Cells | None] = field(default_factory=dict)
 
     @property
@@ -270,13 +280,31 @@ def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
         for place, column in columns.items():
             drafts = [best, *_with_totals(best, place, column)]
             best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
-    tried_questions = tuple(
-        TriedQuestion(
-            sql, _error(trial, sql, now, truth) or Fraction(0), _error(trial, sql, best, truth) or Fraction(0)
-        )
-        for sql in questions
-    )
-    return Tuned(typed_rational(trial.epsilon, "epsilon"), tried_questions, tuple(_lines(policy, now, best)))
+    errors = [_error_now(trial, sql, now, truth) for sql in questions]
+    advised = [_error(trial, sql, best, truth) or Fraction(0) for sql in questions]
+    lines = tuple(_lines(policy, now, best))
+    if trial.choosing is not None and _together(errors) <= _together(
+        advised
+    ):  # what questions choose is better than any draft
+        advised, lines = errors, ()
+    compared = tuple(TriedQuestion(*each) for each in zip(questions, errors, advised, strict=True))
+    return Tuned(typed_rational(trial.epsilon, "epsilon"), compared, lines)
+
+
+def _error_now(trial: _Trial, sql: str, now: Trimming, truth: Trimming) -> Fraction:
+    """Return the share by which a typical cell may be off under the policy, whose questions may choose privately.
+
+    Then it is drawn: what is cut is how far the middle of some answers is from the truth.
+    """
+    if trial.choosing is None:
+        return _error(trial, sql, now, truth) or Fraction(0)
+    draws = [dict(_numbers(release)) for release in trial.choosing(sql)]
+    shares = []
+    for key, (true, _) in (_cells(trial, sql, truth) or {}).items():
+        found = [one[key] for one in draws if key in one] or [(Fraction(0), Fraction(0))]
+        value, margin = (Fraction(median(part)) for part in zip(*found, strict=True))
+        shares.append((abs(value - true) + margin) / max(abs(true), Fraction(1, 10**6)))
+    return Fraction(median(shares)) if shares else Fraction(0)
 
 
 def _with_totals(best: Trimming, place: Place, column: Column) -> Iterator[Trimming]:
@@ -354,9 +382,15 @@ def _answerable(trial: _Trial, asked: Sequence[str], drafts: Sequence[Trimming])
     return found
 
 
-def _total(trial: _Trial, questions: Sequence[str], draft: Trimming, truth: Trimming) -> Fraction:
-    """Return the sum of the shares by which typical cells may be off: cut and noise together."""
-    return sum((_error(trial, sql, draft, truth) or Fraction(10**6) for sql in questions), Fraction(0))
+def _total(trial: _Trial, questions: Sequence[str], draft: Trimming, truth: Trimming) -> float:
+    """Return how far typical cells may be off over all questions, cut and noise together."""
+    errors = (_error(trial, sql, draft, truth) for sql in questions)
+    return _together(Fraction(HOPELESS) if error is None else error for error in errors)
+
+
+def _together(errors: Iterable[Fraction]) -> float:
+    """Return the sum over questions, in which one whose answer nothing can save does not outweigh all others."""
+    return sum(log1p(float(min(error, Fraction(HOPELESS)))) for error in errors)
 
 
 def _error(trial: _Trial, sql: str, draft: Trimming, truth: Trimming) -> Fraction | None:
@@ -400,7 +434,8 @@ def _lines(policy: Policy, now: Trimming, best: Trimming) -> Iterator[str]:
         name = fold(table.name)
         if best.caps.get(name) != now.caps.get(name):
             yield f"[tables.{_key(table.name)}]"
-            yield f"rows_per_unit = {best.caps[name]}  # now {now.caps[name]}"
+            before = "chosen, at most " if table.rows_chosen else ""
+            yield f"rows_per_unit = {best.caps[name]}  # now {before}{now.caps[name]}"
         places = {(name, fold(column.name)): column for column in table.columns}
         changed = {
             place: column
@@ -431,27 +466,9 @@ def _before(column: Column) -> str:
         return ""
     low, high = (Fraction(position(end)) for end in (column.bounds.low, column.bounds.high))
     total = "" if column.total_per_unit is None else f", of a person at most {written(column.total_per_unit)}"
-    return f"  # now [{written(low)}, {written(high)}]{total}"
+    return f"  # now {'chosen within ' if _is_chosen(column) else ''}[{written(low)}, {written(high)}]{total}"
 
 
 def _key(name: str) -> str:
     bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
     return name if bare else f'"{name}"'
-
-
-def tuned_text(tuned: Tuned) -> str:
-    """Return the advice for people."""
-    rows = [[visible(shown_sql(one.sql)) for one in tuned.questions]]
-    rows += [[f"{float(share):.1%}" for share in shares] for shares in zip(*_shares(tuned), strict=True)]
-    names = ["question (of groups: the typical one)", "now off by", "advised"]
-    table = text_table(names, rows, [False, True, True])
-    head = f"Cut and noise together, at ε = {round_up(tuned.epsilon)} a question"
-    advice = "\n".join(f"  {line}" for line in tuned.lines)
-    found = (
-        f"Paste into the policy\n{advice}" if tuned.lines else "The caps and bounds of the policy are the best tried."
-    )
-    return "\n\n".join([DISCLOSURE, f"{head}\n" + "\n".join(f"  {line}" for line in table.splitlines()), found])
-
-
-def _shares(tuned: Tuned) -> list[tuple[Fraction, Fraction]]:
-    return [(one.now, one.advised) for one in tuned.questions]

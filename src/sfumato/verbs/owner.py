@@ -42,7 +42,7 @@ def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: b
     Tries them on the data for your questions, or for typical ones, and prints lines to paste. It is for the owner
     alone: nothing is charged, and nothing of it is private.
     """
-    from sfumato.terminal import statements, tuning
+    from sfumato.terminal import statements, tuning, tuning_text
 
     asked = list(questions)
     if file is not None:
@@ -50,7 +50,7 @@ def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: b
     with opened(policy) as database:
         if history:
             asked += tuning.asked_before(database)
-        click.echo(tuning.tuned_text(tuning.tune(database, asked, epsilon)))
+        click.echo(tuning_text.tuned_text(tuning.tune(database, asked, epsilon)))
 
 
 @click.command()

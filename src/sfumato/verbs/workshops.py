@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 
 import click
 
-from sfumato.errors import UnknownName, shown, suggestion
+from sfumato.errors import BadParameter, UnknownName, shown, suggestion
 from sfumato.verbs.opening import opened
 from sfumato.verbs.options import File, as_analyst, policy_file
 
@@ -51,6 +52,8 @@ def audit(policy: Path, seconds: float) -> None:
     Random questions are asked about made-up people under POLICY, and about the same people without one of them. Its
     data and its ledger are not touched.
     """
+    if not isfinite(seconds):  # no range of click's leaves these out
+        raise BadParameter(f"seconds = {seconds} is no time.", "An audit has an end.", "Give a number, such as 60.")
     run: Callable[[Path, float], str] = import_module(LAB).AUDIT
     click.echo(run(policy, seconds))
 

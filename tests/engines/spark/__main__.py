@@ -10,14 +10,15 @@ import pytest
 from tests.engines.spark.running import FLAGS, LAWS, MORE
 
 SUITES = (
-    "totality_numbers",
-    "totality_texts",
-    "totality_times",
-    "flow",
+    "cut",
     "bounded_copy",
     "engine",
     "public",
     "same_answers",
+    "flow",
+    "totality_numbers",
+    "totality_texts",
+    "totality_times",
 )
 
 

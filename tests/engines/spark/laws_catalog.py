@@ -28,6 +28,7 @@ def answers(words: dict[str, Any]) -> list[list[dict[str, Any]]]:
 def fill_catalog(session: Any, folder: Path, database: str) -> None:
     """Save the visits and the staff of a folder as tables of a database."""
     session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")  # the files hold a time that Spark cannot read
+    session.conf.set("spark.sql.caseSensitive", "true")  # else the catalog would have all names in small letters
     session.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
     former, latter = (  # their types differ: the table has one
         session.read.parquet(f"{folder}/data/visits/year={year}/part.parquet").selectExpr(

@@ -8,12 +8,14 @@ from math import inf, nan
 from random import Random
 
 import pytest
-from tests.engines.builds import SALT, policy_of
+from tests.engines.builds import SALT
 from tests.engines.reference import Row, bounded_reference
 from tests.engines.spark.laws_operators import assert_on_the_grid
 from tests.engines.spark_under_law import SparkUnderLaw
-from tests.engines.test_bounded_copy import ORDERS, POLICY, SCHEMAS, arrow
+from tests.engines.test_bounded_copy import POLICY, SCHEMAS, arrow
+from tests.engines.test_one_pass import copied_by, policy_with, tables_of
 
+from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.sql import one_pass
 from sfumato.sensitivity.clipping import Grid
 
@@ -66,21 +68,17 @@ def test_the_copy_is_what_the_definition_says() -> None:
 
 
 @pytest.mark.parametrize("very_many", [4, 1 << 17], ids=["apart", "together"])
-def test_rows_that_are_bounded_in_one_pass_are_what_the_definition_says(
-    very_many: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("unique", [(), ("visit",)], ids=["none", "unique"])
+def test_rows_numbers_removed_rows_and_losses_are_those_of_duckdb(
+    unique: tuple[str, ...], very_many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(one_pass, "VERY_MANY", very_many)
-    columns = {name: {**words, "unique": False} for name, words in ORDERS["columns"].items()}  # type: ignore[attr-defined]
-    database = _database(40)
-    orders = database["orders"]
-    more = [{**row, "person": 1} for row in orders[:30]]
-    database["orders"] = [*orders, *more, *more]  # somebody has many, and equal ones
-    for words in ({}, {"rows_per_unit": {"most": 6, "choose": "private"}}):
-        policy = policy_of({"orders": {**ORDERS, "columns": columns, **words}, "codes": {"public": True}})
-        tables = {name: rows for name, rows in database.items() if name in ("orders", "codes")}
-        copy = SparkUnderLaw().bounded(policy, arrow(tables), SALT)
-        assert copy["orders"] == bounded_reference(policy, tables, SALT)["orders"]
-        assert copy["orders"].total() > 60
+    words = {"rows_per_unit": {"most": 6, "choose": "private"}} if very_many == 4 and not unique else {}
+    policy, tables = policy_with(unique, "0.1", **words), tables_of(3)
+    here, there = SparkUnderLaw().bounded(policy, tables, SALT, hidden=1), copied_by(DUCKDB, policy, tables)
+    for name in there:
+        assert here[name] == there[name], name
+    assert len(there) == 7
 
 
 def test_wide_ranges_are_on_the_grid_too() -> None:

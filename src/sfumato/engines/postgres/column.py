@@ -2,12 +2,15 @@
 
 Each expression looks at one value, never raises, and depends on the policy and the source's type alone. A value that
 the declared type cannot hold is absent, as NULL is: NaN, infinities (numbers, dates and timestamps have them here).
+
+Values are mentioned as often as they are needed, not named in a subselect (`numbers.let`): they are columns, which cost
+nothing to mention, and what refers to a row from a subselect is never computed by the server's parallel workers.
 """
 
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.numbers import DOUBLE, NARROW, TYPES, WIDE, let
 from sfumato.engines.sql.column import Kind, Stored, ValueForms, within_days
-from sfumato.engines.sql.grid import Range, floating, whole
+from sfumato.engines.sql.grid import NotExact, Range, outside, whole
 from sfumato.policy.policy import Column
 
 _KINDS = {
@@ -37,7 +40,8 @@ def _number(stored: Stored, target: Range) -> str:
     if stored.kind is Kind.INTEGER:
         if target.step == 1 and -(1 << 63) <= target.least <= target.greatest < 1 << 63:
             return _clipped(f"CAST({stored.sql} AS {NARROW})", target)
-        return let(whole(f"CAST(v AS {WIDE})", 0, 2**63, target, POSTGRES), v=stored.sql)
+        found = whole(f"CAST({stored.sql} AS {WIDE})", 0, 2**63, target, POSTGRES)  # or it refuses the step
+        return found if target.clipped else _numeric(stored.sql, target)
     return _numeric(stored.sql, target)
 
 
@@ -50,10 +54,7 @@ def _clipped(value: str, target: Range) -> str:
 
 
 def _floating(value: str, target: Range) -> str:
-    """Return the grid integer of a double: by 64-bit integers where that is clear, as `grid.floating` says when.
-
-    The value is a column, which costs nothing to mention; a nested SELECT costs a microsecond in each row.
-    """
+    """Return the grid integer of a double: by 64-bit integers where that is clear, as `grid.floating` says when."""
     times, over = (TYPES.double_sql(float(part)) for part in (target.step.denominator, target.step.numerator))
     quotient = f"({value} * {times})" if target.step.numerator == 1 else f"({value} * {times} / {over})"
     # half minus that error is not above a distance from 2^49 on; rounding and casting both go to the nearest, then even
@@ -61,10 +62,47 @@ def _floating(value: str, target: Range) -> str:
     near = f"CAST({quotient} AS {NARROW})"
     if target.clipped:
         near = f"least(greatest({near}, {target.least}), {target.greatest})"
-    # dividing what is nearly nothing would raise, and its grid integer is 0
-    exact = let(floating("v", target, POSTGRES), v=f"CASE WHEN abs({value}) < 1e-200 THEN 0 ELSE {value} END")
+    # dividing what is nearly nothing would raise, and its grid integer is that of 0
+    nothing = min(max(0, target.least), target.greatest)
+    exact = f"WHEN {POSTGRES.finite(value)} AND abs({value}) >= 1e-200 THEN {_by_integers(value, target)}"
+    exact = f"CASE {exact} WHEN {POSTGRES.finite(value)} THEN {nothing} END"
     safe = f"CASE WHEN {value} = 0 OR abs({value}) BETWEEN 1e-200 AND 1e100 THEN {clear} ELSE false END"
     return f"CASE WHEN {value} IS NULL THEN NULL WHEN {safe} THEN {near} ELSE {exact} END"
+
+
+def _by_integers(value: str, target: Range) -> str:
+    """Return the grid integer of a finite double that is not nearly nothing, in integers of any size.
+
+    Proof: proofs/bounded_copy.md §6
+    """
+    times, over, slack = target.step.denominator, target.step.numerator, 0 if target.clipped else 1
+    if max(times, over) > 2**53:
+        raise NotExact
+    low = TYPES.double_sql(outside((target.least - slack) * target.step, -1))
+    high = TYPES.double_sql(outside((target.greatest + slack) * target.step, 1))
+    near = f"least(greatest({value}, {low}), {high})"
+    size, far = f"abs({near})", repr(2.0**60)
+    integer = f"CAST(CAST(trunc({size} / {far}) AS {NARROW}) AS {WIDE}) * {2**60}"
+    integer += f" + CAST(trunc({size}) - trunc({size} / {far}) * {far} AS {NARROW})"
+    upper = f"(({size} - trunc({size})) * {2.0**53!r})"  # powers of two: exact
+    lower = f"(({upper} - trunc({upper})) * {2.0**55!r})"
+    scaled = f"(({integer}) * {2**108} + CAST(trunc({upper}) AS {NARROW}) * {WIDE} '{2**55}'"
+    scaled += f" + CAST(trunc({lower}) AS {NARROW}))"
+    sign = f"CASE WHEN {near} < 0 THEN -1 ELSE 1 END"
+    return _finished(f"({sign} * {_nearest(f'({scaled} * {times})', over << 108)})", target)
+
+
+def _nearest(size: str, over: int) -> str:
+    """Return the quotient of a numeric that is not negative and an integer, rounded half to even."""
+    quotient, rest = f"div({size}, {over})", f"mod({size}, {over})"
+    up = f"2 * {rest} > {over} OR 2 * {rest} = {over} AND mod({quotient}, 2) = 1"
+    return f"({quotient} + CASE WHEN {up} THEN 1 ELSE 0 END)"
+
+
+def _finished(rounded: str, target: Range) -> str:
+    if target.clipped:
+        return f"CAST(least(greatest({rounded}, {target.least}), {target.greatest}) AS {NARROW})"
+    return f"CASE WHEN {rounded} BETWEEN {target.least} AND {target.greatest} THEN CAST({rounded} AS {NARROW}) END"
 
 
 def _is_number(name: str) -> str:
@@ -76,27 +114,24 @@ def _numeric(sql: str, target: Range) -> str:
     times, over = target.step.denominator, target.step.numerator
     slack = 0 if target.clipped else 1
     low, high = ((side * over) for side in (target.least - slack, target.greatest + slack))
-    near = f"least(greatest(v * {times}, {low}), {high})"  # in units of 1/times of a step
-    nearest = (
-        f"f + CASE WHEN 2 * (p - f * {over}) > {over} OR 2 * (p - f * {over}) = {over} AND mod(f, 2) = 1 "
-        "THEN 1 ELSE 0 END"
-    )
-    rounded = f"(SELECT sign(n) * ({nearest}) FROM (SELECT n, abs(n) AS p, div(abs(n), {over}) AS f OFFSET 0) AS q)"  # noqa: S608
-    rounded = f"(SELECT {rounded} FROM (SELECT {near} AS n OFFSET 0) AS r)"  # noqa: S608
-    if target.clipped:
-        rounded = f"CAST(least(greatest({rounded}, {target.least}), {target.greatest}) AS {NARROW})"
+    value = f"CAST({sql} AS {WIDE})"
+    near = f"least(greatest({value} * {times}, {low}), {high})"  # in units of 1/times of a step
+    if over == 1:  # its rounding goes away from zero, which at a tie is twice the rounded half
+        rounded = f"CASE WHEN abs({near} - trunc({near})) = 0.5 THEN 2 * round({near} * 0.5) ELSE round({near}) END"
     else:
-        rounded = POSTGRES.narrowed(rounded)
-    return let(f"CASE WHEN {_is_number('v')} THEN {rounded} END", v=f"CAST({sql} AS {WIDE})")
+        rounded = f"(CASE WHEN {near} < 0 THEN -1 ELSE 1 END * {_nearest(f'abs({near})', over)})"
+    return f"CASE WHEN {_is_number(value)} THEN {_finished(rounded, target)} END"
 
 
 def _double(stored: Stored) -> str:
     """Return a finite double; adding zero makes −0.0 and 0.0 one value."""
     if stored.kind is Kind.DECIMAL:  # beyond the largest double, and below the least, a cast raises
-        size = "abs(v) < 1.7e308 AND (abs(v) > 1e-307 OR v = 0)"
-        inner = f"CASE WHEN v = 0 THEN 0 WHEN {size} THEN CAST(v AS {DOUBLE}) + 0 END"
-        return let(f"CASE WHEN {_is_number('v')} THEN {inner} END", v=f"CAST({stored.sql} AS {WIDE})")
-    return let(f"CASE WHEN {POSTGRES.finite('v')} THEN v + 0 END", v=f"CAST({stored.sql} AS {DOUBLE})")
+        value = f"CAST({stored.sql} AS {WIDE})"
+        size = f"abs({value}) < 1.7e308 AND (abs({value}) > 1e-307 OR {value} = 0)"
+        inner = f"CASE WHEN {value} = 0 THEN 0 WHEN {size} THEN CAST({value} AS {DOUBLE}) + 0 END"
+        return f"CASE WHEN {_is_number(value)} THEN {inner} END"
+    value = f"CAST({stored.sql} AS {DOUBLE})"
+    return f"CASE WHEN {POSTGRES.finite(value)} THEN {value} + 0 END"
 
 
 def _boolean(stored: Stored) -> str:
@@ -113,33 +148,35 @@ def _instant(stored: Stored) -> str:
 
 def _clipped_days(column: Column, stored: Stored) -> str:
     value = stored.sql if stored.kind is Kind.DATE else f"CAST({_instant(stored)} AS date)"
-    days = f"CAST(v - {_EPOCH} AS {NARROW})"
-    return let(f"CASE WHEN isfinite(v) THEN {within_days(days, column)} END", v=value)
+    days = f"CAST({value} - {_EPOCH} AS {NARROW})"
+    return f"CASE WHEN isfinite({value}) THEN {within_days(days, column)} END"
 
 
 def _microseconds(stored: Stored, target: Range) -> str:
     if stored.kind is Kind.DATE:  # not every date is a timestamp
-        clock, value = f"CAST(v - {_EPOCH} AS {WIDE}) * 86400000000", stored.sql
+        value = stored.sql
+        clock = f"CAST({value} - {_EPOCH} AS {WIDE}) * 86400000000"
     else:
-        clock, value = "trunc(extract(epoch FROM v) * 1000000)", _instant(stored)
+        value = _instant(stored)
+        clock = f"trunc(extract(epoch FROM {value}) * 1000000)"
+    if target.step == 1:
+        return f"CASE WHEN isfinite({value}) THEN {_finished(f'({clock})', target)} END"
     inner = let(whole("w", 0, 2**80, target, POSTGRES), w=clock)
     if not target.clipped:
         inner = let(f"CASE WHEN w BETWEEN {target.least} AND {target.greatest} THEN w END", w=inner)
-    return let(f"CASE WHEN isfinite(v) THEN {inner} END", v=value)
+    return f"CASE WHEN isfinite({value}) THEN {inner} END"
 
 
 def _exact_integer(stored: Stored) -> str:
     match stored.kind:
         case Kind.FLOATING:
-            exact = f"abs(v) < {2.0**53!r} AND v = trunc(v)"
-            return let(
-                f"CASE WHEN {exact} THEN CAST(CAST(v AS {NARROW}) AS text) END", v=f"CAST({stored.sql} AS {DOUBLE})"
-            )
+            value = f"CAST({stored.sql} AS {DOUBLE})"
+            exact = f"abs({value}) < {2.0**53!r} AND {value} = trunc({value})"
+            return f"CASE WHEN {exact} THEN CAST(CAST({value} AS {NARROW}) AS text) END"
         case Kind.DECIMAL:
-            return let(
-                f"CASE WHEN {_is_number('v')} THEN CASE WHEN v = trunc(v) THEN CAST(trunc(v) AS text) END END",
-                v=f"CAST({stored.sql} AS {WIDE})",
-            )
+            value = f"CAST({stored.sql} AS {WIDE})"
+            inner = f"CASE WHEN {value} = trunc({value}) THEN CAST(trunc({value}) AS text) END"
+            return f"CASE WHEN {_is_number(value)} THEN {inner} END"
         case _:
             return f"CAST({stored.sql} AS text)"
 

@@ -1,7 +1,5 @@
 """PostgreSQL's SQL: its entry for everything in which engines differ."""
 
-from collections.abc import Sequence
-
 from sfumato.engines.postgres import numbers, texts, times
 from sfumato.engines.postgres.numbers import DOUBLE, NARROW, TYPES, WIDE
 from sfumato.engines.sql.constant import constant_form, row_number
@@ -46,16 +44,10 @@ def _scalar_text(value: str, kind: Kind) -> str:
     return _id_text(value) if kind is Kind.UNIT else _value_text(value, _TYPES.get(kind, NARROW))
 
 
-_HASHES = {Kind.TEXT: "hashtext", Kind.REAL: "hashfloat8", Kind.UNIT: "uuid_hash"}
-_MOST_HASHED = 4
-
-
-def _near(keys: Sequence[tuple[str, Kind]], id: str) -> str:
-    """Return 32 bits of the keys, the coarsest first, before 32 bits of the id."""
-    bits = 32 // min(len(keys), _MOST_HASHED)
-    parts = [f"CAST({_HASHES.get(kind, 'hashint8')}({sql}) & {(1 << bits) - 1} AS bigint)" for sql, kind in keys]
-    high = [f"(coalesce({part}, 0) << {64 - bits * (at + 1)})" for at, part in enumerate(parts[:_MOST_HASHED])]
-    return " | ".join([*high, f"(CAST(uuid_hash({id}) AS bigint) & {(1 << 32) - 1})"])
+def _share(some: int, all: str) -> str:
+    """Return 48 bits before which a draw lies with the probability some / all; they are compared as bytes are."""
+    bits = f"CAST(div({some} * {WIDE} '{1 << 48}', {all}) AS {NARROW})"
+    return f"decode(CASE WHEN {all} <= {some} THEN repeat('ff', 17) ELSE lpad(to_hex({bits}), 12, '0') END, 'hex')"
 
 
 _CHOICES = ChoiceForms(TYPES, lambda first, second, leaf: f"nullif({first}, {second})")
@@ -100,11 +92,12 @@ POSTGRES = Dialect(
     long_draw=lambda text: f"substring({_sha256(text)} FROM 1 FOR 16)",  # a uuid would have to be read from a text
     long_draw_text=lambda draw: f"upper(ltrim(encode({draw}, 'hex'), '0'))",
     place="ctid",
-    numbered=None,
-    carries_rows=False,
     sent=None,
-    fence="OFFSET 0",
-    near=_near,
+    # A nested query that selects what could differ from row to row is kept apart; this is always NULL, and known to be
+    # when it is planned. `OFFSET 0` would keep it apart too, and from the parallel workers of everything above it.
+    fence="CASE WHEN false THEN clock_timestamp() END AS fence",
+    share=_share,
+    by_person=True,
     in_order="ORDER BY",
     numbers_rows=True,
     ranked_at_once=1 << 62,

@@ -25,7 +25,7 @@ from sfumato.policy.policy import Policy, Table, fold
 
 ROWS = "rows"
 """The folder of a build that becomes the copy's."""
-_LAZY = ("draws", "found", "keys", "pairs", "owners")
+_LAZY = ("rows", "found", "keys", "pairs", "owners")
 """Intermediate tables that are read once or twice and cheap to compute: Spark computes them where they are read."""
 _HIDDEN = (Kind.OTHER, Kind.NOTHING)
 

@@ -7,7 +7,7 @@ the declared type cannot hold is absent, as NULL is: NaN, infinities, names of p
 import re
 
 from sfumato.engines.spark.dialect import SPARK
-from sfumato.engines.spark.numbers import DOUBLE, NARROW, TYPES, WIDE, given
+from sfumato.engines.spark.numbers import DOUBLE, NARROW, TYPES, WIDE, given, seldom
 from sfumato.engines.spark.texts import cut_out, day_of, moment_of, truth_sql
 from sfumato.engines.spark.times import day_sql
 from sfumato.engines.sql.column import Kind, Stored, ValueForms, within_days
@@ -77,7 +77,7 @@ def _floating(v: str, target: Range) -> str:
     It is written out, and short: a lambda is interpreted for every row, and Java does not compile what is long.
     """
     times, over = target.step.denominator, target.step.numerator
-    slow = floating(v, target, SPARK)  # refuses what is not exact
+    slow = seldom(v, lambda value: floating(value, target, SPARK))  # refuses what is not exact
     if target.clipped:
         low, high = (outside(side * target.step, way) for side, way in ((target.least, -1), (target.greatest, 1)))
         if max(abs(low), abs(high)) * times < _NEAR:
@@ -206,6 +206,10 @@ def _exact_integer(stored: Stored) -> str:
             return f"CAST({stored.sql} AS STRING)"
 
 
+def _plain_integer(stored: Stored) -> str | None:
+    return f"CAST({stored.sql} AS {NARROW})" if stored.kind is Kind.INTEGER else None
+
+
 def _is_a_day(stored: Stored) -> str | None:
     match stored.kind:
         case Kind.DATE:
@@ -235,4 +239,5 @@ READING = ValueForms(
     exact_integer=_exact_integer,
     is_a_day=_is_a_day,
     is_of_microseconds=_is_of_microseconds,
+    plain_integer=_plain_integer,
 )

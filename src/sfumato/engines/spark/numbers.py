@@ -38,6 +38,12 @@ def given(values: Sequence[str], body: Callable[..., str]) -> str:
     return f"get(transform(array(struct({listed})), {name} -> {inner}), 0)"
 
 
+def seldom(value: str, body: Callable[[str], str]) -> str:
+    """Return the body over a value where few rows need it: Spark makes no Java of it, which would be long."""
+    name = f"w{crc32(value.encode()):08x}"
+    return f"get(zip_with(array({value}), array(0), ({name}, {name}o) -> {body(name)}), 0)"
+
+
 def quotient(first: str, second: str, type: str = WIDE) -> str:
     """Return a quotient towards zero; the second is not zero."""
     if type != WIDE:

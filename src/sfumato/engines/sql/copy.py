@@ -12,11 +12,18 @@ from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.catalog_of import in_drawn_order, most_removed, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import cut_columns, cut_rows, tracked
-from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
+from sfumato.engines.sql.cut import cut_again, cut_columns, cut_rows, tracked
+from sfumato.engines.sql.drawing import draw_again, first_draw
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT
 from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows, numbers, sortable
-from sfumato.engines.sql.one_pass import all_accounted_for, in_one_pass, kept_in_one_pass, lost_in_one_pass
+from sfumato.engines.sql.one_pass import (
+    all_accounted_for,
+    cut_in_one_pass,
+    in_one_pass,
+    kept_in_one_pass,
+    lost_in_one_pass,
+)
+from sfumato.engines.sql.read_again import choose_again, number_crowded
 from sfumato.engines.sql.staging import are_read_again, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
 from sfumato.planning.cut_off import CUT
@@ -24,7 +31,7 @@ from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPat
 from sfumato.policy.tables import REMOVED_ROWS
 
 _STAGED = (
-    *("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived"),
+    *("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "people"),
     *("bounded", "counts", "cut"),
 )
 """Every intermediate table that there may be, but the keys of columns."""
@@ -65,9 +72,10 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
     cuts = None if build.policy.budget.truncation is None else cut_columns(build, columns, unit)
     if build.arrived(table.name) != ():  # something did, or everything is read
         progress("read", table.name)
-        if in_one_pass(build, table):
+        if unit is not None and in_one_pass(build, table):
             rows = kept_in_one_pass(build, table, columns, unit, progress)
-            sources = _Sources(rows, lost=lost_in_one_pass(build, table))
+            lost, cut = lost_in_one_pass(build, table, unit), cut_in_one_pass(build, table, columns, unit)
+            sources = _Sources(rows, cut=cut, lost=lost)
         else:
             parts = stage_rows(build, table, columns)
             if unit is not None:
@@ -122,12 +130,15 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
         build.drop(["chosen"])
         here = "TRUE" if parts == 1 else f"r.part = {part}"
         again = are_read_again(build, table, columns)
-        chosen = _chosen_at_once(build, table, columns) if again else _chosen(build, table, columns, part, here)
-        build.make(build.stage("chosen"), chosen)
+        if again:
+            choose_again(build, table, columns)
+        else:
+            build.make(build.stage("chosen"), _chosen(build, table, columns, part, here))
         found["bounded"] = _numbered(build, table, columns, here)
         found["counts"] = f"SELECT id, count(*) AS n FROM {build.stage('chosen')} GROUP BY id"  # noqa: S608
         if lossy:
-            found["cut"] = cut_rows(build, columns, unit, here)
+            cut = _cut_again(build, table, columns, unit) if again else cut_rows(build, columns, unit, here)
+            found["cut"] = cut
         if parts > 1:
             for name, query in found.items():
                 (build.append if part else build.make)(build.stage(name), query)
@@ -150,18 +161,11 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
         for key in unique
     ]
     if are_read_again(build, table, columns):
-        _number_crowded(build, table)
+        number_crowded(build, table)
         return
     # what a person's draws begin with is written once for all their rows
     own = [f"{dialect.id_text('id')} || '#' AS own", f"{dialect.part('id', parts) if parts > 1 else 0} AS part"]
     build.make(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
-
-
-def _number_crowded(build: Building, table: Table) -> None:
-    """Write down who has too many rows, with a number in the order of ids: it is quicker to sort by."""
-    many = "u IS NOT NULL" if in_drawn_order(table) else f"u IS NOT NULL AND n > {most_rows(table)}"
-    own = f"{build.dialect.id_text('id')} || '#' AS own, {build.dialect.row_number([], ['id'])} AS number"
-    build.make(build.stage("crowded"), f"SELECT u, id, {own} FROM {build.stage('units')} WHERE {many}")  # noqa: S608
 
 
 def _crowded(build: Building) -> str:
@@ -174,10 +178,8 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
     dialect, most = build.dialect, most_rows(table)
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
-    carried = [f"c{at}" for at in range(max(len(columns), 1))] if dialect.carries_rows else []
-    along = [*carried, *(key for key in unique if key not in carried)]
-    names = ", ".join(["place", "id", *along])
-    listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in along)]
+    names = ", ".join(["place", "id", *unique])
+    listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in unique)]
     # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
     # does not matter, because they are equal. Where losses are kept, what bounds took from them may differ: it decides.
     lost = [f"o{at}" for at in tracked(build, columns)]
@@ -195,22 +197,16 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
         chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
         chosen = f"SELECT {names}, draw FROM ({chosen}) AS o WHERE {key} IS NULL OR once = 1"  # noqa: S608
     rank = dialect.row_number(["id"], ["draw"])
-    kept = ", ".join(["place", "id", *carried])
-    ranked = f"SELECT {kept}, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
-    return f"SELECT {kept}, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
+    ranked = f"SELECT place, id, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
+    return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
-def _chosen_at_once(build: Building, table: Table, columns: list[Column]) -> str:
-    """Return the query for the rows that are kept and their ranks, as `_chosen` has them, in one order of all rows."""
-    dialect, most = build.dialect, most_rows(table)
-    values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
-    names = ", ".join(["id", *(f"c{at}" for at in range(max(len(columns), 1)))])
-    read = rows_of(build, table, columns, build.stage("crowded"), ["own", "number"])
-    first = first_draw("r.own", values, dialect)
-    drawn = f"SELECT r.number, {first} AS first, {names} FROM ({read}) AS r"  # noqa: S608
-    left = drawn_last(drawn, "number", f"number, {names}", most, dialect)
-    rank = f"CAST({dialect.row_number(['number'], ['draw'])} AS {dialect.rank_type})"
-    return f"SELECT {names}, nth FROM (SELECT {names}, {rank} AS nth FROM ({left}) AS l) AS n WHERE nth <= {most}"  # noqa: S608
+def _cut_again(build: Building, table: Table, columns: list[Column], unit: str) -> str:
+    """Return the query for what everybody loses, of whom every row is read once more."""
+    read = rows_of(build, table, columns, f"(SELECT * FROM {build.stage('units')} WHERE u IS NOT NULL)", ["n"])  # noqa: S608
+    most, crowded = most_rows(table), f"{build.stage('crowded')} AS c ON c.id = r.id AND c.n > {most_rows(table)}"
+    chosen = f"SELECT r.* FROM {build.stage('chosen')} AS r JOIN {crowded}"  # noqa: S608
+    return cut_again(build, columns, unit, f"SELECT *, n <= {most} AS kept FROM ({read}) AS r", chosen)  # noqa: S608
 
 
 def _numbered(build: Building, table: Table, columns: list[Column], here: str) -> str:
@@ -225,10 +221,9 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     dialect, rows = build.dialect, build.stage("rows")
     rank = f"CAST({dialect.row_number(['id'], in_order_of(dialect, columns))} AS {dialect.rank_type})"
     chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place WHERE {here}"
-    if dialect.carries_rows or are_read_again(build, table, columns):
-        chosen = f"{build.stage('chosen')} AS r"
     others = f"{rows} AS r WHERE {here} AND NOT {_crowded(build)}"
     if are_read_again(build, table, columns):
+        chosen = f"{build.stage('chosen')} AS r"
         people = f"(SELECT r.u, r.id FROM {build.stage('units')} AS r WHERE NOT {_crowded(build)})"  # noqa: S608
         others = f"({rows_of(build, table, columns, people)}) AS r"
     # those who had too many rows were ranked when they were chosen
@@ -247,10 +242,10 @@ def _write(build: Building, table: Table, columns: list[Column], rows: str | Non
     names = [dialect.quoted(column.name) for column in columns]
     first = _sort_keys(columns)
     order = [sortable(dialect, columns[at], names[at]) for at in first]
-    if unit is not None and first and dialect.near is not None:
-        order.insert(0, dialect.near([(names[at], kind_of(columns[at])) for at in first], dialect.quoted(unit)))
     order += [] if unit is None else [dialect.quoted(unit)]
     order += [sortable(dialect, column, names[at]) for at, column in enumerate(columns) if at not in first]
+    if unit is not None and dialect.by_person:  # the rows of one person were sorted when they were numbered
+        order = [dialect.quoted(unit)]
     if unit is not None:
         names = [dialect.quoted(unit), *names, *map(dialect.quoted, numbers(dialect, table, columns, []))]
     names = names or [dialect.quoted(LONE)]
@@ -317,18 +312,18 @@ def _account_for_every_row(build: Building, table: Table) -> None:
     A row that leads to several people counts once for each of them. Where rows only arrived, these are the rows of the
     people concerned, and the others of the copy before are all there.
     """
-    read, kept = build.read[table.name], count_rows(build, build.kept(table.name))
-    if in_one_pass(build, table):
-        require_all(table, all_accounted_for(build, table, kept))
-        return
+    read, kept, unit = build.read[table.name], count_rows(build, build.kept(table.name)), unit_column(table)
     arrived = build.arrived(table.name)
     if arrived is not None:
         kept -= count_rows(build, _carried(build, table, table.name))
     if arrived == ():
         require_all(table, read == kept == 0)
         return
-    if unit_column(table) is None:
+    if unit is None:
         require_all(table, read == count_rows(build, build.stage("rows")) == kept)
+        return
+    if in_one_pass(build, table):
+        require_all(table, all_accounted_for(build, table, unit, kept))
         return
     owned = rows_with_owners(build, table)
     staged = owned if are_read_again(build, table, _kept_columns(table)) else count_rows(build, build.stage("rows"))

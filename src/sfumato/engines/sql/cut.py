@@ -9,6 +9,8 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.planning.cut_off import ABOVE, BELOW, BEYOND, MOST_LOST, REMOVED_FROM, is_clipped, is_lossy
 from sfumato.policy.policy import Column
 
+_HALF = 1 << 32
+
 
 def uncut(columns: list[Column]) -> list[tuple[int, Column]]:
     """Return the columns whose values are moved to bounds, by their places."""
@@ -47,6 +49,95 @@ def cut_rows(build: Building, columns: list[Column], unit: str | None, here: str
     return f"SELECT {', '.join(named)} FROM ({lost}) AS l{'' if unit is None else ' GROUP BY id'}"  # noqa: S608
 
 
+def cut_again(build: Building, columns: list[Column], unit: str, rows: str, chosen: str) -> str:
+    """Return the query for the losses of everybody who lost something, one row each, without places of rows.
+
+    `rows` are everybody's, with whether they are kept as far as that is known; `chosen` are the kept ones among those
+    that are said not to be: they are taken back as lost, and added as kept. Sums of 64-bit integers are wide, and no
+    integer is subtracted before it is in one.
+    """
+    dialect, clipped = build.dialect, uncut(columns)
+    listed = ", ".join(["id", *(f"c{at}, o{at}" for at, _ in clipped)])
+    both = (
+        f"SELECT {listed}, CASE WHEN kept THEN 1 ELSE 0 END AS role FROM ({rows}) AS a "  # noqa: S608
+        f"WHERE NOT kept OR {_moved(clipped)} UNION ALL SELECT {listed}, 2 AS role FROM ({chosen}) AS a"
+    )
+    losses = {
+        REMOVED_FROM: "count(*) FILTER (WHERE role = 0) - count(*) FILTER (WHERE role = 2)",
+        BEYOND: f"count(*) FILTER (WHERE role > 0 AND ({_moved(clipped)}))",
+    }
+    for at, column in clipped:
+        if is_lossy(column):
+            losses[ABOVE + column.name] = _lost_in_all(column, at, "greatest", ">")
+            losses[BELOW + column.name] = f"-({_lost_in_all(column, at, 'least', '<')})"
+    named = [f"CAST(least({sql}, {MOST_LOST}) AS BIGINT) AS {dialect.quoted(name)}" for name, sql in losses.items()]
+    return (
+        f"SELECT id AS {dialect.quoted(unit)}, {', '.join(named)} FROM ({both}) AS l GROUP BY id "  # noqa: S608
+        f"HAVING {losses[REMOVED_FROM]} > 0 OR {losses[BEYOND]} > 0"
+    )
+
+
+def _lost_in_all(column: Column, at: int, side: str, beyond: str) -> str:
+    """Return what the rows of a person lose on one side of zero, or of the bound that they were moved to."""
+    value = _value(column, at)
+    moved = f"role > 0 AND {value} {beyond} c{at}"
+    sums = [(f"{side}({value}, 0)", "role = 0"), (f"{side}({value}, 0)", "role = 2"), (value, moved), (f"c{at}", moved)]
+    lost, back, above, kept = (f"coalesce(sum({sql}) FILTER (WHERE {where}), 0)" for sql, where in sums)
+    return f"{lost} - {back} + {above} - {kept}"
+
+
+def lost_of_all(build: Building, columns: list[Column]) -> dict[str, str]:
+    """Return the sums over a person's rows that are lost if none of these is kept: a0, b0, … above and below zero.
+
+    Empty where no losses are kept.
+    """
+    found: dict[str, str] = {}
+    for at, column in _lossy(build, columns):
+        value = _value(column, at)
+        found[f"a{at}"] = _wide_sum(build.dialect, f"greatest({value}, 0)")
+        found[f"b{at}"] = f"-({_wide_sum(build.dialect, f'least({value}, 0)')})"
+    return found
+
+
+def unbounded_name(column: Column) -> str:
+    """Return the name under which kept rows of an intermediate table hold a value as it was before its bounds."""
+    return f'"unbounded" {column.name}'
+
+
+def cut_in_all(build: Building, columns: list[Column], unit: str, most: int, people: str, kept: str) -> str:
+    """Return the query for the losses of everybody who lost something, one row each.
+
+    They are what somebody would lose if no row were kept, less what the rows that are kept, at most `most`, spare them.
+    `people` is a relation of ids, numbers of rows n and `lost_of_all`, `kept` one of rows with what they were before.
+    """
+    quoted, wide, clipped = build.dialect.quoted, build.dialect.wide, uncut(columns)
+    listed = [f"{quoted(unit)} AS id"]
+    listed += [f"{quoted(one.name)} AS c{at}, {quoted(unbounded_name(one))} AS o{at}" for at, one in clipped]
+    sums = ["count(*) AS n", f"sum(CASE WHEN {_moved(clipped)} THEN 1 ELSE 0 END) AS beyond"]
+    losses = {REMOVED_FROM: "p.n - k.n", BEYOND: "k.beyond"}
+    for at, column in _lossy(build, columns):
+        grid, value = column.grid, _value(column, at)
+        if grid is None:
+            raise AssertionError("it has bounds")
+        narrow = max(abs(grid.least), abs(grid.greatest)) * max(most, 2) < MOST_LOST
+        kind = "BIGINT" if narrow else wide  # a kept row spares no more than its value within bounds
+        value = f"CAST({value} AS {kind})"
+        above = f"greatest({value}, 0) - greatest({value}, c{at}) + c{at}"
+        below = f"least({value}, c{at}) - least({value}, 0) - c{at}"
+        sums += [
+            f"sum(CAST(coalesce({above}, 0) AS {kind})) AS a{at}",
+            f"sum(CAST(coalesce({below}, 0) AS {kind})) AS b{at}",
+        ]
+        losses |= {ABOVE + column.name: f"p.a{at} - k.a{at}", BELOW + column.name: f"p.b{at} - k.b{at}"}
+    rows = f"SELECT {', '.join(listed)} FROM {kept}"  # noqa: S608
+    spared_all = f"SELECT id, {', '.join(sums)} FROM ({rows}) AS r GROUP BY id"  # noqa: S608
+    named = [f"CAST(least({sql}, {MOST_LOST}) AS BIGINT) AS {quoted(name)}" for name, sql in losses.items()]
+    return (
+        f"SELECT p.id AS {quoted(unit)}, {', '.join(named)} FROM {people} AS p JOIN ({spared_all}) AS k ON p.id = k.id "  # noqa: S608
+        f"WHERE p.n > k.n OR k.beyond > 0"
+    )
+
+
 def _losses(dialect: Dialect, columns: list[Column]) -> dict[str, str]:
     """Return what one row loses, by the name of the column that it is written to."""
     clipped = uncut(columns)
@@ -69,18 +160,32 @@ def _is_crowded(build: Building) -> str:
     return f"EXISTS (SELECT 1 FROM {build.stage('crowded')} AS w WHERE w.id = r.id)"  # noqa: S608
 
 
+def _lossy(build: Building, columns: list[Column]) -> list[tuple[int, Column]]:
+    """Return the columns of which losses are kept, by their places."""
+    return [(at, columns[at]) for at in tracked(build, columns) if is_lossy(columns[at])]
+
+
+def _value(column: Column, at: int) -> str:
+    """Return a value before its bounds; what is beyond 64 bits counts as the farthest."""
+    if column.grid is None:
+        raise AssertionError("it has bounds")
+    farthest = f"CASE WHEN c{at} = {column.grid.greatest} THEN {MOST_LOST} ELSE {-MOST_LOST} END"
+    return f"CASE WHEN o{at} IS NULL AND c{at} IS NOT NULL THEN {farthest} ELSE o{at} END"
+
+
 def _amounts(dialect: Dialect, column: Column, at: int) -> dict[str, str]:
     """Return what one row loses above and below: of a kept one what its bounds take, of a removed one all of it."""
-    grid = column.grid
-    if grid is None:
-        raise AssertionError("it has bounds")
-    farthest = f"CASE WHEN c{at} = {grid.greatest} THEN {MOST_LOST} ELSE {-MOST_LOST} END"  # beyond 64 bits
-    value = f"CAST(CASE WHEN o{at} IS NULL AND c{at} IS NOT NULL THEN {farthest} ELSE o{at} END AS {dialect.wide})"
-    over = f"{value} - CASE WHEN kept THEN c{at} ELSE 0 END"
+    over = f"CAST({_value(column, at)} AS {dialect.wide}) - CASE WHEN kept THEN c{at} ELSE 0 END"
     return {
         ABOVE + column.name: f"coalesce(greatest({over}, 0), 0)",
         BELOW + column.name: f"coalesce(greatest(-({over}), 0), 0)",
     }
+
+
+def _wide_sum(dialect: Dialect, value: str) -> str:
+    """Return the sum of 64-bit integers: of their halves, because adding wide integers one by one takes long."""
+    high, low = dialect.shared(f"({value})", str(_HALF)), f"({value}) % {_HALF}"
+    return f"CAST(sum({high}) AS {dialect.wide}) * {_HALF} + sum({low})"
 
 
 def _total(dialect: Dialect, sql: str, *, alone: bool) -> str:

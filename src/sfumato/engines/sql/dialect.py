@@ -91,21 +91,21 @@ class Dialect:
     long_draw_text: Callable[[str], str]
     """Such a draw in hexadecimal, in capitals and without leading zeros."""
     place: str
-    """What tells the rows of one intermediate table apart."""
-    numbered: str | None
-    """What is selected into such a table to be that; None where the engine numbers rows by itself."""
-    carries_rows: bool
-    """Whether rows that are chosen carry their values: the engine would send every row around to join them again."""
+    """What tells the rows of one intermediate table apart; empty where rows are sent around, and none is written."""
     sent: Callable[[str, str], str] | None
     """A query whose rows are sent to where those with the same name are; None where an engine sends no rows around."""
     fence: str | None
-    """What ends a nested query whose values are not computed again where they are mentioned.
+    """A column that is selected into a nested query so that its values are not computed again where they are mentioned.
 
     None: rows on the grid are written down before they are chosen. Otherwise writing them takes longer than reading the
     source once for the people who have too many and once for the others."""
-    near: Callable[[Sequence[tuple[str, Kind]], str], str] | None
-    """One integer by which rows are sorted before anything else, by their keys and the person's id, where comparing
-    one value after the other takes longer."""
+    share: Callable[[int, str], str]
+    """A draw below which lie so many of as many long draws as an integer says, on average; all of them if it is less.
+
+    Only where there is a fence."""
+    by_person: bool
+    """Whether rows lie in the order of ids, in which they are numbered, rather than with those that have equal keys:
+    sorting them again takes longer than questions gain."""
     in_order: str
     """How a query says in which order its rows are written: of all of them, or of those that one task writes."""
     numbers_rows: bool

@@ -47,15 +47,20 @@ def _value(sql: str, kind: Kind, dialect: Dialect) -> str:
     return f"':' || coalesce({text}, '-')"
 
 
-def drawn_last(drawn: str, person: str, names: str, most: int, dialect: Dialect) -> str:
+def drawn_last(drawn: str, person: str, names: str, most: int, dialect: Dialect, among: Sequence[str] = ()) -> str:
     """Return rows that have their first draw with their last one, without most of those that cannot be kept.
 
     The first of equal rows has the draw that it is sorted by, so that of those only the first different draws of a
-    person can be kept; what is left is ranked by the draws that the others have.  Proof: proofs/bounded_copy.md §3
+    person can be kept; what is left is ranked by the draws that the others have. `among` orders equal rows.
+    Proof: proofs/bounded_copy.md §3
     """
+    window, place = f"PARTITION BY {person} ORDER BY first", "row_number() OVER w"
+    if among:
+        number = f"row_number() OVER ({', '.join([window, *among])})"
+        drawn, place = f"SELECT {names}, first, {number} AS place FROM ({drawn}) AS e", "place"  # noqa: S608
     placed = (
-        f"SELECT {names}, first, row_number() OVER w - rank() OVER w + 1 AS nth, dense_rank() OVER w AS at "  # noqa: S608
-        f"FROM ({drawn}) AS d WINDOW w AS (PARTITION BY {person} ORDER BY first)"
+        f"SELECT {names}, first, {place} - rank() OVER w + 1 AS nth, dense_rank() OVER w AS turn "  # noqa: S608
+        f"FROM ({drawn}) AS d WINDOW w AS ({window})"
     )
     draw = draw_again("first", "nth", dialect)
-    return f"SELECT {names}, {draw} AS draw FROM ({placed}) AS p WHERE nth > 1 OR at <= {most}"  # noqa: S608
+    return f"SELECT {names}, {draw} AS draw FROM ({placed}) AS p WHERE nth > 1 OR turn <= {most}"  # noqa: S608

@@ -78,8 +78,13 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
             for one in numbers
         ]
         return by_level_sql(levelled, bounded.rows, bounded.used.keys, bounded.used.names, dialect)
-    measures = [sql for one in numbers for sql in _measures(one, plan, bounded, dialect)]
+    pairs = [pair for one in numbers for pair in _measures(one, plan, bounded, dialect)]
     people = [] if plan.group.public_keys else [bounded.people.sql()]
+    common = {where for _, where in pairs}
+    if len(common) == 1 and None not in common and not people:  # cells without such rows are empty
+        rows = f"SELECT * FROM ({bounded.rows}) AS c WHERE {common.pop()}"  # noqa: S608
+        return _grouped(replace(bounded, rows=rows), bounded.used.keys, [sql for sql, _ in pairs])
+    measures = [sql if where is None else f"{sql} FILTER (WHERE {where})" for sql, where in pairs]
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
 
 
@@ -289,10 +294,10 @@ def _is_own(one: Measured) -> bool:
     return one.quantity.function is Aggregation.COUNT and not one.quantity.distinct
 
 
-def _measures(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> list[str]:
-    """Return a measurement as SQL: one integer, or one for each level."""
+def _measures(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> Sequence[tuple[str, str | None]]:
+    """Return a measurement as SQL: one integer, or one for each level; and which rows it counts, where not all."""
     if one.levels is None:
-        return [_measure_of(one, plan, bounded, dialect)]
+        return [(_measure_of(one, plan, bounded, dialect), None)]
     placed = places_of(plan)[one.levels.weight][1]
     return list(level_measures(one, one.levels, bounded.used.names, placed, dialect))
 

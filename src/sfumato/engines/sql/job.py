@@ -370,12 +370,12 @@ def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width
     for one in numbers:
         size = _size(one)
         # the sum of no values is NULL in SQL; here nobody added anything
-        cells = [[(row[place] or 0) if place < len(row) else 0 for place in range(at, at + size)] for row in rows]
-        found[one.name] = (
-            integer_answers([cell for (cell,) in cells])
-            if one.levels is None or one.level is not None
-            else _levels(cells, size)
-        )
+        if one.levels is None or one.level is not None:
+            found[one.name] = integer_answers([(row[at] or 0) if at < len(row) else 0 for row in rows])
+        else:
+            places = range(at, at + size)
+            cells = [[(row[place] or 0) if place < len(row) else 0 for place in places] for row in rows]
+            found[one.name] = _levels(cells, size)
         at += size
     return found
 

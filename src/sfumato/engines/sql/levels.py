@@ -233,20 +233,22 @@ def _sums(one: Measured, levels: Levels) -> Facts:
     )
 
 
-def level_measures(one: Measured, levels: Levels, names: Names, placed: Placed, dialect: Dialect) -> Iterator[str]:
-    """Give the measurement at the level that was chosen, or at every one, as SQL over the rows of a cell."""
+def level_measures(
+    one: Measured, levels: Levels, names: Names, placed: Placed, dialect: Dialect
+) -> Iterator[tuple[str, str]]:
+    """Give the measurement at the level that was chosen, or at every one: SQL over the rows that meet a condition."""
     for level, amount in enumerate(levels.amounts):
         if one.level not in (None, level):
             continue
         where = f"{placed.first} <= {level}"
         if one.quantity.function is Aggregation.COUNT:
-            yield f"count(*) FILTER (WHERE {where})"
+            yield "count(*)", where
             continue
         argument = one.quantity.arguments[0]
         value = clipped(names[argument], argument.facts, dialect)
         if not levels.by_rows:
             value = _up_to(f"{placed.last} <= {level}", value, amount, argument, levels, placed, dialect)
-        yield f"{dialect.aggregate(Aggregation.SUM, value, argument.facts, False)} FILTER (WHERE {where})"
+        yield dialect.aggregate(Aggregation.SUM, value, argument.facts, False), where
 
 
 def total_measure(one: Measured, cut: ClippedTotal, names: Names, placed: Placed, dialect: Dialect) -> str:

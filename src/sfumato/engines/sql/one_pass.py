@@ -1,7 +1,7 @@
 """Bounding in one pass, where rows are sent around: read, sent to the others of their person, ranked there, written.
 
-Nothing but the people is written down in between. The rows that are kept, and their numbers, are those of `copy`, which
-is left what needs one row twice: unique keys, what is cut off, arrivals, and units through foreign keys.
+Nothing but the people is written down in between; and where losses are kept, the rows that stay, with what they were
+before their bounds. The rows that are kept, and their numbers, are those of `copy`.
 
 Proof: proofs/bounded_copy.md §3
 """
@@ -9,86 +9,152 @@ Proof: proofs/bounded_copy.md §3
 from sfumato.engines.catalog_of import in_drawn_order, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
+from sfumato.engines.sql.cut import cut_in_all, tracked, unbounded_name
 from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
 from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows
-from sfumato.engines.sql.staging import are_needed_once, count_people, owned_rows, read_rows
-from sfumato.policy.policy import Column, Table
+from sfumato.engines.sql.staging import count_people, owned_rows, read_rows
+from sfumato.policy.policy import Column, ColumnType, EachRow, Table, UnitPath
 
 VERY_MANY = 1 << 17
 """Whoever has more rows is ranked apart, where most rows are left out before any of a person's meet in one place."""
 
 
 def in_one_pass(build: Building, table: Table) -> bool:
-    """Tell whether a table is bounded so: a matter of the policy, the engine and of whether rows only arrived."""
-    return build.dialect.sent is not None and are_needed_once(build, table, table.columns)
+    """Tell whether a table is bounded so: a matter of the policy and the engine."""
+    return build.dialect.sent is not None and not isinstance(table.unit, EachRow)
 
 
-def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str | None, progress: Progress) -> str:
+def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str, progress: Progress) -> str:
     """Return the query for the rows that are kept, with their numbers; the people are written down first."""
     count_people(build, table, columns)
     progress("bound", table.name)
     least = max(VERY_MANY, most_rows(table))
-    many = f"SELECT u, id, n FROM {build.stage('units')} WHERE u IS NOT NULL AND n > {least}"  # noqa: S608
-    ((apart,),) = build.rows(f"SELECT count(*) FROM ({many}) AS m")  # noqa: S608
-    ranked = [_ranked(build, table, columns, many if apart else None)]
+    ((apart,),) = build.rows(f"SELECT count(*) FROM {_people(build, table)} WHERE n > {least}")  # noqa: S608
+    ranked = [_ranked(build, table, columns, _rows_of_most(build, table, columns, least if apart else None))]
     if apart:
-        ranked.append(_ranked_apart(build, table, columns, many))
-    sources = [(f"({rows}) AS r WHERE nth <= {most_rows(table)}", "nth") for rows in ranked]
-    return " UNION ALL ".join(numbered_rows(build.dialect, table, columns, unit, [one], "u") for one in sources)
-
-
-def lost_in_one_pass(build: Building, table: Table) -> str:
-    """Return the query for how many rows each person loses: all but the most that are kept."""
-    most = most_rows(table)
-    return f"SELECT id, n - {most} AS n FROM {build.stage('units')} WHERE u IS NOT NULL AND n > {most}"  # noqa: S608
-
-
-def all_accounted_for(build: Building, table: Table, kept: int) -> bool:
-    """Tell whether every row that was read has an owner or none, and of each owner as many are kept as there may be."""
-    ((named, expected),) = build.rows(
-        f"SELECT coalesce(sum(n), 0), coalesce(sum(CASE WHEN u IS NOT NULL THEN least(n, {most_rows(table)}) END), 0) "  # noqa: S608
-        f"FROM {build.stage('units')}"
+        people = _leading(build, table, f"n > {least}")
+        rows = owned_rows(build, columns, read_rows(build, table, columns), people, _along(table))
+        ranked.append(_ranked(build, table, columns, rows, apart=True))
+    before, along = "", list(columns)  # values before their bounds go along as columns of their own
+    for at in tracked(build, columns):
+        before += f", o{at} AS c{len(along)}"
+        along.append(Column(unbounded_name(columns[at]), ColumnType.INTEGER))
+    sources = [f"(SELECT *{before} FROM ({rows}) AS l) AS r WHERE nth <= {most_rows(table)}" for rows in ranked]  # noqa: S608
+    kept = " UNION ALL ".join(
+        numbered_rows(build.dialect, table, along, unit, [(one, "nth")], _who(table)) for one in sources
     )
-    return bool(build.read[table.name] == named and kept == expected)
+    if build.policy.budget.truncation is None:
+        return kept
+    build.make(build.stage("bounded"), kept)
+    return f"SELECT * FROM {build.stage('bounded')}"  # noqa: S608
 
 
-def _ranked(build: Building, table: Table, columns: list[Column], but: str | None) -> str:
-    """Return the query for the rows of everybody but some, ranked where the rows of a person meet.
+def lost_in_one_pass(build: Building, table: Table, unit: str) -> str:
+    """Return the query for how many rows each person loses, after the others were written."""
+    people, most = _people(build, table), most_rows(table)
+    if not _is_unique(table):  # all but the most that are kept
+        return f"SELECT id, n - {most} AS n FROM {people} WHERE n > {most}"  # noqa: S608
+    own = build.dialect.quoted(unit)
+    kept = f"SELECT {own} AS id, count(*) AS n FROM {build.kept(table.name)} GROUP BY {own}"  # noqa: S608
+    return f"SELECT p.id AS id, p.n - coalesce(k.n, 0) AS n FROM {people} AS p LEFT JOIN ({kept}) AS k ON p.id = k.id"  # noqa: S608
 
-    Whoever has not too many rows has no draws: these are ranked by what they hold.
+
+def cut_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str) -> str | None:
+    """Return the query for what everybody loses; None where no losses are kept."""
+    if build.policy.budget.truncation is None:
+        return None
+    return cut_in_all(build, columns, unit, most_rows(table), _people(build, table), build.stage("bounded"))
+
+
+def all_accounted_for(build: Building, table: Table, unit: str, kept: int) -> bool:
+    """Tell whether every row that was read has an owner or none, and of each owner as many are kept as there may be.
+
+    With unique columns that number is not known beforehand: then of each owner at least one, and none of anybody else.
     """
-    dialect, most, values = build.dialect, most_rows(table), _value_names(columns)
-    if dialect.sent is None:
+    found = "found" if isinstance(table.unit, UnitPath) else "units"
+    if build.arrived(table.name) is not None:
+        found = "arrived"
+    ((named,),) = build.rows(f"SELECT coalesce(sum(n), 0) FROM {build.stage(found)}")  # noqa: S608
+    if _is_unique(table):
+        both = f"{_people(build, table)} AS p JOIN ({lost_in_one_pass(build, table, unit)}) AS l ON p.id = l.id"
+        count = f"SELECT sum(p.n - l.n), count(CASE WHEN l.n >= p.n THEN 1 END) FROM {both}"  # noqa: S608
+    else:
+        count = f"SELECT sum(least(n, {most_rows(table)})), 0 FROM {_people(build, table)} AS p"  # noqa: S608
+    ((expected, without),) = build.rows(count)
+    return bool(build.read[table.name] == named and kept == (expected or 0) and without == 0)
+
+
+def _is_unique(table: Table) -> bool:
+    return any(column.unique for column in table.columns)
+
+
+def _who(table: Table) -> str:
+    """Return the column by which rows of one person meet: the name where each row has it, else the id."""
+    return "id" if isinstance(table.unit, UnitPath) else "u"
+
+
+def _along(table: Table) -> list[str]:
+    return list(dict.fromkeys([_who(table), "id", "n"]))
+
+
+def _people(build: Building, table: Table) -> str:
+    """Return the relation of all people: ids, and how many rows they have."""
+    if isinstance(table.unit, UnitPath):
+        return build.stage("people")
+    return f"(SELECT * FROM {build.stage('units')} WHERE u IS NOT NULL)"  # noqa: S608
+
+
+def _leading(build: Building, table: Table, which: str) -> str:
+    """Return the relation of what names or leads to some people: `which` is a condition on how many rows they have."""
+    if not isinstance(table.unit, UnitPath):
+        return f"(SELECT u, id, n FROM {build.stage('units')} WHERE u IS NOT NULL AND {which})"  # noqa: S608
+    both = f"{build.stage('owners')} AS o JOIN {build.stage('people')} AS p ON o.id = p.id"
+    return f"(SELECT o.k AS u, p.id AS id, p.n AS n FROM {both} WHERE {which})"  # noqa: S608
+
+
+def _rows_of_most(build: Building, table: Table, columns: list[Column], least: int | None) -> str:
+    """Return the query for the rows of everybody, or of those who have not more than so many, sent to their person."""
+    sent, read = build.dialect.sent, read_rows(build, table, columns)
+    if sent is None:
         raise AssertionError("this engine does not send rows around")
-    read = read_rows(build, table, columns)
-    if but is not None:
-        read = f"SELECT * FROM ({read}) AS a WHERE NOT EXISTS (SELECT 1 FROM ({but}) AS m WHERE m.u = a.u)"  # noqa: S608
-    rows = owned_rows(build, columns, dialect.sent(read, "u"), build.stage("units"), ["u", "id", "n"])
-    first = _first(build, columns)
-    if not in_drawn_order(table):  # else each question keeps fewer, so the order of everybody's rows is drawn
+    if isinstance(table.unit, UnitPath):
+        people = _leading(build, table, "TRUE" if least is None else f"n <= {least}")
+        return sent(owned_rows(build, columns, read, people, _along(table)), "id")
+    if least is not None:  # before they are sent, or all of somebody's would meet
+        many = _leading(build, table, f"n > {least}")
+        read = f"SELECT * FROM ({read}) AS a WHERE NOT EXISTS (SELECT 1 FROM {many} AS m WHERE m.u = a.u)"  # noqa: S608
+    return owned_rows(build, columns, sent(read, "u"), build.stage("units"), _along(table))
+
+
+def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, apart: bool = False) -> str:
+    """Return the query for rows with their ranks: of a person who has too many by draws, else by what they hold.
+
+    `apart`: of people with very many, where equal rows meet first, and then those that come first. Who has a value of
+    a unique column more than once has too many, too: it is known when one row of each value is left.
+    """
+    dialect, most, who = build.dialect, most_rows(table), _who(table)
+    unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
+    lost = [f"o{at}" for at in tracked(build, columns)]
+    values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
+    names = ", ".join([*_along(table), *(f"c{at}" for at in range(max(len(columns), 1))), *lost])
+    first = first_draw(f"{dialect.id_text('r.id')} || '#'", values, dialect)
+    all_drawn = apart or in_drawn_order(table)  # each question keeps fewer, so the order of everybody's rows is drawn
+    if not all_drawn and not unique:
         first = f"CASE WHEN r.n > {most} THEN {first} END"
-    drawn = f"SELECT u, id, {values}, {first} AS first FROM ({rows}) AS r"  # noqa: S608
-    left = drawn_last(drawn, "u", f"u, id, {values}", most, dialect)
-    rank = dialect.row_number(["u"], ["draw", *in_order_of(dialect, columns)])
-    return f"SELECT u, id, {values}, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({left}) AS l"  # noqa: S608
-
-
-def _ranked_apart(build: Building, table: Table, columns: list[Column], people: str) -> str:
-    """Return the query for the rows of these people, ranked: equal rows meet first, and then those that come first."""
-    dialect, values = build.dialect, _value_names(columns)
-    rows = owned_rows(build, columns, read_rows(build, table, columns), f"({people})", ["u", "id"])
-    drawn = f"SELECT u, id, {values}, {_first(build, columns)} AS first FROM ({rows}) AS r"  # noqa: S608
-    number = dialect.row_number(["u", "first"], [])
-    drawn = f"SELECT u, id, {values}, first, {number} AS nth FROM ({drawn}) AS d"  # noqa: S608
-    drawn = f"SELECT u, id, {values}, {draw_again('first', 'nth', dialect)} AS draw FROM ({drawn}) AS d"  # noqa: S608
-    rank = dialect.row_number(["u"], ["draw"])
-    return f"SELECT u, id, {values}, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({drawn}) AS l"  # noqa: S608
-
-
-def _value_names(columns: list[Column]) -> str:
-    return ", ".join(f"c{at}" for at in range(max(len(columns), 1)))
-
-
-def _first(build: Building, columns: list[Column]) -> str:
-    own = f"{build.dialect.id_text('r.id')} || '#'"
-    return first_draw(own, [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)], build.dialect)
+    chosen, order = f"SELECT {names}, {first} AS first FROM ({rows}) AS r", "draw"  # noqa: S608
+    among = [f"{name} NULLS LAST" for name in lost]
+    if apart or unique:
+        number = dialect.row_number([who, "first"], among)
+        chosen = f"SELECT {names}, first, {number} AS nth FROM ({chosen}) AS d"  # noqa: S608
+        chosen = f"SELECT {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({chosen}) AS d"  # noqa: S608
+    else:
+        chosen = drawn_last(chosen, who, names, most, dialect, among)
+    for key in unique:
+        once = dialect.row_number([who, key], ["draw"])
+        chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
+        chosen = f"SELECT {names}, draw FROM ({chosen}) AS o WHERE {key} IS NULL OR once = 1"  # noqa: S608
+    if unique and not all_drawn:
+        chosen = f"SELECT {names}, draw, count(*) OVER (PARTITION BY {who}) AS own FROM ({chosen}) AS d"  # noqa: S608
+        order = f"CASE WHEN n > {most} OR own < n THEN draw END"
+    rank = dialect.row_number([who], [order] if apart else [order, *in_order_of(dialect, columns)])
+    return f"SELECT {names}, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS l"  # noqa: S608

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.column import Part, check_type, keyed
-from sfumato.engines.sql.cut import tracked
+from sfumato.engines.sql.cut import lost_of_all, tracked
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, Reference, Table, UnitColumn, UnitPath
 
@@ -40,8 +40,6 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     if parts > 1:
         kept.append(f"{dialect.part('id', parts)} AS part")
         order = " ORDER BY part"
-    if dialect.numbered is not None:
-        kept.append(f"{dialect.numbered} AS {dialect.place}")
     read = build.parts(table.name)
     if arrived is not None and key is None:  # each row is a person, and those that were there stay as they are
         read = arrived
@@ -62,16 +60,16 @@ def are_read_again(build: Building, table: Table, columns: list[Column]) -> bool
 def are_needed_once(build: Building, table: Table, columns: Sequence[Column]) -> bool:
     """Tell whether nothing asks for the same row twice, which needs a place where it lies.
 
-    Unique keys do, what is cut off, units through foreign keys, and rows that arrived beside others.
+    Unique keys do, units through foreign keys, and rows that arrived beside others.
     """
-    alone = build.arrived(table.name) is None and build.policy.budget.truncation is None
+    alone = build.arrived(table.name) is None
     return alone and isinstance(table.unit, UnitColumn) and not any(column.unique for column in columns)
 
 
 def rows_of(build: Building, table: Table, columns: list[Column], people: str, along: Sequence[str] = ()) -> str:
     """Return the query for the rows of some people on the grid: `people` is a relation of names u, ids, and `along`."""
-    joined = owned_rows(build, columns, read_rows(build, table, columns), people, ["id", *along])
-    return f"{joined} {build.dialect.fence}"
+    read = read_rows(build, table, columns)
+    return owned_rows(build, columns, read, people, ["id", *along], build.dialect.fence)
 
 
 def _values(build: Building, columns: list[Column]) -> list[str]:
@@ -104,19 +102,42 @@ def _name(build: Building, table: Table, key: Column, part: Part) -> str:
 
 
 def count_people(build: Building, table: Table, columns: list[Column]) -> None:
-    """Write down the people of a table by name, id and number of rows, and what reading its columns needs."""
+    """Write down the people of a table by id and number of rows, who owns which, and what reading its columns needs.
+
+    Where losses are kept, with what each would lose if none of their rows were kept.
+    """
     _key_tables(build, columns)
-    _opaque(build, _counted(build, table, _owner_column(build, table)))
+    key, sums = _owner_column(build, table), lost_of_all(build, columns)
+    read = _read(build, table, columns, key) if sums else None
+    counted = _counted(build, table, key, read, [f"{sql} AS {name}" for name, sql in sums.items()])
+    if not isinstance(table.unit, UnitPath):
+        _opaque(build, counted)
+        return
+    build.make(build.stage("found"), counted)
+    _owners(build, table.unit.table, table.unit.column, table.unit.there)
+    added = ", ".join(f"sum(f.{name}) AS {name}" for name in ["n", *sums])
+    build.make(
+        build.stage("people"),
+        f"SELECT o.id AS id, {added} FROM {build.stage('found')} AS f "  # noqa: S608
+        f"JOIN {build.stage('owners')} AS o ON f.u = o.k GROUP BY o.id",
+    )
 
 
 def read_rows(build: Building, table: Table, columns: list[Column]) -> str:
-    """Return the query for every row of a table that names its owners, by that name, before keys are looked up."""
-    return _rows(build.parts(table.name), _read(build, table, columns, _owner_column(build, table)))
+    """Return the query for every row of a table by the name of its owner, or what leads there, before keys are known.
+
+    Where rows only arrived, every row of those to whom some did.
+    """
+    key = _owner_column(build, table)
+    among = None if build.arrived(table.name) is None else _concerned(build, key)
+    return _rows(build.parts(table.name), _read(build, table, columns, key), among)
 
 
-def owned_rows(build: Building, columns: list[Column], read: str, people: str, along: Sequence[str]) -> str:
+def owned_rows(
+    build: Building, columns: list[Column], read: str, people: str, along: Sequence[str], fence: str | None = None
+) -> str:
     """Return the query for rows that were read on the grid: `people` is a relation of names u and of `along`."""
-    kept = [*(f"units.{name} AS {name}" for name in along), *_values(build, columns)]
+    kept = [*(f"units.{name} AS {name}" for name in along), *_values(build, columns), *([fence] if fence else [])]
     return f"SELECT {', '.join(kept)} FROM ({read}) AS p JOIN {people} AS units ON p.u = units.u"  # noqa: S608
 
 
@@ -140,9 +161,11 @@ def _rows(
 
 
 def _owner_column(build: Building, table: Table) -> Column:
-    if not isinstance(table.unit, UnitColumn):
-        raise AssertionError("its rows do not name their owners")
-    return _declared(build, table.name, table.unit.column)
+    """Return the column that names the owner of a row, or the key that leads there."""
+    match table.unit:
+        case UnitColumn(name) | UnitPath(here=name):
+            return _declared(build, table.name, name)
+    raise AssertionError("its rows have no owners")
 
 
 def _declared(build: Building, table: str, column: str) -> Column:
@@ -168,10 +191,17 @@ def _keys(build: Building, column: Column, values: Reference) -> str:
     return _rows(parts, lambda part: [f"{build.reading.column(column, part.column(values.column))} AS k"])
 
 
-def _counted(build: Building, table: Table, key: Column) -> str:
+def _counted(
+    build: Building,
+    table: Table,
+    key: Column,
+    read: Callable[[Part], list[str]] | None = None,
+    sums: Sequence[str] = (),
+) -> str:
     """Return the query for the names that occur, and in how many rows each: the rows without one belong to nobody.
 
-    Where rows only arrived, these are the names in them, and nobody; all rows of theirs are counted.
+    Where rows only arrived, these are the names in them, and nobody; all rows of theirs are counted. `sums` are added
+    up over the columns that are `read`.
     """
 
     def name(part: Part) -> list[str]:
@@ -182,8 +212,8 @@ def _counted(build: Building, table: Table, key: Column) -> str:
         found = f"SELECT u, count(*) AS n FROM ({_rows(arrived, name)}) AS p GROUP BY u"  # noqa: S608
         build.make(build.stage("arrived"), found)
         among = _concerned(build, key)
-    names = _rows(build.parts(table.name), name, among)
-    return f"SELECT u, count(*) AS n FROM ({names}) AS p GROUP BY u"  # noqa: S608
+    names = _rows(build.parts(table.name), read or name, among)
+    return f"SELECT {', '.join(['u', 'count(*) AS n', *sums])} FROM ({names}) AS p GROUP BY u"  # noqa: S608
 
 
 def _concerned(build: Building, key: Column) -> Callable[[Part], str]:
@@ -203,7 +233,7 @@ def _opaque(build: Building, people: str) -> None:
     """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
     name = f"CAST(u AS {build.dialect.text_type})"  # it is a text, or an integer
     named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', name)} END AS id"
-    build.make(build.stage("units"), f"SELECT u, n, {named} FROM ({people}) AS p{build.salt_join}", salted=True)  # noqa: S608
+    build.make(build.stage("units"), f"SELECT p.*, {named} FROM ({people}) AS p{build.salt_join}", salted=True)  # noqa: S608
 
 
 def _hash(build: Building, purpose: str, text: str) -> str:

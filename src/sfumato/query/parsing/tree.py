@@ -383,14 +383,15 @@ def _syntax(error: ParseError, text: str) -> Exception:
 
 def _locate(tree: exp.Expr) -> None:
     """Give every node the span of its parts where it has none of its own."""
-    order = [tree]
+    order, below = [tree], []
     for node in order:
-        order.extend(node.iter_expressions())
-    for node in reversed(order):
+        below.append(list(node.iter_expressions()))
+        order.extend(below[-1])
+    for node, children in zip(reversed(order), reversed(below), strict=True):
         meta = node.meta
         if "start" in meta and "first" not in meta:
             meta["first"] = meta["start"]
-        parts = [child.meta for child in node.iter_expressions()]
+        parts = [child.meta for child in children]
         firsts = [part["first"] for part in parts if "first" in part]
         lasts = [part["last"] for part in parts if "last" in part]
         if firsts:

@@ -11,7 +11,7 @@ from math import ceil, floor, inf, isinf
 import numpy as np
 
 from sfumato.language.facts import Kind
-from sfumato.planning.missing import Missing
+from sfumato.planning.missing import FOR_LOSSES, Missing
 from sfumato.release.bars.form_algebra import quotient_ends
 from sfumato.release.bars.forms import Affine, Ends, Exact, Form, Opaque, Ratio, Truth
 from sfumato.release.bars.intervals import Answered, Bar
@@ -25,14 +25,15 @@ def biased_bars(
     answered: Answered, level: Fraction, missing: Callable[[Fraction], Cut]
 ) -> list[list[Bar | None] | None]:
     """Return the bars of every column as `bars` does, each wider by what may be missing."""
-    tail = (1 - level) / 2  # one half for the noise, one for what was cut off
-    cut = missing(tail)
+    cut = missing(FOR_LOSSES * (1 - level))
     found: list[list[Bar | None] | None] = []
     for place, form in enumerate(answered.forms):
         if form is None or isinstance(form, Truth | Opaque):
             found.append(None)
             continue
         values, whole = answered.columns[place], answered.bar_facts(place).kind is Kind.INTEGER
+        # where nothing can be cut off, which policy and question decide alone, the noise has the whole tail
+        tail = (1 - level) * (1 - FOR_LOSSES if _can_lack(form, cut) else 1)
         low, high = _ends(form, tail, cut, len(values))
         shown = np.array([np.nan if value is None or isinstance(value, str) else float(value) for value in values])
         # what was added for the sake of what lies above a level is inside
@@ -67,6 +68,17 @@ def _ends(form: Form, tail: Fraction, cut: Cut, rows: int) -> Ends:
             over_ends, (low, high) = _sum_ends(over, tail / 2, cut), _sum_ends(under, tail / 2, cut)
             return quotient_ends(over_ends, (np.where(low > 0, low, 0.0), np.maximum(high, 0)))
     return np.full(rows, -inf), np.full(rows, inf)
+
+
+def _can_lack(form: Form, cut: Cut) -> bool:
+    """Whether caps, bounds or a level that noise chose may have cut something off."""
+    sums = [form] if isinstance(form, Affine) else [form.over, form.under] if isinstance(form, Ratio) else []
+    return any(
+        one.cells.measured[kind].levels is not None
+        or cut[one.cells.labels[kind], one.cells.measured[kind].name] != (0, 0)
+        for one in sums
+        for kind in np.unique(one.cells.kinds[one.places]).tolist()
+    )
 
 
 def _sum_ends(form: Affine, tail: Fraction, cut: Cut) -> Ends:

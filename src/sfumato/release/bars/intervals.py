@@ -6,8 +6,9 @@ Proof: proofs/intervals.md
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from math import ceil, floor, isinf
 
 import numpy as np
@@ -16,7 +17,10 @@ from sfumato.engines.after_noise import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import noisy_tables
 from sfumato.language.scalar import Operator, Scalar, columns
+from sfumato.planning.aggregates.averaged import Averaged
+from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.bars.computed_rows import as_places, compute, numbered
 from sfumato.release.bars.forms import NEVER, Affine, Form, Number, Opaque, Truth
@@ -28,12 +32,14 @@ from sfumato.release.bars.tracing import Traced, trace
 from sfumato.release.decode import EngineValue
 from sfumato.release.estimates import estimates
 from sfumato.release.noisy import Noisy
-from sfumato.release.one_table import shown_cells
+from sfumato.release.one_table import consistent, shown_cells
 
 Rounding = Callable[[float], int | float]
 Bar = tuple[EngineValue, EngineValue]
 """The ends of an interval as an engine keeps them; None is an unbounded side."""
 
+_PLAIN = (Averaged, Counted, Summed)
+"""Aggregates whose bars never have an open side for want of knowing how they depend on the noise."""
 _CLOSE, _WHOLE_CLOSE = 4e-15, 1e-6
 """What floats may be off, relative to the numbers, and whole numbers beside: ends are moved outwards by so much."""
 
@@ -45,10 +51,32 @@ class Answered:
     plan: Plan
     traced: Traced
     columns: tuple[tuple[EngineValue, ...], ...]
-    forms: tuple[Form | None, ...]
-    """None for a column that comes from keys and literals alone, or that is no number."""
-    chosen: bool
-    """Whether noise decided which rows there are, at the top or below an aggregate."""
+    _find: Callable[[], tuple[tuple[Form | None, ...], bool]] = field(repr=False)
+    """Returns forms and whether noise chose rows; both are found when somebody first asks for them."""
+
+    @property
+    def forms(self) -> tuple[Form | None, ...]:
+        """What each column is; None for one that comes from keys and literals alone, or that is no number."""
+        return self._find()[0]
+
+    @property
+    def chosen(self) -> bool:
+        """Whether noise decided which rows there are, at the top or below an aggregate."""
+        return not self.plain and self._find()[1]
+
+    @property
+    def plain(self) -> bool:
+        """Whether an answer shows every row of its groups, and keys, counts, sums and averages: all bars are known."""
+        if self.traced.computed or self.traced.conditions or self.traced.met:
+            return False
+        known: set[tuple[str, str]] = set()
+        for group in self.plan.groups:
+            shown = [*group.group.keys, *(one for one in group.derived if isinstance(one, _PLAIN))]
+            known.update((group.group.label, one.name) for one in shown)
+        return all(
+            item is not None and item.operator is Operator.COLUMN and columns(item) <= known
+            for item in self.traced.items
+        )
 
     def bar_facts(self, place: int) -> Facts:
         """Return what the bars of a column are: of a number that is shown as text, the number."""
@@ -67,8 +95,8 @@ def answer(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
     """Compute the outcome of a plan from its noisy tables."""
     outcome = plan.private.outcome
     traced = trace(outcome)
-    cells = measured_cells(plan, noisy)
-    known: dict[str, Mapping[str, Values]] = dict(estimates(plan, noisy, cells.consistent))
+    agreed = consistent(plan, noisy)
+    known: dict[str, Mapping[str, Values]] = dict(estimates(plan, noisy, agreed))
     pairs = zip(plan.groups, noisy.groups, strict=True)
     sizes = {group.group.label: len(shown_cells(found)) for group, found in pairs}
     for again in noisy_tables(outcome):
@@ -79,13 +107,22 @@ def answer(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
     found = evaluate(traced.flow, numbered(traced.tables, known, sizes))
     shown = len(outcome.items)
     places = {given.label: as_places(column_of) for given, column_of in zip(traced.tables, found[shown:], strict=True)}
-    layers = Layers(plan, noisy, evaluate, cells)
-    forms, chosen = layers.top(traced, places, computed)
-    return Answered(plan, traced, tuple(map(tuple, found[:shown])), forms, chosen)
+
+    @cache
+    def find() -> tuple[tuple[Form | None, ...], bool]:
+        layers = Layers(plan, noisy, evaluate, measured_cells(plan, noisy, agreed))
+        return layers.top(traced, places, computed)
+
+    answered = Answered(plan, traced, tuple(map(tuple, found[:shown])), find)
+    if not answered.plain:
+        find()  # what cannot be made must not be kept as an answer
+    return answered
 
 
 def open_columns(answered: Answered) -> list[str]:
     """Return the names of columns that are computed in a way of which no bar can be told."""
+    if answered.plain:
+        return []
     names = answered.plan.private.names
     return [name for name, form in zip(names, answered.forms, strict=True) if form is not None and form.open]
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.language.scalar import Operator, Scalar
+from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.planning.aggregates.recipe import Quantity
@@ -16,7 +17,7 @@ from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.release.bars.noise_law import Floats, Law, law_of, moments_of
 from sfumato.release.chosen_levels import completions
-from sfumato.release.noisy import Noisy
+from sfumato.release.noisy import Noisy, integers
 from sfumato.release.one_table import AgreedMargin, consistent, shown_cells
 
 _WIDEST = 10**75
@@ -157,8 +158,10 @@ class MeasuredCells:
         return float(least), float(most)
 
 
-def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
-    """Number the noisy integers of an answer."""
+def measured_cells(
+    plan: Plan, noisy: Noisy, agreed: Mapping[tuple[str, str], AgreedMargin] | None = None
+) -> MeasuredCells:
+    """Number the noisy integers of an answer; `agreed` is what was made consistent, where that is known."""
     measured: list[Measured] = []
     selections: list[CountedKeys | None] = []
     labels: list[str] = []
@@ -173,11 +176,10 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
             measured.append(one)
             selections.append(group.passing if one.name == group.counted else None)
             labels.append(group.group.label)
-            flat = [float(min(max(value, -_WIDEST), _WIDEST)) for value in table.numbers(one.name)]
-            values.append(np.array(flat, dtype=np.float64))
-            sizes.append(len(flat))
+            values.append(_floats(integers(table.numbers(one.name))))
+            sizes.append(len(values[-1]))
             alone = not isinstance(one.mechanism, MaxNormPart)
-            draws.append(np.full(len(flat), -1) if alone else before + np.arange(len(flat)))
+            draws.append(np.full(sizes[-1], -1) if alone else before + np.arange(sizes[-1]))
     each = np.array([moments_of(one.mechanism) for one in measured], dtype=np.float64).reshape(len(measured), 3)
     kinds = np.repeat(np.arange(len(measured), dtype=np.int64), np.array(sizes, dtype=np.int64))
     every = np.concatenate(values) if values else np.zeros(0)
@@ -198,9 +200,16 @@ def measured_cells(plan: Plan, noisy: Noisy) -> MeasuredCells:
         tuple(None if isinstance(one.mechanism, MaxNormPart) else law_of(one.mechanism) for one in measured),
         tuple(selections),
         shown,
-        consistent(plan, noisy),
+        consistent(plan, noisy) if agreed is None else agreed,
         {name: np.array(amounts, dtype=np.float64) for name, amounts in completions(plan, noisy.groups).items()},
     )
+
+
+def _floats(values: Answers) -> Floats:
+    """Return integers as floats, none of them infinite."""
+    if values.dtype != object:
+        return values.astype(np.float64)
+    return np.array([float(min(max(value, -_WIDEST), _WIDEST)) for value in values.tolist()], dtype=np.float64)
 
 
 def _cut_alike(one: Measured, other: Measured) -> bool:

@@ -7,8 +7,8 @@ from datetime import date, datetime
 
 import pyarrow as pa
 
-from sfumato.errors import BadParameter
-from sfumato.release.release import Release
+from sfumato.errors import BadParameter, Refusal
+from sfumato.release.release import LEVEL, Release
 from sfumato.release.showing.documents import release_document
 from sfumato.release.showing.harmless import for_csv, for_markdown, to_json, visible
 from sfumato.release.showing.table import shown_value
@@ -16,10 +16,15 @@ from sfumato.release.showing.table import shown_value
 FORMATS = ("table", "json", "csv", "arrow", "markdown")
 
 
-def encoded(release: Release, form: str) -> bytes:
-    """Return an answer in one of FORMATS, with its intervals. A failure is a refusal: the answer was charged."""
+def encoded(release: Release, form: str, level: object = LEVEL) -> bytes:
+    """Return an answer in one of FORMATS, with its intervals. A failure is a refusal: the answer was charged.
+
+    The level is that of the intervals for programs; what people read in tables has 95 %.
+    """
     try:
-        return _ENCODERS[form](release)
+        return _ENCODERS[form](release, level)
+    except Refusal:
+        raise  # a level that is none
     except Exception:  # noqa: S110 - whatever a library says, the answer itself is shown instead
         pass
     raise BadParameter(
@@ -29,16 +34,16 @@ def encoded(release: Release, form: str) -> bytes:
     )
 
 
-def _table(release: Release) -> bytes:
+def _table(release: Release, _level: object) -> bytes:
     return f"{release}\n".encode()
 
 
-def _json(release: Release) -> bytes:
-    return f"{to_json(release_document(release))}\n".encode()
+def _json(release: Release, level: object) -> bytes:
+    return f"{to_json(release_document(release, level))}\n".encode()
 
 
-def _csv(release: Release) -> bytes:
-    table = release.to_arrow(intervals=True)
+def _csv(release: Release, level: object) -> bytes:
+    table = release.to_arrow(intervals=True, level=level)
     written = io.StringIO(newline="")
     lines = csv.writer(written, lineterminator="\n")
     lines.writerow(map(for_csv, table.column_names))
@@ -55,8 +60,8 @@ def _csv_value(value: object) -> object:
     return value.isoformat() if isinstance(value, date | datetime) else value
 
 
-def _arrow(release: Release) -> bytes:
-    table = release.to_arrow(intervals=True)
+def _arrow(release: Release, level: object) -> bytes:
+    table = release.to_arrow(intervals=True, level=level)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
@@ -64,7 +69,7 @@ def _arrow(release: Release) -> bytes:
     return content
 
 
-def _markdown(release: Release) -> bytes:
+def _markdown(release: Release, _level: object) -> bytes:
     lines = [_row(release.columns), "|" + " --- |" * len(release.columns)]
     for row, ends in zip(release.rows(), release.intervals(), strict=True):
         pairs = {name: end if isinstance(end, tuple) else None for name, end in ends.items()}
@@ -77,7 +82,7 @@ def _row(cells: tuple[str, ...] | list[str]) -> str:
     return "".join(f"| {for_markdown(cell)} " for cell in cells) + "|"
 
 
-_ENCODERS: dict[str, Callable[[Release], bytes]] = {
+_ENCODERS: dict[str, Callable[[Release, object], bytes]] = {
     "table": _table,
     "json": _json,
     "csv": _csv,

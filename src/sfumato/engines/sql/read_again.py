@@ -1,0 +1,108 @@
+"""Bounding where rows are read from the source twice instead of being written down: for the crowded and for the others.
+
+Whoever has too many rows keeps those with the least draws. Most of the others are left out where they are read, because
+a person of n rows has so many draws below a known share of all of them that the least ones are there. What is asked of
+the server is groups, not windows, and of several parts of the people: it gives each part to another process.
+
+Proof: proofs/bounded_copy.md §3
+"""
+
+from math import isqrt
+
+from sfumato.engines.catalog_of import in_drawn_order, most_rows
+from sfumato.engines.sql.building import Building
+from sfumato.engines.sql.cut import tracked
+from sfumato.engines.sql.drawing import draw_again, first_draw
+from sfumato.engines.sql.numbering import kind_of
+from sfumato.engines.sql.staging import rows_of
+from sfumato.policy.policy import Column, Table
+
+PARTS = 3
+"""In so many parts of the people rows are drawn: the processes of a query, unless the server is told otherwise."""
+LARGE = 200_000
+"""Below so many rows it takes longer to start processes than they save."""
+
+
+def enough(most: int) -> int:
+    """Return below how many of a person's draws, on average, as many as are kept are missing next to never.
+
+    The number of draws there is binomial; that fewer than `most` are has probability below 10^-7 [Chernoff]. Were it
+    so, the rows would be chosen again without this.
+    """
+    return most + 6 * isqrt(most) + 16
+
+
+def number_crowded(build: Building, table: Table) -> None:
+    """Write down who has too many rows, with a number in the order of ids, and below which draw theirs are enough."""
+    dialect, most = build.dialect, most_rows(table)
+    many = "u IS NOT NULL" if in_drawn_order(table) else f"u IS NOT NULL AND n > {most}"
+    listed = [
+        *("u", "id", "n", f"{dialect.id_text('id')} || '#' AS own"),
+        f"CAST({dialect.row_number([], ['id'])} AS {dialect.rank_type}) AS number",
+        f"{dialect.share(enough(most), 'n')} AS below",
+    ]
+    found = f"SELECT {', '.join(listed)} FROM {build.stage('units')} WHERE {many}"  # noqa: S608
+    build.make(build.stage("crowded"), f"SELECT *, number % {_parts(build, table)} AS part FROM ({found}) AS c")  # noqa: S608
+
+
+def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
+    """Write down the rows that crowded people keep, with their ranks, and what they were before their bounds."""
+    crowded, chosen = build.stage("crowded"), build.stage("chosen")
+    ((expected,),) = build.rows(f"SELECT coalesce(sum(least(n, {most_rows(table)})), 0) FROM {crowded}")  # noqa: S608
+    build.make(chosen, _chosen(build, table, columns, "below"))
+    ((found,),) = build.rows(f"SELECT count(*) FROM {chosen}")  # noqa: S608
+    if found != expected:  # somebody has fewer draws below the share than rows to keep
+        build.drop(["chosen"])
+        build.make(chosen, _chosen(build, table, columns, None))
+
+
+def _parts(build: Building, table: Table) -> int:
+    return PARTS if build.read[table.name] >= LARGE else 1
+
+
+def _chosen(build: Building, table: Table, columns: list[Column], below: str | None) -> str:
+    """Return the query for the rows that are kept and their ranks; without `below`, of all draws."""
+    dialect, most = build.dialect, most_rows(table)
+    values, lost = [f"c{at}" for at in range(max(len(columns), 1))], [f"o{at}" for at in tracked(build, columns)]
+    names = ", ".join(["number", "below", *values, *lost])
+    parts = range(_parts(build, table))
+    found = " UNION ALL ".join(_different(build, table, columns, part, below) for part in parts)
+    # each of equal rows has a draw of its own, so that each of n rows has the same chance
+    rows = f"SELECT {names}, first, generate_series(1, m) AS nth FROM ({found}) AS g"  # noqa: S608
+    if lost:  # equal rows may differ before their bounds, which is kept: that order decides
+        number = dialect.row_number(["number", "first"], [f"{name} NULLS LAST" for name in lost])
+        rows = f"SELECT {names}, first, {number} AS nth FROM ({rows}) AS e"  # noqa: S608
+    drawn = f"SELECT {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({rows}) AS d"  # noqa: S608
+    among = "TRUE" if below is None else f"draw <= {below}"
+    rank = dialect.row_number(["number"], ["draw"])
+    ranked = f"SELECT {names}, {rank} AS nth FROM ({drawn}) AS l WHERE {among}"  # noqa: S608
+    kept = ", ".join(["c.id AS id", *(f"n.{name} AS {name}" for name in [*values, *lost])])
+    kept += f", CAST(n.nth AS {dialect.rank_type}) AS nth"
+    return (
+        f"SELECT {kept} FROM ({ranked}) AS n JOIN {build.stage('crowded')} AS c ON n.number = c.number "  # noqa: S608
+        f"WHERE n.nth <= {most}"
+    )
+
+
+def _different(build: Building, table: Table, columns: list[Column], part: int, below: str | None) -> str:
+    """Return the query for the different rows of the crowded people of a part, m of each, that may be kept.
+
+    Those may that come first, and those of which there are several, because the others have draws of their own. What
+    was before bounds tells equal rows apart here, so that those on a bound are all let through.
+    """
+    dialect, crowded = build.dialect, f"(SELECT * FROM {build.stage('crowded')} WHERE part = {part})"  # noqa: S608
+    values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
+    named, free = [f"c{at}" for at in range(max(len(columns), 1))], tracked(build, columns)
+    read = rows_of(build, table, columns, crowded, ["own", "number", "below"])
+    keys = ", ".join(["number", "first", "below", *(f"o{at}" for at in free)])
+    first = f"{first_draw('r.own', values, dialect)} AS first"
+    listed = ", ".join(["r.number", "r.below", first, *named, *(f"o{at}" for at in free)])
+    may = ["TRUE"] if below is None else [f"first <= {below}", "count(*) > 1"]
+    for at in free:
+        grid = columns[at].grid
+        if grid is None:
+            raise AssertionError("it has bounds")
+        may.append(f"min(c{at}) IN ({grid.least}, {grid.greatest})")
+    found = ", ".join([keys, "count(*) AS m", *(f"min({name}) AS {name}" for name in named)])
+    drawn = f"SELECT {listed} FROM ({read}) AS r"  # noqa: S608
+    return f"SELECT {found} FROM ({drawn}) AS d GROUP BY {keys} HAVING {' OR '.join(may)}"  # noqa: S608

@@ -1,0 +1,52 @@
+"""What caps and bounds cut off gets its noise: first a look at where much was lost, then what is measured there.
+
+Theorem: which groups are measured is computed from noisy numbers alone, and for every choice they cost the same: so all
+of it together is `budget.truncation`-DP.  Proof: proofs/truncation.md
+"""
+
+from dataclasses import replace
+
+from sfumato.engines.aggregates import Aggregates
+from sfumato.planning.cut_off import CutOff, blocks, cut_off, taken_ways
+from sfumato.planning.plan import Plan
+from sfumato.policy.policy import Policy
+from sfumato.randomness.source import Source
+from sfumato.release.noisy import Noisy, NoisyGroup
+from sfumato.release.publish import publish
+
+_UNMEASURED = NoisyGroup((), ())
+
+
+def publish_losses(policy: Policy, plan: Plan, aggregates: Aggregates, source: Source) -> Noisy:
+    """Return the noisy numbers of all looks and of what they say to measure; other groups stay empty."""
+    looks = frozenset(
+        group.group.label for block, group in zip(blocks(policy), plan.groups, strict=True) if block.way is None
+    )
+    first = _published(plan, aggregates, looks, source)
+    then = _published(plan, aggregates, taken_ways(policy, plan, _numbers(plan, first)), source)
+    pairs = zip(first.groups, then.groups, strict=True)
+    return Noisy(tuple(one if one.columns else other for one, other in pairs), first.bits + then.bits)
+
+
+def losses_of(policy: Policy, plan: Plan, noisy: Noisy) -> CutOff:
+    """Return what follows from what was published."""
+    return cut_off(policy, plan, _numbers(plan, noisy))
+
+
+def _published(plan: Plan, aggregates: Aggregates, labels: frozenset[str], source: Source) -> Noisy:
+    """Return the plan's groups, of which those with these labels have their noise and the others are empty."""
+    pairs = zip(plan.groups, aggregates.groups, strict=True)
+    here = [(group, exact) for group, exact in pairs if group.group.label in labels]
+    part = replace(plan, groups=tuple(group for group, _ in here))
+    found = publish(part, replace(aggregates, groups=tuple(exact for _, exact in here)), source)
+    noisy = iter(found.groups)
+    groups = (next(noisy) if group.group.label in labels else _UNMEASURED for group in plan.groups)
+    return Noisy(tuple(groups), found.bits)
+
+
+def _numbers(plan: Plan, noisy: Noisy) -> dict[str, dict[str, int]]:
+    return {
+        group.group.label: {name: int(found.numbers(name)[0]) for name, _ in found.columns}
+        for group, found in zip(plan.groups, noisy.groups, strict=True)
+        if found.columns
+    }

@@ -1,0 +1,38 @@
+"""What was tried for caps and bounds, and the advice, for their owner's eyes alone."""
+
+from fractions import Fraction
+
+from sfumato.accounting.loss import round_up
+from sfumato.release.showing.harmless import visible
+from sfumato.release.showing.table import text_table
+from sfumato.terminal.rehearsing import shown_sql
+from sfumato.terminal.tuning import HOPELESS, Tuned
+
+DISCLOSURE = (
+    "For you alone: what follows was found by looking at the data, and no budget pays for it. Whoever sees the new "
+    "policy learns something of how the data is spread; where one person stands out, that may be about them. Prefer "
+    "what you know from elsewhere, or let questions choose privately: "
+    'rows_per_unit = { most = N, choose = "private" }, bounds = { within = [LOW, HIGH], choose = "private" }.'
+)
+
+
+def tuned_text(tuned: Tuned) -> str:
+    """Return the advice for people."""
+    rows = [[visible(shown_sql(one.sql)) for one in tuned.questions]]
+    rows += [[_percent(share) for share in shares] for shares in zip(*_shares(tuned), strict=True)]
+    names = ["question (of groups: the typical one)", "now off by", "advised"]
+    table = text_table(names, rows, [False, True, True])
+    head = f"Cut and noise together, at ε = {round_up(tuned.epsilon)} a question"
+    advice = "\n".join(f"  {line}" for line in tuned.lines)
+    found = (
+        f"Paste into the policy\n{advice}" if tuned.lines else "The caps and bounds of the policy are the best tried."
+    )
+    return "\n\n".join([DISCLOSURE, f"{head}\n" + "\n".join(f"  {line}" for line in table.splitlines()), found])
+
+
+def _percent(share: Fraction) -> str:
+    return f"{float(share):.1%}" if share < HOPELESS else f"over {HOPELESS * 100:,}%"
+
+
+def _shares(tuned: Tuned) -> list[tuple[Fraction, Fraction]]:
+    return [(one.now, one.advised) for one in tuned.questions]

@@ -1,0 +1,138 @@
+"""Bounding in one pass writes the copy that bounding step by step does: tried on the embedded engine, in both ways."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from tests.engines.builds import SALT, policy_of
+
+from sfumato.engines.duckdb.build import Build, build_table
+from sfumato.engines.duckdb.connection import COPY, STAGE
+from sfumato.engines.duckdb.dialect import DUCKDB
+from sfumato.engines.duckdb.duckdb_file import SOURCE
+from sfumato.engines.duckdb.source import read_schema
+from sfumato.engines.sql import one_pass
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.names import quoted
+from sfumato.policy.policy import Policy
+
+ONE_PASS = replace(DUCKDB, sent=lambda query, name: query)
+VISITS: dict[str, Any] = {
+    "unit": "who",
+    "rows_per_unit": 3,
+    "groups_per_unit": 1,
+    "columns": {
+        "who": {"type": "integer"},
+        "visit": {"type": "integer"},
+        "cost": {"type": "decimal", "bounds": [-2, 5], "step": "0.5"},
+        "dept": {"type": "text", "values": ["er", "icu", "lab"]},
+        "code": {"type": "text", "values": "codes.code"},
+    },
+}
+NOTES: dict[str, Any] = {
+    "unit": "visits.who via visit = visit",
+    "rows_per_unit": 2,
+    "columns": {"visit": {"type": "integer"}, "words": {"type": "integer", "bounds": [0, 9]}, "page": {"type": "text"}},
+}
+SCHEMAS = {
+    "visits": pa.schema(
+        [
+            ("who", pa.int64()),
+            ("visit", pa.int32()),
+            ("cost", pa.float64()),
+            ("dept", pa.string()),
+            ("code", pa.string()),
+        ]
+    ),
+    "notes": pa.schema([("visit", pa.int64()), ("words", pa.int64()), ("page", pa.string())]),
+    "codes": pa.schema([("code", pa.string())]),
+}
+
+
+def copied_by(dialect: Dialect, policy: Policy, tables: Mapping[str, pa.Table]) -> dict[str, Counter[Any]]:
+    """Return every table of the copy to the last hidden column, those of removed rows and of losses among them."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for name in (COPY, STAGE, SOURCE):
+            connection.execute(f"ATTACH ':memory:' AS {name}")
+        for name, table in tables.items():
+            connection.register("given", table)
+            connection.execute(f"CREATE TABLE {SOURCE}.main.{quoted(name)} AS SELECT * FROM given")  # noqa: S608
+        read = {name: table.num_rows for name, table in tables.items()}
+        build = Build(connection, policy, read_schema(connection, policy), SALT, read, dialect=dialect)
+        for table in policy.tables:
+            build_table(build, table, lambda phase, name: None)
+        found = connection.execute("SELECT database_name, table_name FROM duckdb_tables() ORDER BY ALL").fetchall()
+        assert not [name for database, name in found if database == STAGE]
+        kept = [name for database, name in found if database == COPY]
+        return {name: Counter(connection.execute(f"FROM {COPY}.main.{quoted(name)}").fetchall()) for name in kept}
+
+
+def tables_of(seed: int) -> dict[str, pa.Table]:
+    """Return rows of people who have from none to many, many of them equal, and keys that lead to several of them."""
+    draw = Random(seed)
+    people = [None, *range(12), *[7] * 8, *[8] * 4]
+    visits = [
+        {
+            "who": draw.choice(people),
+            "visit": draw.choice([None, *range(25)]),
+            "cost": draw.choice([None, float("nan"), 0.0, 0.25, 4.75, 5.0, 5.5, 7.0, -9.0, 1e300, -1e18]),
+            "dept": draw.choice(["er", "icu", "no", None]),
+            "code": draw.choice(["a", "b", None]),
+        }
+        for _ in range(120)
+    ]
+    notes = [
+        {
+            "visit": draw.choice([None, *range(30)]),
+            "words": draw.choice([3, 9, 12, -2, 2**62, 2**63 - 1, -(2**63)]),
+            "page": "é",
+        }
+        for _ in range(90)
+    ]
+    found = {"visits": visits + visits[:40], "notes": notes + notes[:20], "codes": [{"code": "a"}]}
+    return {name: pa.Table.from_pylist(rows, SCHEMAS[name]) for name, rows in found.items()}
+
+
+def policy_with(unique: Collection[str], truncation: str | None, **words: Any) -> Policy:
+    """Return the policy in which these columns of visits are unique."""
+    columns = {name: {**declared, "unique": name in unique} for name, declared in VISITS["columns"].items()}
+    budget = {"epsilon": 1, "delta": 0, **({} if truncation is None else {"truncation": truncation})}
+    tables = {"visits": {**VISITS, **words, "columns": columns}, "notes": NOTES, "codes": {"public": True}}
+    return policy_of(tables, budget=budget)
+
+
+CHOSEN = {"rows_per_unit": {"most": 6, "choose": "private"}}
+
+
+@pytest.mark.parametrize(
+    ("very_many", "unique", "truncation", "words"),
+    [
+        (1 << 17, (), "0.1", {}),
+        (4, (), "0.1", {}),
+        (1 << 17, ("visit",), "0.1", {}),
+        (4, ("visit", "cost"), "0.1", {}),
+        (4, ("visit",), None, CHOSEN),
+        (1 << 17, (), None, CHOSEN),
+    ],
+    ids=["together", "apart", "unique", "unique apart", "unique chosen", "chosen"],
+)
+def test_one_pass_keeps_the_same_rows_numbers_and_losses(
+    very_many: int,
+    unique: tuple[str, ...],
+    truncation: str | None,
+    words: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(one_pass, "VERY_MANY", very_many)
+    policy, tables = policy_with(unique, truncation, **words), tables_of(very_many % 7)
+    here, there = (copied_by(dialect, policy, tables) for dialect in (ONE_PASS, DUCKDB))
+    assert set(here) == set(there)
+    for name, rows in here.items():
+        assert rows == there[name], name
+    assert min(rows.total() for rows in here.values()) > 0
+    assert len(here) == (5 if truncation is None else 7)

@@ -1,0 +1,161 @@
+"""A question that was read is remembered: for the account that asked it, and while the snapshot answers."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.paths.worlds import a_world, policy, write
+
+import sfumato
+from sfumato import preparing
+from sfumato.errors import BadSql, Refusal
+from sfumato.lab.people.clinic import VISITS
+from sfumato.query.catalog import Catalog
+from sfumato.query.parameters import Bindings
+from sfumato.query.parse import parse
+from sfumato.query.relation import Query
+
+COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
+ANALYSTS = {"ada": {"epsilon": 5}, "grace": {"epsilon": 5}}
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What has been read, in its order."""
+    texts: list[str] = []
+
+    def seen(sql: str, catalog: Catalog, bindings: Bindings | None) -> Query:
+        texts.append(sql)
+        return parse(sql, catalog, bindings)
+
+    monkeypatch.setattr(preparing, "parse", seen)
+    return texts
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("clinic")
+    write(found, a_world(1, people=12))
+    sfumato.open(policy(found, analysts=ANALYSTS)).close()
+    return found
+
+
+@pytest.fixture
+def database(folder: Path) -> Iterator[sfumato.Database]:
+    """A handle that remembers nothing yet, on a snapshot that is there; the ledger goes on."""
+    with sfumato.open(policy(folder, analysts=ANALYSTS)) as opened:
+        yield opened
+
+
+def test_what_is_asked_twice_is_charged_twice_and_has_noise_of_its_own(
+    database: sfumato.Database, read: list[str]
+) -> None:
+    before = len(database.history())
+    one, other = (database.ask(COUNT, epsilon=epsilon) for epsilon in ("0.0001", "0.00011"))
+    spent = database.budget().spent.epsilon
+    assert one.rows() != other.rows()  # noise of a scale of 30,000: alike with a probability below 10^-12
+    assert one.receipt.id != other.receipt.id
+    assert len(database.history()) == before + 2
+    assert database.ask(COUNT, epsilon="0.0001").rows() == one.rows()
+    assert database.budget().spent.epsilon == spent
+    database.verify()
+    assert read == [COUNT]
+
+
+def test_a_quote_is_the_same_when_the_question_is_remembered(database: sfumato.Database, folder: Path) -> None:
+    first = database.explain(COUNT, within={"n": 25})
+    with sfumato.open(policy(folder, analysts=ANALYSTS)) as anew:
+        assert database.explain(COUNT, within={"n": 25}) == first == anew.explain(COUNT, within={"n": 25})
+    assert database.explain(COUNT, within={"n": 50}).loss.epsilon < first.loss.epsilon
+
+
+def test_another_account_reads_for_itself(database: sfumato.Database, read: list[str]) -> None:
+    """Else the time that reading takes would tell one analyst what another has asked."""
+    with database.as_analyst("ada") as ada, database.as_analyst("grace") as grace:
+        for handle in (database, ada, grace, ada):
+            handle.ask(COUNT, epsilon="0.1")
+        assert str(ada.budget().spent) == str(grace.budget().spent)
+    assert len(read) == 3
+
+
+def test_nothing_is_remembered_beyond_a_snapshot(tmp_path: Path, read: list[str]) -> None:
+    """The keys of the answer are those of a public table, which the new snapshot has others of."""
+    write(tmp_path, a_world(1))
+    words = policy(tmp_path, visits={"columns": {**VISITS, "city": {"type": "text", "values": "staff.name"}}})
+    sql = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
+    with sfumato.open(words) as database:
+        before = {row["city"] for row in database.ask(sql, epsilon=1).rows()}
+        (staff,) = (tmp_path / "data").rglob("staff*.parquet")
+        pq.write_table(pa.table({"dept": ["er"], "name": ["zoe"], "floor": [1]}), staff)
+        assert {row["city"] for row in database.ask(sql, epsilon=2).rows()} == before
+        database.refresh()
+        assert {row["city"] for row in database.ask(sql, epsilon=1).rows()} == {"zoe"} != before
+    assert read == [sql, sql]
+
+
+def test_another_policy_reads_anew(database: sfumato.Database, tmp_path: Path) -> None:
+    write(tmp_path, a_world(1))
+    sql = "SELECT SUM(age) AS s FROM visits"
+    narrow = policy(tmp_path, visits={"columns": {**VISITS, "age": {"type": "integer", "bounds": [0, 10]}}})
+    wide = database.explain(sql, epsilon=1)
+    with sfumato.open(narrow) as other:
+        assert other.explain(sql, epsilon=1).margins != wide.margins
+
+
+def test_values_of_parameters_belong_to_the_question(database: sfumato.Database, read: list[str]) -> None:
+    sql = "SELECT COUNT(*) AS n FROM visits WHERE age < $1"
+    for value in (3, 4, 3, 3.0):
+        database.ask(sql, parameters=[value], epsilon="0.01")
+    assert len(read) == 3  # an integer is not a decimal
+    assert {entry.sql.split("< ")[1] for entry in database.history() if "<" in entry.sql} == {"3", "4", "3.0"}
+
+
+def test_what_is_refused_is_refused_again(database: sfumato.Database, read: list[str]) -> None:
+    before = database.history()
+    for _ in range(2):
+        with pytest.raises(Refusal, match="who people are"):
+            database.ask("SELECT patient_id FROM visits", epsilon=1)
+        with pytest.raises(BadSql, match="not text"):
+            database.ask([COUNT], epsilon=1)  # type: ignore[arg-type]
+    assert len(read) == 4
+    assert database.history() == before
+
+
+def test_what_a_share_buys_is_found_anew(database: sfumato.Database) -> None:
+    """It depends on the account, and the account on what was asked before."""
+    database.ask(COUNT, share="10%")
+    database.ask(COUNT, epsilon=1)
+    (found,) = database._preparation._remembered[1].values()
+    assert [wish.epsilon for wish in found.priced] == [1]
+
+
+def test_public_rows_that_a_question_made_go_with_it(database: sfumato.Database, read: list[str]) -> None:
+    """They may be half a gigabyte; a question that is remembered would keep them."""
+    sql = "SELECT s.name, COUNT(*) FROM visits v JOIN staff s ON v.dept = s.dept GROUP BY s.name"
+    for epsilon in (1, 2):
+        database.ask(sql, epsilon=epsilon)
+    assert read == [sql, sql]
+
+
+def test_not_too_many_are_remembered(database: sfumato.Database) -> None:
+    for at in range(preparing._REMEMBERED + 5):
+        database.explain(f"SELECT COUNT(*) FROM visits WHERE age < {at}", epsilon=1)  # noqa: S608
+    for at in range(preparing._PRICES + 5):
+        database.explain(COUNT, epsilon=1 + at)
+    known = database._preparation._remembered[1]
+    assert len(known) <= preparing._REMEMBERED
+    assert max(len(one.priced) for one in known.values()) <= preparing._PRICES
+
+
+def test_threads_that_ask_during_a_refresh_are_answered_from_one_snapshot(database: sfumato.Database) -> None:
+    def ask(at: int) -> bool:
+        if at == 5:
+            database.refresh()
+        release = database.ask(COUNT, epsilon=f"0.0{at + 1:03}")
+        return {row["dept"] for row in release.rows()} == {"er", "icu", "surgery"}
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(ask, range(12)))

@@ -1,0 +1,41 @@
+"""Bars are found when somebody asks for them; where that is later than the notes, the notes need none of them."""
+
+from pathlib import Path
+
+import pytest
+from tests.paths.shapes import SHAPES
+from tests.paths.worlds import a_world, policy, write
+
+import sfumato
+from sfumato.errors import Refusal
+from sfumato.planning.plan import Plan
+from sfumato.release import release as releasing
+from sfumato.release.bars.intervals import Answered, answer
+from sfumato.release.bars.row_forms import Evaluate
+from sfumato.release.noisy import Noisy
+
+
+def test_plain_answers_have_no_open_side_and_no_rows_that_noise_chose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Answered] = []
+
+    def seen(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
+        found.append(answer(plan, noisy, evaluate))
+        return found[-1]
+
+    monkeypatch.setattr(releasing, "answer", seen)
+    write(tmp_path, a_world(3, people=6))
+    with sfumato.open(policy(tmp_path)) as database:
+        for sql in SHAPES[::4]:
+            try:
+                database.ask(sql, epsilon=1)
+            except Refusal:
+                continue
+    plain = [one for one in found if one.plain]
+    assert len(plain) > 3
+    assert len(found) - len(plain) > 3
+    for one in plain:
+        forms, chosen = one._find()
+        assert not chosen
+        assert not any(form.open for form in forms if form is not None)
