@@ -211,3 +211,12 @@ def test_hostile_names_are_only_names(name: str) -> None:
     policy = policy_of({table: {"unit": unit, "rows_per_unit": 1, "columns": columns}})
     copy = bounded(policy, {table: pa.table({unit: [1, 1, 2], "p": [1, 1, 1], "u": ["$salt", "'", '"']})})
     assert copy[table].total() == 2
+
+
+def test_names_that_begin_alike_have_hidden_columns_of_their_own() -> None:
+    """A server that cuts names after 63 bytes would take `"rows" x…xa` and `"rows" x…xb` for one."""
+    numbers = {f"{'x' * 60}{last}": {"type": "integer", "bounds": [0, 1]} for last in "ab"}
+    columns = {"who": {"type": "integer"}, **numbers}
+    policy = policy_of({"visits": {"unit": "who", "rows_per_unit": 2, "columns": columns}})
+    rows = pa.table({"who": [1, 1, 2], **{name: [0, 1, None] for name in numbers}})
+    assert bounded(policy, {"visits": rows})["visits"].total() == 3

@@ -1,5 +1,7 @@
 """PostgreSQL's SQL: its entry for everything in which engines differ."""
 
+from hashlib import sha256
+
 from sfumato.engines.postgres import numbers, texts, times
 from sfumato.engines.postgres.numbers import DOUBLE, NARROW, TYPES, WIDE
 from sfumato.engines.sql.constant import constant_form, row_number
@@ -16,6 +18,9 @@ _TYPES = {Kind.REAL: DOUBLE, Kind.TEXT: "text", Kind.BOOLEAN: "boolean", Kind.UN
 
 _OF_TRUTHS = {Aggregation.MIN: "bool_and", Aggregation.MAX: "bool_or"}
 """It has no smallest truth value."""
+
+_LONGEST_NAME = 63
+"""So many bytes of a name count."""
 
 
 def _sortable(sql: str, kind: Kind) -> str:
@@ -44,6 +49,12 @@ def _scalar_text(value: str, kind: Kind) -> str:
     return _id_text(value) if kind is Kind.UNIT else _value_text(value, _TYPES.get(kind, NARROW))
 
 
+def _quoted(name: str) -> str:
+    """Return a name as an identifier. The server cuts names: longer ones, which are our own, are hashes instead."""
+    octets = name.encode()
+    return quoted(name if len(octets) <= _LONGEST_NAME else f'"{sha256(octets).hexdigest()[:48]}')
+
+
 def _share(some: int, all: str) -> str:
     """Return 48 bits before which a draw lies with the probability some / all; they are compared as bytes are."""
     bits = f"CAST(div({some} * {WIDE} '{1 << 48}', {all}) AS {NARROW})"
@@ -62,7 +73,7 @@ POSTGRES = Dialect(
         **times.FORMS,
         **texts.FORMS,
     },
-    quoted=quoted,
+    quoted=_quoted,
     literal=texts.text_sql,
     given=numbers.given,
     double=DOUBLE,
