@@ -11,6 +11,7 @@ from tests.engines.spark.running import FLAGS, LAWS, MORE
 
 SUITES = (
     "cut",
+    "levels",
     "bounded_copy",
     "engine",
     "public",
