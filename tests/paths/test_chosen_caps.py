@@ -444,3 +444,17 @@ def test_the_places_that_the_copy_keeps_are_those_that_a_persons_rows_have_in_th
                         )
                         assert np.array_equal(here, there), (sql, name)
     assert kept >= 3
+
+
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_an_average_takes_what_is_cut_for_harmless_only_where_sum_and_count_lose_the_same_rows(
+    tmp_path: Path, chosen: str
+) -> None:
+    """A clipped sum beside a count of two rows a person was more than twice the average that it was said to be."""
+    _write(tmp_path, SMALL)
+    with sfumato.open(_policy(tmp_path, *CHOSEN[chosen])) as database:
+        plan, _ = _exact(database, "SELECT AVG(cost) AS x FROM visits")
+    levels = [one.levels for group in plan.groups for one in group.measured if not group.is_choice and one.levels]
+    assert levels
+    assert all(one.means == (chosen == "rows") for one in levels)
+    assert all(one.by_rows for one in levels) == (chosen == "rows")

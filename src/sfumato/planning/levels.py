@@ -99,8 +99,7 @@ def _levelled(one: Measurement, need: Needs, neighbours: Neighbours, choices: di
     label = choices[key].group.label
     cells = max(1, group.cells) if group.public_keys else None
     moved = tuple(at_level(quantity, group.contribution, cells, amount, by_rows, neighbours) for amount in amounts)
-    means = not any(isinstance(made, Counted | Summed) for made in need.derived if one.name in made.measured)
-    levels = Levels(label, amounts, by_rows, weight, rank_of(group), moved, means)
+    levels = Levels(label, amounts, by_rows, weight, rank_of(group), moved, _only_means(one, need))
     return replace(one, levels=levels, side=None)  # its noise is its own
 
 
@@ -115,6 +114,17 @@ def _is_clipped(one: Measurement, need: Needs) -> bool:
     if has_chosen_bounds(one.quantity.arguments[0], need.group):
         return all(isinstance(one, Summed | Averaged) for one in made)
     return chosen_rows(need.group) and all(isinstance(one, Summed) for one in made)
+
+
+def _only_means(one: Measurement, need: Needs) -> bool:
+    """Whether only averages are made of it whose sum and count lose the same rows: what is cut hardly changes them.
+
+    Where the sum is clipped, the count keeps other rows, or all: then each has to be right by itself.
+    """
+    made = [made for made in need.derived if one.name in made.measured]
+    totals = {each.total for each in made if isinstance(each, Averaged)}
+    apart = any(other.name in totals and _is_clipped(other, need) for other in need.measurements)
+    return not apart and not any(isinstance(each, Counted | Summed) for each in made)
 
 
 def _weight(quantity: Quantity, by_rows: bool) -> Quantity:

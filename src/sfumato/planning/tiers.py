@@ -57,4 +57,4 @@ class Levels:
     sensitivities: tuple[Sensitivity, ...]
     """How far one person moves the measurement at each level."""
     means: bool = False
-    """Whether only averages are made of it: what is cut from them changes them by a part of its share."""
+    """Whether only averages are made of it whose sum and count lose the same rows: what is cut hardly changes them."""
