@@ -57,6 +57,9 @@ _FOREIGN = {
 }
 
 _PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
+_STANDING = _PARAMETERS | {TokenType.PLACEHOLDER}
+"""What other systems write where a value comes beside the text."""
+_GIVEN = "; or give values beside the text, by `parameters`: a list for $1, $2, …, or a dict for :name."
 _PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
 
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
@@ -289,7 +292,8 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
             raise place(text, token.start, token.end + 1).unsupported(
                 f"{_FOREIGN[token.token_type]} stands here.",
                 "A query is complete in its text, and its values are numbers, text, dates and booleans.",
-                "Write the value itself: 12.5, 'text', DATE '2024-12-31'.",
+                "Write the value itself: 12.5, 'text', DATE '2024-12-31'"
+                + (_GIVEN if token.token_type in _STANDING else "."),
             )
     _check_nesting(tokens, text)
     _check_brackets(tokens, text)
