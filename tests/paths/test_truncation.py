@@ -138,6 +138,8 @@ def test_a_copy_from_before_the_policy_spent_on_it_is_not_measured_until_it_is_t
         ("SELECT COUNT(*) AS x FROM visits", (True, True)),
         ("SELECT COUNT(cost) AS x FROM visits WHERE cost < 5", (True, True)),
         ("SELECT SUM(3 * cost - 1) AS x FROM visits", (True, True)),
+        ("SELECT SUM(cost) AS x FROM visits WHERE cost > 5", (True, True)),
+        ("SELECT SUM(CASE WHEN cost < 9 THEN cost END) AS x FROM visits WHERE cost BETWEEN 3 AND 17", (True, True)),
         ("SELECT SUM(x) AS x FROM (SELECT cost + 1 AS x FROM visits WHERE dept = 'er') AS t", (True, True)),
         ("SELECT COUNT(*) AS x FROM visits JOIN wards ON visits.dept = wards.dept", (True, True)),
         (

@@ -285,6 +285,8 @@ def _linear(scalar: Scalar, rows: _Rows) -> tuple[_Term, ...] | None:
         case Operator.CONSTANT:
             value = scalar.constant
             return (_Term(0, None, value),) if isinstance(value, int) else () if value is None else None
+        case Operator.CLIPPED:  # narrowed by a condition: in every row that meets it, the value is inside
+            return _linear(scalar.arguments[0], rows)
         case Operator.NEGATE:
             return _scaled(_linear(scalar.arguments[0], rows), -1)
         case Operator.MULTIPLY | Operator.ADD | Operator.SUBTRACT:
