@@ -219,8 +219,8 @@ BUGS: tuple[Bug, ...] = (
         "database",
         (
             "release/publish.py",
-            "    groups = tuple(\n        choices[group.group.label]",
-            "    source = Metered(source)\n    groups = tuple(\n        choices[group.group.label]",
+            "    groups = tuple(\n        chosen[group.group.label]",
+            "    source = Metered(source)\n    groups = tuple(\n        chosen[group.group.label]",
         ),
         (
             "release/publish.py",

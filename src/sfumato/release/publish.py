@@ -19,7 +19,7 @@ from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Metered, Source
 from sfumato.release.choices import cell_choice
-from sfumato.release.chosen_levels import LEVEL, at_levels, choose_level, resolved
+from sfumato.release.chosen_levels import LEVEL, LevelChoice, at_levels, resolved
 from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues
 
 
@@ -31,13 +31,13 @@ def publish(
     Theorem: the law of the outcome is that of the plan's event: levels that are chosen, then a selection of keys, then
     one mechanism per measurement on the vector of the selected cells.  Proof: proofs/intervals.md
     """
-    pairs = list(zip(plan.groups, aggregates.groups, strict=True))
-    choices = chosen or {
-        group.group.label: choose_level(group, exact, plan, source) for group, exact in pairs if group.is_choice
-    }
-    plan = at_levels(plan, {label: found.numbers(LEVEL)[0] for label, found in choices.items()})
+    if not chosen:  # an engine that measured all levels has not asked for any
+        levels = LevelChoice(plan, source)
+        levels({group.group.label: exact for group, exact in zip(plan.groups, aggregates.groups, strict=True)})
+        chosen = levels.found
+    plan = at_levels(plan, {label: found.numbers(LEVEL)[0] for label, found in chosen.items()})
     groups = tuple(
-        choices[group.group.label] if group.is_choice else _publish_group(group, exact, source)
+        chosen[group.group.label] if group.is_choice else _publish_group(group, exact, source)
         for group, exact in zip(plan.groups, aggregates.groups, strict=True)
     )
     return Noisy(groups, _bits(plan, groups, source))

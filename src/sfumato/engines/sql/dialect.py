@@ -99,10 +99,10 @@ class Dialect:
 
     None: rows on the grid are written down before they are chosen. Otherwise writing them takes longer than reading the
     source once for the people who have too many and once for the others."""
-    share: Callable[[int, str], str]
+    share: Callable[[int, str], str] | None
     """A draw below which lie so many of as many long draws as an integer says, on average; all of them if it is less.
 
-    Only where there is a fence."""
+    None where there is no fence."""
     by_person: bool
     """Whether rows lie in the order of ids, in which they are numbered, rather than with those that have equal keys:
     sorting them again takes longer than questions gain."""

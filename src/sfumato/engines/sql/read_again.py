@@ -35,6 +35,8 @@ def enough(most: int) -> int:
 def number_crowded(build: Building, table: Table) -> None:
     """Write down who has too many rows, with a number in the order of ids, and below which draw theirs are enough."""
     dialect, most = build.dialect, most_rows(table)
+    if dialect.share is None:
+        raise AssertionError("this engine writes rows down before they are chosen")
     many = "u IS NOT NULL" if in_drawn_order(table) else f"u IS NOT NULL AND n > {most}"
     listed = [
         *("u", "id", "n", f"{dialect.id_text('id')} || '#' AS own"),
