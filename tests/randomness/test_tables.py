@@ -16,7 +16,7 @@ from sfumato.certified.binary import exp_minus_bounds, pi_bounds, square_root_bo
 from sfumato.randomness.bernoulli import ExpRatio, Probability, exp_minus, logistic
 from sfumato.randomness.discrete_gaussian import _prepare
 from sfumato.randomness.discrete_laplace import _sampler
-from sfumato.randomness.geometric import LARGE, SMALL, Shape, _plain_sampler
+from sfumato.randomness.geometric import LARGE, SMALL, TableSizes, _plain_sampler
 from sfumato.randomness.guide import Guide, prepare
 
 SCALES = [
@@ -90,14 +90,14 @@ def check_row(guide: Guide, row: int, distribution: list[Any]) -> None:
     assert (cells >= 0).mean() > 0.98  # the slow path is the exception
 
 
-@pytest.mark.parametrize("shape", [SMALL, LARGE], ids=repr)
+@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=repr)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fraction, shape: Shape) -> None:
-    sampler = _sampler(scale, shape)
+def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fraction, sizes: TableSizes) -> None:
+    sampler = _sampler(scale, sizes)
     places = [int(weight).bit_length() - 1 for weight in sampler.weights.ravel()]
     assert [1 << place for place in places] == sampler.weights.ravel().tolist()
     digits = places[0]
-    assert digits == 0 if scale <= shape.widest else shape.widest < 2 * scale / (1 << digits) <= 2 * shape.widest
+    assert digits == 0 if scale <= sizes.widest else sizes.widest < 2 * scale / (1 << digits) <= 2 * sizes.widest
     assert len(sampler.guide.laws) == len(places) + 1
     with mp.workdps(DIGITS):
         one = 1 / real(scale)
@@ -106,7 +106,7 @@ def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fracti
         assert mpmath.exp(-step * cells) < mpmath.mpf(2) ** -20
         check_row(sampler.guide, 0, [-mpmath.expm1(-step * (k + 1)) for k in range(cells)])
         for row, (high, low) in enumerate(pairwise(places), 1):
-            assert 0 < high - low <= shape.group
+            assert 0 < high - low <= sizes.group
             step, total = mpmath.ldexp(one, low), mpmath.expm1(-mpmath.ldexp(one, high))
             check_row(sampler.guide, row, [mpmath.expm1(-step * (b + 1)) / total for b in range((1 << high - low) - 1)])
         assert places[-1] == 0
@@ -114,10 +114,10 @@ def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fracti
         check_row(sampler.guide, len(places), [x / (1 + x), 1 / (1 + x)])
 
 
-@pytest.mark.parametrize("shape", [SMALL, LARGE], ids=repr)
+@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=repr)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_the_plain_geometric_has_the_same_digits_and_the_same_tables(scale: Fraction, shape: Shape) -> None:
-    plain, laplace = _plain_sampler(scale, shape), _sampler(scale, shape)
+def test_the_plain_geometric_has_the_same_digits_and_the_same_tables(scale: Fraction, sizes: TableSizes) -> None:
+    plain, laplace = _plain_sampler(scale, sizes), _sampler(scale, sizes)
     assert plain.guide.laws == laplace.guide.laws[:-1]
     assert plain.weights.tolist() == laplace.weights.tolist()
     assert plain.guide.cells.tolist() == laplace.guide.cells[: len(plain.guide.cells)].tolist()

@@ -32,8 +32,8 @@ _IMPOSSIBLE = 32768  # an event of probability e^-32768 is not chance but a brok
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """Into which parts a sample falls. Shapes differ in speed alone: samples of both have the same law."""
+class TableSizes:
+    """Into which parts a sample falls, each with a table: this decides speed alone, the law is the same."""
 
     widest: int
     """The largest scale of T, three times a power of two."""
@@ -46,12 +46,12 @@ class Shape:
         return (self.widest // 3 << 16) - 2
 
 
-LARGE = Shape(24, 10)  # one cell in 64 of the table of ten digits needs more bits
-SMALL = Shape(6, 5)
+LARGE = TableSizes(24, 10)  # one cell in 64 of the table of ten digits needs more bits
+SMALL = TableSizes(6, 5)
 
 
-def shape_for(count: int) -> Shape:
-    """Return the shape that is quickest for so many samples: it depends on nothing else."""
+def sizes_for(count: int) -> TableSizes:
+    """Return the sizes of tables that are quickest for so many samples: they depend on nothing else."""
     return SMALL if count <= FEW else LARGE
 
 
@@ -66,7 +66,7 @@ class Geometric:
 
     def draw(self, count: int, source: Source) -> Integers:
         """Draw `count` independent samples: int64 up to a scale of 2^48, else Python integers."""
-        sampler = _plain_sampler(self.scale, shape_for(sample_size(count)))
+        sampler = _plain_sampler(self.scale, sizes_for(sample_size(count)))
         return in_passes(lambda size: sampler.draw(size, source)[0], count, sampler.block)
 
 
@@ -143,18 +143,18 @@ class Sampler:
         return (np.add.reduce(outcomes[:own] * self.weights), outcomes[own:])
 
 
-def make_sampler(scale: Fraction, others: tuple[FiniteLaw, ...], shape: Shape = SMALL) -> Sampler:
+def make_sampler(scale: Fraction, others: tuple[FiniteLaw, ...], sizes: TableSizes = SMALL) -> Sampler:
     """Prepare the tables for one scale, with those of a caller's own laws behind."""
     digits = 0
-    while scale > shape.widest << digits:
+    while scale > sizes.widest << digits:
         digits += 1
-    groups = -(-digits // shape.group)
+    groups = -(-digits // sizes.group)
     # the groups are as even as they can be; group i holds the digits from places[i] up to places[i - 1]
     places = [digits * (groups - group) // groups for group in range(groups + 1)] if groups else [0]
     step = Fraction(1 << digits) / scale
     cells = 1 + _TABLE_TAIL * 7 * step.denominator // (10 * step.numerator)  # e^(-step * cells) < 2^-20
     laws = [_Group(Fraction(1 << low) / scale, high - low) for high, low in pairwise(places)]
-    tables = stack((_Truncated(step, cells, shape.furthest), *laws, *others))
+    tables = stack((_Truncated(step, cells, sizes.furthest), *laws, *others))
     weights = np.array([1 << place for place in places], dtype=object if scale > WIDEST else np.int64)
     return Sampler(tables, weights.reshape(-1, 1), max(1, _PASS // len(tables.laws)))
 
@@ -173,8 +173,8 @@ def geometric_by_digits(step: Fraction, count: int, source: Source) -> npt.NDArr
 
 
 @lru_cache(maxsize=32)  # at most 768 KiB each up to a scale of 2^48: six tables, or eleven of half the size
-def _plain_sampler(scale: Fraction, shape: Shape = SMALL) -> Sampler:
-    return make_sampler(scale, (), shape)
+def _plain_sampler(scale: Fraction, sizes: TableSizes = SMALL) -> Sampler:
+    return make_sampler(scale, (), sizes)
 
 
 def in_passes(draw: Callable[[int], Integers], count: int, block: int) -> Integers:

@@ -107,7 +107,8 @@ class _Falling:
 
     def moved(self, weights: Matrix) -> Matrix:
         """Return the weights of numbers that are left, from those of the numbers before."""
-        return np.bincount(self.places.ravel(), weights.ravel(), weights.size).reshape(weights.shape)
+        found = np.bincount(self.places.ravel(), weights.ravel(), weights.size)
+        return np.asarray(found, dtype=np.float64).reshape(weights.shape)
 
     def back(self, weights: Matrix) -> Matrix:
         """Return for each number and fall the weight of what is left."""

@@ -17,7 +17,7 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
 from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
 from sfumato.engines.sql.level_totals import totals_sql
-from sfumato.engines.sql.levels import uncut
+from sfumato.engines.sql.levels import without_last_levels
 from sfumato.engines.sql.meeting import meetings_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
@@ -154,7 +154,7 @@ def _at_levels(
     chosen = [group if group.is_choice else _at_level(group, levels) for group in groups]
     known = people | {one.group.label: found for one in chosen if (found := _of_people(one, people)) is not None}
     # none is longer than the one that measures all levels, which was not refused
-    return chosen, [None if one.group.label in known else job.write(uncut(one)) for one in chosen], known
+    return chosen, [None if one.group.label in known else job.write(without_last_levels(one)) for one in chosen], known
 
 
 def _people(job: Statements, run: Callable[[str], Rows]) -> dict[str, GroupAggregates]:

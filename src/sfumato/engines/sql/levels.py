@@ -140,7 +140,7 @@ def cut_of(one: Measured) -> Cut | None:
     return replace(one.levels, amounts=(one.levels.amounts[one.level],))
 
 
-def uncut(plan: GroupPlan) -> GroupPlan:
+def without_last_levels(plan: GroupPlan) -> GroupPlan:
     """Return a group without the levels that were chosen and cut nothing off: the last ones, which nobody exceeds.
 
     Proof: proofs/chosen_caps.md, 6
