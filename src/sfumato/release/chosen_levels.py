@@ -36,6 +36,8 @@ _OF_MEANS = 32
 """Rows that are cut are taken to differ from the others by this part of the range, in an average."""
 _STILL_WRONG = 0.5
 """This part of what lies above a level is taken to be wrong still after it was estimated and added."""
+_MOST_ADDED = 16
+"""A table's cells get at most so many times what was measured of them added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,8 @@ def take_level(people: Sequence[int], one: Measured, plan: Plan) -> TakenLevel:
     """Return the level that seems to err least: by its noise, and by what people have above it.
 
     A level more costs each number its noise, and saves what the people above have between the levels, spread over the
-    cells. What they have above the level that is taken is a function of the same noisy people; a table's cells are no
-    more than doubled by it, because their level stays low whatever noise says of few people far above.
+    cells. What they have above the level that is taken is a function of the same noisy people; in tables
+    it is limited, because their level stays low whatever noise says of few people far above.
     """
     amounts = () if one.levels is None else one.levels.amounts
     unit, widths = unit_of(amounts), np.array(widths_of(amounts), dtype=np.float64)
@@ -135,7 +137,7 @@ def take_level(people: Sequence[int], one: Measured, plan: Plan) -> TakenLevel:
     place = int(np.argmin(levels * sum(noise.values()) + missing * bias))
     above = round(float(_above(widths * found.median)[place]))
     below = max(round(float((counts * np.minimum(levels, levels[place])).sum())), 1)
-    return TakenLevel(place, min(above, below) if tables else above, below)
+    return TakenLevel(place, min(above, _MOST_ADDED * below) if tables else above, below)
 
 
 def _above(parts: Floats) -> Floats:
