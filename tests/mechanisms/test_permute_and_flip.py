@@ -1,8 +1,8 @@
 """Permute-and-flip: its price, its accuracy, and why it is never worse than the exponential mechanism."""
 
 from fractions import Fraction
-from time import process_time
 from itertools import product
+from time import process_time
 from typing import Any
 
 import pytest
