@@ -11,7 +11,7 @@ from math import isqrt
 
 from sfumato.engines.catalog_of import in_drawn_order, most_rows
 from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import tracked
+from sfumato.engines.sql.cut import cut_by_sums, sums_of, tracked
 from sfumato.engines.sql.drawing import draw_again, first_draw
 from sfumato.engines.sql.numbering import kind_of
 from sfumato.engines.sql.staging import rows_of
@@ -58,6 +58,28 @@ def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
         build.make(chosen, _chosen(build, table, columns, None))
 
 
+def removed_of_people(build: Building, table: Table) -> str:
+    """Return the query for how many rows each person loses: `choose_again` has seen that the others keep as many."""
+    most = most_rows(table)
+    return f"SELECT id, n - {most} AS n FROM {build.stage('units')} WHERE u IS NOT NULL AND n > {most}"  # noqa: S608
+
+
+def cut_of_people(build: Building, table: Table, columns: list[Column], unit: str) -> str:
+    """Return the query for what everybody loses: sums over all rows were taken when people were counted.
+
+    Whoever has not too many rows keeps them all, so that these sums are those of the kept rows, too.
+    """
+    sums, most = sums_of(build, columns, build.read[table.name]), most_rows(table)
+    people, names = f"SELECT * FROM {build.stage('units')} WHERE u IS NOT NULL", ", ".join(sums)  # noqa: S608
+    many = f"SELECT r.* FROM {build.stage('chosen')} AS r JOIN {build.stage('crowded')} AS c ON r.id = c.id"  # noqa: S608
+    named = ", ".join(f"{sql} AS {name}" for name, sql in sums.items())
+    kept = (
+        f"SELECT id, {named} FROM ({many} WHERE c.n > {most}) AS r GROUP BY id "  # noqa: S608
+        f"UNION ALL SELECT id, {names} FROM ({people}) AS f WHERE n <= {most} AND beyond > 0"
+    )
+    return cut_by_sums(build, columns, unit, f"({people})", f"({kept})")
+
+
 def _parts(build: Building, table: Table) -> int:
     return PARTS if build.read[table.name] >= LARGE else 1
 
@@ -96,7 +118,7 @@ def _different(build: Building, table: Table, columns: list[Column], part: int, 
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     named, free = [f"c{at}" for at in range(max(len(columns), 1))], tracked(build, columns)
     read = rows_of(build, table, columns, crowded, ["own", "number", "below"])
-    keys = ", ".join(["number", "first", "below", *(f"o{at}" for at in free)])
+    keys = ", ".join(["first", "number", "below", *(f"o{at}" for at in free)])
     first = f"{first_draw('r.own', values, dialect)} AS first"
     listed = ", ".join(["r.number", "r.below", first, *named, *(f"o{at}" for at in free)])
     may = ["TRUE"] if below is None else [f"first <= {below}", "count(*) > 1"]
