@@ -213,7 +213,8 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     others = f"{rows} AS r WHERE {here} AND NOT {_crowded(build)}"
     if are_read_again(build, table, columns):
         chosen = f"{build.stage('chosen')} AS r"
-        people = f"(SELECT r.u, r.id FROM {build.stage('units')} AS r WHERE NOT {_crowded(build)})"  # noqa: S608
+        few = "FALSE" if in_drawn_order(table) else f"n <= {most_rows(table)}"  # everybody but the crowded
+        people = f"(SELECT u, id FROM {build.stage('units')} WHERE u IS NOT NULL AND {few})"  # noqa: S608
         others = f"({rows_of(build, table, columns, people)}) AS r"
         order = f" ORDER BY {', '.join(in_order_of(dialect, columns))}" if columns else ""
         over = f"PARTITION BY r.id{order} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
