@@ -14,7 +14,8 @@ from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.cut import cut_columns, cut_rows, tracked
 from sfumato.engines.sql.drawing import draw_again, first_draw
-from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT
+from sfumato.engines.sql.level_totals import has_totals, total_columns, write_totals
+from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, TOTALS
 from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows, numbers, sortable
 from sfumato.engines.sql.one_pass import (
     all_accounted_for,
@@ -89,6 +90,8 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
         order = [build.dialect.quoted(name) for name, _ in cuts]
         _put_together(build, table, table.name + CUT, sources.cut, order, order if unit is None else order[:1])
     _account_for_every_row(build, table)
+    if has_totals(table):
+        write_totals(build, table)
     build.drop([*_STAGED, *(f"keys{at}" for at in range(len(columns)))])
     named = [CopiedColumn(column.name, build.reading.storage(column)) for column in columns]
     if unit is not None:
@@ -97,6 +100,9 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
     copied = [CopiedTable(table.name, tuple(named), unit)]
     if cuts is not None:
         copied.append(CopiedTable(table.name + CUT, tuple(CopiedColumn(*one) for one in cuts), unit))
+    if has_totals(table):
+        totals = tuple(CopiedColumn(*one) for one in total_columns(build.dialect))
+        copied.append(CopiedTable(table.name + TOTALS, totals, None))
     return copied
 
 

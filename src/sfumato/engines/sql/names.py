@@ -17,6 +17,8 @@ OWN = '"own"'
 """The hidden column that says how many rows of the same person the copy keeps."""
 LEVEL = '"level"'
 """The hidden column that says at which level a row begins to count, where a question chooses how many rows do."""
+TOTALS = ".levels"
+"""What the name of the table ends with that says what all people of a table have up to each level."""
 LONE = '"row"'
 """The only column of a table that declares none: its rows can still be counted."""
 
