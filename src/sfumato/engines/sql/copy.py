@@ -22,6 +22,7 @@ from sfumato.engines.sql.one_pass import (
     in_one_pass,
     kept_in_one_pass,
     lost_in_one_pass,
+    totals_in_one_pass,
 )
 from sfumato.engines.sql.read_again import choose_again, number_crowded
 from sfumato.engines.sql.staging import are_read_again, rows_of, rows_with_owners, stage_rows
@@ -74,7 +75,7 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
         progress("read", table.name)
         if unit is not None and in_one_pass(build, table):
             rows = kept_in_one_pass(build, table, columns, unit, progress)
-            lost, cut = lost_in_one_pass(build, table, unit), cut_in_one_pass(build, table, columns, unit)
+            lost, cut = (look(build, table, columns, unit) for look in (lost_in_one_pass, cut_in_one_pass))
             sources = _Sources(rows, cut=cut, lost=lost)
         else:
             parts = stage_rows(build, table, columns)
@@ -247,7 +248,8 @@ def _write(build: Building, table: Table, columns: list[Column], rows: str | Non
     if unit is not None and dialect.by_person:  # the rows of one person were sorted when they were numbered
         order = [dialect.quoted(unit)]
     if unit is not None:
-        names = [dialect.quoted(unit), *names, *map(dialect.quoted, numbers(dialect, table, columns, []))]
+        hidden = [*numbers(dialect, table, columns, []), *totals_in_one_pass(build, table, columns)]
+        names = [dialect.quoted(unit), *names, *map(dialect.quoted, hidden)]
     names = names or [dialect.quoted(LONE)]
     number = None
     if unit is None and dialect.numbers_rows:
@@ -323,7 +325,7 @@ def _account_for_every_row(build: Building, table: Table) -> None:
         require_all(table, read == count_rows(build, build.stage("rows")) == kept)
         return
     if in_one_pass(build, table):
-        require_all(table, all_accounted_for(build, table, unit, kept))
+        require_all(table, all_accounted_for(build, table, _kept_columns(table), unit, kept))
         return
     owned = rows_with_owners(build, table)
     staged = owned if are_read_again(build, table, _kept_columns(table)) else count_rows(build, build.stage("rows"))
