@@ -53,7 +53,8 @@ The threshold lets Spark keep of each person and partition the rows that come fi
 person with very many rows is no slow task.
 """
 OLDEST = 4
-_ZONE = "spark.sql.session.timeZone"
+_TOLD = "spark.sql.optimizer.windowGroupLimitThreshold"
+"""A setting that has our value in no session but ours."""
 _ELSEWHERE = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
 """Where these are set, a Spark that somebody else started is to be used."""
 _RETRIES = 5
@@ -242,7 +243,7 @@ def _is_remote(session: Any) -> bool:
 def _is_alive(session: Any) -> bool:
     def alive() -> bool:
         if _is_remote(session):  # a server that was started again does not know our settings
-            return not session.is_stopped and session.conf.get(_ZONE) == SETTINGS[_ZONE]
+            return not session.is_stopped and session.conf.get(_TOLD) == SETTINGS[_TOLD]
         return session.sparkContext._jsc is not None and not session.sparkContext._jsc.sc().isStopped()
 
     try:

@@ -31,11 +31,10 @@ from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS
 
-_STAGED = (
-    *("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "people"),
-    *("bounded", "counts", "cut"),
-)
-"""Every intermediate table that there may be, but the keys of columns."""
+_STAGED = ("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "people")
+"""Every intermediate table that there may be, but the keys of columns and those of parts."""
+_IN_PARTS = ("bounded", "counts", "cut")
+"""Intermediate tables of which there is one for each part, where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class CopiedTable:
 
 def bounded_table(build: Building, table: Table, progress: Progress) -> list[CopiedTable]:
     """Write one private table of the copy, and where the policy spends on it the table of what that cuts off."""
-    columns, unit, sources = _kept_columns(table), unit_column(table), _Sources()
+    columns, unit, sources, parts = _kept_columns(table), unit_column(table), _Sources(), 1
     cuts = None if build.policy.budget.truncation is None else cut_columns(build, columns, unit)
     if build.arrived(table.name) != ():  # something did, or everything is read
         progress("read", table.name)
@@ -90,7 +89,8 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
         order = [build.dialect.quoted(name) for name, _ in cuts]
         _put_together(build, table, table.name + CUT, sources.cut, order, order if unit is None else order[:1])
     _account_for_every_row(build, table)
-    build.drop([*_STAGED, *(f"keys{at}" for at in range(len(columns)))])
+    in_parts = [f"{name}{part}" for name in _IN_PARTS for part in range(parts)]
+    build.drop([*_STAGED, *in_parts, *(f"keys{at}" for at in range(len(columns)))])
     named = [CopiedColumn(column.name, build.reading.storage(column)) for column in columns]
     if unit is not None:
         named.insert(0, CopiedColumn(unit, build.dialect.id_type))
@@ -142,10 +142,14 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
             found["cut"] = cut
         if parts > 1:
             for name, query in found.items():
-                (build.append if part else build.make)(build.stage(name), query)
+                build.make(build.stage(f"{name}{part}"), query)
     if parts > 1:
-        found = {name: f"SELECT * FROM {build.stage(name)}" for name in found}  # noqa: S608
+        found = {name: _together(build, name, parts) for name in found}
     return _Sources(found["bounded"], found["counts"], found.get("cut"))
+
+
+def _together(build: Building, name: str, parts: int) -> str:
+    return " UNION ALL ".join(f"SELECT * FROM {build.stage(f'{name}{part}')}" for part in range(parts))  # noqa: S608
 
 
 def _find_crowded(build: Building, table: Table, columns: list[Column], parts: int) -> None:
@@ -165,7 +169,8 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
         number_crowded(build, table)
         return
     # what a person's draws begin with is written once for all their rows
-    own = [f"{dialect.id_text('id')} || '#' AS own", f"{dialect.part('id', parts) if parts > 1 else 0} AS part"]
+    part = "0" if parts == 1 or dialect.parted is None else dialect.parted.part("id", parts)
+    own = [f"{dialect.id_text('id')} || '#' AS own", f"{part} AS part"]
     build.make(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
 
 
