@@ -74,8 +74,8 @@ def copied_by(dialect: Dialect, policy: Policy, tables: Mapping[str, pa.Table]) 
         found = connection.execute("SELECT database_name, table_name FROM duckdb_tables() ORDER BY ALL").fetchall()
         assert not [name for database, name in found if database == STAGE]
         kept = [name for database, name in found if database == COPY]
-        read = f"SELECT COLUMNS(lambda one: NOT starts_with(one, '{total_name('')}')) FROM {COPY}.main."  # noqa: S608
-        return {name: Counter(connection.execute(read + quoted(name)).fetchall()) for name in kept}
+        listed = f"SELECT COLUMNS(lambda one: NOT starts_with(one, '{total_name('')}')) FROM {COPY}.main."  # noqa: S608
+        return {name: Counter(connection.execute(listed + quoted(name)).fetchall()) for name in kept}
 
 
 def tables_of(seed: int) -> dict[str, pa.Table]:
