@@ -25,7 +25,7 @@ from sfumato.engines.spark.dialect import SPARK
 from sfumato.engines.spark.dialect import quoted as in_backticks
 from sfumato.engines.spark.source import read_schema
 from sfumato.engines.sql.copy import bounded_table
-from sfumato.engines.sql.names import quoted, total_name
+from sfumato.engines.sql.names import quoted, together_name
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Location, Policy
 from sfumato.policy.reading import read_policy
@@ -68,7 +68,7 @@ def _public(build: SparkBuild) -> dict[str, Rows]:
 
 def _compared(columns: list[str]) -> list[str]:
     """Return the columns that a copy has on every engine."""
-    return [name for name in columns if not name.startswith(total_name(""))]
+    return [name for name in columns if not name.startswith(together_name(""))]
 
 
 class SparkUnderLaw:

@@ -30,7 +30,7 @@ VISITS: dict[str, Any] = {
     "columns": {
         "person": {"type": "integer"},
         "visit": {"type": "integer", "unique": True},
-        "cost": {"type": "decimal", "bounds": [0, 5], "step": "0.5"},
+        "cost": {"type": "decimal", "bounds": {"within": [0, 5], "choose": "private"}, "step": "0.5"},
         "dept": {"type": "text", "values": "depts.dept"},
     },
 }

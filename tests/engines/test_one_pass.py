@@ -18,7 +18,7 @@ from sfumato.engines.duckdb.duckdb_file import SOURCE
 from sfumato.engines.duckdb.source import read_schema
 from sfumato.engines.sql import one_pass
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.names import quoted, total_name
+from sfumato.engines.sql.names import quoted, together_name
 from sfumato.engines.sql.staging import owned_rows
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Policy
@@ -59,7 +59,7 @@ SCHEMAS = {
 def copied_by(dialect: Dialect, policy: Policy, tables: Mapping[str, pa.Table]) -> dict[str, Counter[Any]]:
     """Return every table of the copy to the last hidden column, those of removed rows and of losses among them.
 
-    But for the totals that a build in one pass keeps for itself.
+    But for what a build in one pass keeps for itself.
     """
     with duckdb.connect(config={"threads": 1}) as connection:
         for name in (COPY, STAGE, SOURCE):
@@ -74,7 +74,7 @@ def copied_by(dialect: Dialect, policy: Policy, tables: Mapping[str, pa.Table]) 
         found = connection.execute("SELECT database_name, table_name FROM duckdb_tables() ORDER BY ALL").fetchall()
         assert not [name for database, name in found if database == STAGE]
         kept = [name for database, name in found if database == COPY]
-        listed = f"SELECT COLUMNS(lambda one: NOT starts_with(one, '{total_name('')}')) FROM {COPY}.main."  # noqa: S608
+        listed = f"SELECT COLUMNS(lambda one: NOT starts_with(one, '{together_name('')}')) FROM {COPY}.main."  # noqa: S608
         return {name: Counter(connection.execute(listed + quoted(name)).fetchall()) for name in kept}
 
 

@@ -317,4 +317,18 @@ FINDINGS: tuple[Bug, ...] = (
             "untold = dict([(read.table, read.untold) for read in cut][:1])",
         ),
     ),
+    planned(
+        "a level that cuts is taken for one that does not",
+        "tests/engines/test_levels.py",
+        (
+            "engines/sql/levels.py",
+            "one.level == len(one.levels.amounts) - 1",
+            "one.level >= len(one.levels.amounts) - 2",
+        ),
+    ),
+    planned(
+        "what people have above a level is added up below it",
+        "tests/engines/test_levels.py",
+        ("engines/sql/level_totals.py", 'THEN v WHEN first_place <= {place} THEN {left}"', 'THEN v ELSE v"'),
+    ),
 )

@@ -15,19 +15,35 @@ from sfumato.errors import EntropyFailed
 from sfumato.randomness import geometric
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.geometric import (
-    _FURTHEST,
+    FEW,
+    LARGE,
+    SMALL,
     WIDEST,
     Geometric,
     Sampler,
+    TableSizes,
     _plain_sampler,
     geometric_by_digits,
     make_sampler,
+    sizes_for,
 )
 from sfumato.randomness.source import Metered
 
 SCALES = [
     Fraction(text) for text in ("1/5", "1", "10", "24", "25", "1000/3", "100000", "1e8", "281474976710656", "1e30")
 ]
+
+
+@pytest.fixture(params=[SMALL, LARGE], ids=["small tables", "large tables"])
+def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TableSizes:
+    """Draw samples by tables of these sizes, however many."""
+    monkeypatch.setattr(geometric, "FEW", 1 << 40 if request.param is SMALL else -1)
+    found: TableSizes = request.param
+    return found
+
+
+def test_how_many_samples_are_drawn_decides_alone_how_large_the_tables_are() -> None:
+    assert [sizes_for(count) for count in (0, 1, FEW, FEW + 1, 1 << 40)] == [SMALL, SMALL, SMALL, LARGE, LARGE]
 
 
 def words(*values: int) -> bytes:
@@ -44,9 +60,9 @@ def places(sampler: Sampler) -> list[int]:
     return [int(weight).bit_length() - 1 for weight in sampler.weights.ravel()]
 
 
-def distribution(scale: Fraction, row: int) -> list[Any]:
+def distribution(scale: Fraction, row: int, sizes: TableSizes) -> list[Any]:
     """P[K <= k] of T (row 0) or of a group of digits, by its closed form."""
-    sampler = _plain_sampler(scale)
+    sampler = _plain_sampler(scale, sizes)
     starts = places(sampler)
     step = mpmath.mpf(2) ** starts[row] * scale.denominator / scale.numerator
     if row == 0:
@@ -55,9 +71,9 @@ def distribution(scale: Fraction, row: int) -> list[Any]:
     return [mpmath.expm1(-step * (b + 1)) / mpmath.expm1(-step * size) for b in range(size - 1)]
 
 
-def reader(scale: Fraction, row: int) -> Callable[[int, bytes], int]:
+def reader(scale: Fraction, row: int, sizes: TableSizes) -> Callable[[int, bytes], int]:
     """Draw one sample whose row starts with 48 given bits, the other rows with a word for 0; give the row's outcome."""
-    starts = places(_plain_sampler(scale))
+    starts = places(_plain_sampler(scale, sizes))
 
     def outcome_of(bits: int, rest: bytes) -> int:
         first = [0] * len(starts)
@@ -72,11 +88,13 @@ def reader(scale: Fraction, row: int) -> Callable[[int, bytes], int]:
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_in_every_row_a_cut_cell_is_decided_at_48_bits_and_a_seam_word_at_112(scale: Fraction) -> None:
-    sampler = _plain_sampler(scale)
+def test_in_every_row_a_cut_cell_is_decided_at_48_bits_and_a_seam_word_at_112(
+    scale: Fraction, sizes: TableSizes
+) -> None:
+    sampler = _plain_sampler(scale, sizes)
     with mp.workdps(200):
         for row in range(len(sampler.guide.laws)):
-            outcome_of, seams = reader(scale, row), list(enumerate(distribution(scale, row)))
+            outcome_of, seams = reader(scale, row, sizes), list(enumerate(distribution(scale, row, sizes)))
             for outcome, seam in seams[:6] + seams[6 :: max(1, len(seams) // 12)]:
                 if row == 0 and (1 - seam < mpmath.mpf(2) ** -40 or outcome == len(seams) - 1):
                     continue  # the table's end has a test of its own
@@ -99,13 +117,13 @@ def test_in_every_row_a_cut_cell_is_decided_at_48_bits_and_a_seam_word_at_112(sc
                     assert outcome_of(known, low.to_bytes(8, "big") + b"\xff" * 14) == outcome + 1
 
 
-def test_rows_are_settled_in_order_four_bytes_each_before_any_draws_more() -> None:
+def test_rows_are_settled_in_order_four_bytes_each_before_any_draws_more(sizes: TableSizes) -> None:
     """Two samples, every word in a cut cell: the bytes that follow are read row by row, then the refinements."""
     scale = Fraction(100_000)
-    sampler = _plain_sampler(scale)
+    sampler = _plain_sampler(scale, sizes)
     rows = len(sampler.guide.laws)
     with mp.workdps(200):
-        seams = [int(mpmath.floor(mpmath.ldexp(distribution(scale, row)[3], 112))) for row in range(rows)]
+        seams = [int(mpmath.floor(mpmath.ldexp(distribution(scale, row, sizes)[3], 112))) for row in range(rows)]
     first = words(*[seam >> 96 for seam in seams for _ in range(2)])
     more = b"".join(((seam >> 64) & 0xFFFFFFFF).to_bytes(4, "little") for seam in seams for _ in range(2))
     low = [seam & ((1 << 64) - 1) for seam in seams]
@@ -115,20 +133,21 @@ def test_rows_are_settled_in_order_four_bytes_each_before_any_draws_more() -> No
     assert drawn == [3 * total, 4 * total]
 
 
-def test_groups_are_written_most_significant_first_for_few_and_for_many_samples() -> None:
-    sampler = _plain_sampler(Fraction(100_000))
+def test_groups_are_written_most_significant_first_for_few_and_for_many_samples(sizes: TableSizes) -> None:
+    sampler = _plain_sampler(Fraction(100_000), sizes)
     starts = places(sampler)
-    assert starts == [13, 6, 0]
+    assert starts == ([13, 6, 0] if sizes is LARGE else [15, 10, 5, 0])
+    rows = len(starts)
     for size in (1, 64, 65, 1000):
-        values = [[(place * 7 + sample) % 50 for sample in range(size)] for place in range(3)]
-        cells = [[int(np.flatnonzero(table(sampler, row) == v)[0]) for v in values[row]] for row in range(3)]
+        values = [[(place * 7 + sample) % 20 for sample in range(size)] for place in range(rows)]
+        cells = [[int(np.flatnonzero(table(sampler, row) == v)[0]) for v in values[row]] for row in range(rows)]
         drawn = Geometric(Fraction(100_000)).draw(size, ScriptedSource(words(*[cell for row in cells for cell in row])))
-        assert drawn.tolist() == [sum(values[i][s] << starts[i] for i in range(3)) for s in range(size)]
+        assert drawn.tolist() == [sum(values[i][s] << starts[i] for i in range(rows)) for s in range(size)]
 
 
-def test_the_tail_starts_again_where_the_table_ends() -> None:
-    scale = Fraction(10)
-    cells = int(_plain_sampler(scale).guide.first[1]) - 1
+def test_the_tail_starts_again_where_the_table_ends(sizes: TableSizes) -> None:
+    scale = Fraction(5)
+    cells = int(_plain_sampler(scale, sizes).guide.first[1]) - 1
     reached = words(65535) + b"\xff" * 4  # U = 1 - 2^-48: beyond the table
     digits = 0
     while Fraction(1 << digits) / scale < 32768:
@@ -138,29 +157,33 @@ def test_the_tail_starts_again_where_the_table_ends() -> None:
         assert Geometric(scale).draw(1, ScriptedSource(reached + coins)).tolist() == [cells + rest]
 
 
-def test_a_tail_that_no_working_source_reaches_is_refused() -> None:
+def test_a_tail_that_no_working_source_reaches_is_refused(sizes: TableSizes) -> None:
     with pytest.raises(EntropyFailed):
-        geometric_by_digits(Fraction(1, 24), 1, ScriptedSource(b"", after=b"\x00"))
-    law: Any = make_sampler(Fraction(24), ()).guide.law
-    coins = words(*[65535] * 19, 0, 65535)
+        geometric_by_digits(Fraction(1, sizes.widest), 1, ScriptedSource(b"", after=b"\x00"))
+    law: Any = make_sampler(Fraction(sizes.widest), (), sizes).guide.law
+    assert law.furthest == sizes.furthest == {24: 2**19 - 2, 6: 2**17 - 2}[sizes.widest]
+    coins = words(*[65535] * sizes.furthest.bit_length(), 0, 65535)
     with pytest.raises(EntropyFailed):
-        law.tail(1, ScriptedSource(coins, after=b"\x00"))  # 2^19 more
+        law.tail(1, ScriptedSource(coins, after=b"\x00"))  # 2^19 more, or 2^17
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_the_furthest_sample_that_is_not_refused_fits_int64(monkeypatch: pytest.MonkeyPatch, sign: int) -> None:
-    widest = _plain_sampler(Fraction(WIDEST))
-    assert places(widest)[0] == 44
+def test_the_furthest_sample_that_is_not_refused_fits_int64(
+    monkeypatch: pytest.MonkeyPatch, sign: int, sizes: TableSizes
+) -> None:
+    widest = _plain_sampler(Fraction(WIDEST), sizes)
+    digits = places(widest)[0]
+    assert digits == (44 if sizes is LARGE else 46)
     assert widest.weights.dtype == np.int64
-    assert _plain_sampler(Fraction(WIDEST) + 1).weights.dtype == object
+    assert _plain_sampler(Fraction(WIDEST) + 1, sizes).weights.dtype == object
     law: Any = widest.guide.law
-    monkeypatch.setattr(geometric, "geometric_by_digits", lambda *_: np.array([_FURTHEST - law.cells]))
+    monkeypatch.setattr(geometric, "geometric_by_digits", lambda *_: np.array([sizes.furthest - law.cells]))
     ones = words(*[65535] * len(widest.weights))  # T beyond its table, all digits set
-    whole = (_FURTHEST << 44) + (1 << 44) - 1
+    whole = (sizes.furthest << digits) + (1 << digits) - 1
     assert Geometric(Fraction(WIDEST)).draw(1, ScriptedSource(ones + b"\xff" * 4)).tolist() == [whole]
     signed = ones + words(65535 if sign == 1 else 0) + b"\xff" * 4
     assert DiscreteLaplace(Fraction(WIDEST)).draw(1, ScriptedSource(signed)).tolist() == [sign * (whole + 1)]
-    monkeypatch.setattr(geometric, "geometric_by_digits", lambda *_: np.array([_FURTHEST - law.cells + 1]))
+    monkeypatch.setattr(geometric, "geometric_by_digits", lambda *_: np.array([sizes.furthest - law.cells + 1]))
     with pytest.raises(EntropyFailed):
         Geometric(Fraction(WIDEST)).draw(1, ScriptedSource(ones + b"\xff" * 4))
 
@@ -185,8 +208,8 @@ def test_digits_alone_have_the_law_of_the_table(step: Fraction) -> None:
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_the_bytes_read_do_not_depend_on_the_values(scale: Fraction) -> None:
-    sampler = _plain_sampler(scale)
+def test_the_bytes_read_do_not_depend_on_the_values(scale: Fraction, sizes: TableSizes) -> None:
+    sampler = _plain_sampler(scale, sizes)
     rows = len(sampler.guide.laws)
     decided = [np.flatnonzero(table(sampler, row) >= 0) for row in range(rows)]
     used, values = set(), set()
@@ -198,9 +221,9 @@ def test_the_bytes_read_do_not_depend_on_the_values(scale: Fraction) -> None:
     assert len(values) > 1 or scale < 1
 
 
-def test_passes_join_without_a_seam() -> None:
+def test_passes_join_without_a_seam(sizes: TableSizes) -> None:
     law = Geometric(Fraction(5))
-    block = _plain_sampler(Fraction(5)).block
+    block = _plain_sampler(Fraction(5), sizes).block
     drawn = law.draw(block + 10, HashSource("seam"))
     source = HashSource("seam")
     assert drawn.tolist() == law.draw(block, source).tolist() + law.draw(10, source).tolist()

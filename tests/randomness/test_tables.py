@@ -16,7 +16,7 @@ from sfumato.certified.binary import exp_minus_bounds, pi_bounds, square_root_bo
 from sfumato.randomness.bernoulli import ExpRatio, Probability, exp_minus, logistic
 from sfumato.randomness.discrete_gaussian import _prepare
 from sfumato.randomness.discrete_laplace import _sampler
-from sfumato.randomness.geometric import _plain_sampler
+from sfumato.randomness.geometric import LARGE, SMALL, TableSizes, _plain_sampler
 from sfumato.randomness.guide import Guide, prepare
 
 SCALES = [
@@ -90,13 +90,14 @@ def check_row(guide: Guide, row: int, distribution: list[Any]) -> None:
     assert (cells >= 0).mean() > 0.98  # the slow path is the exception
 
 
+@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=repr)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fraction) -> None:
-    sampler = _sampler(scale)
+def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fraction, sizes: TableSizes) -> None:
+    sampler = _sampler(scale, sizes)
     places = [int(weight).bit_length() - 1 for weight in sampler.weights.ravel()]
     assert [1 << place for place in places] == sampler.weights.ravel().tolist()
     digits = places[0]
-    assert digits == 0 if scale <= 24 else 12 < scale / (1 << digits) <= 24
+    assert digits == 0 if scale <= sizes.widest else sizes.widest < 2 * scale / (1 << digits) <= 2 * sizes.widest
     assert len(sampler.guide.laws) == len(places) + 1
     with mp.workdps(DIGITS):
         one = 1 / real(scale)
@@ -105,7 +106,7 @@ def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fracti
         assert mpmath.exp(-step * cells) < mpmath.mpf(2) ** -20
         check_row(sampler.guide, 0, [-mpmath.expm1(-step * (k + 1)) for k in range(cells)])
         for row, (high, low) in enumerate(pairwise(places), 1):
-            assert 0 < high - low <= 10
+            assert 0 < high - low <= sizes.group
             step, total = mpmath.ldexp(one, low), mpmath.expm1(-mpmath.ldexp(one, high))
             check_row(sampler.guide, row, [mpmath.expm1(-step * (b + 1)) / total for b in range((1 << high - low) - 1)])
         assert places[-1] == 0
@@ -113,9 +114,10 @@ def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fracti
         check_row(sampler.guide, len(places), [x / (1 + x), 1 / (1 + x)])
 
 
+@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=repr)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_the_plain_geometric_has_the_same_digits_and_the_same_tables(scale: Fraction) -> None:
-    plain, laplace = _plain_sampler(scale), _sampler(scale)
+def test_the_plain_geometric_has_the_same_digits_and_the_same_tables(scale: Fraction, sizes: TableSizes) -> None:
+    plain, laplace = _plain_sampler(scale, sizes), _sampler(scale, sizes)
     assert plain.guide.laws == laplace.guide.laws[:-1]
     assert plain.weights.tolist() == laplace.weights.tolist()
     assert plain.guide.cells.tolist() == laplace.guide.cells[: len(plain.guide.cells)].tolist()
@@ -124,10 +126,11 @@ def test_the_plain_geometric_has_the_same_digits_and_the_same_tables(scale: Frac
 def test_a_scale_holds_few_tables_however_large_it_is() -> None:
     """Groups of digits whose steps do not show in 48 bits share a table: the memory and the int64 keys rest on it."""
     for scale, most in (("10", 2), ("1000", 3), ("1e6", 4), ("1e9", 5), ("281474976710656", 7), ("1e300", 12)):
-        sampler = _sampler(Fraction(scale))
-        assert sampler.guide.cells.dtype == np.int16
-        assert len(sampler.guide.cells) <= most << 16
-    assert len(_sampler(Fraction("1e300")).guide.laws) > 100
+        large, small = _sampler(Fraction(scale), LARGE), _sampler(Fraction(scale), SMALL)
+        assert large.guide.cells.nbytes <= most << 17
+        assert small.guide.cells.dtype == np.int8
+        assert len(small.guide.cells) <= 2 * most << 16
+    assert len(_sampler(Fraction("1e300"), LARGE).guide.laws) > 100
 
 
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
@@ -148,7 +151,12 @@ def test_every_gaussian_guide_cell_is_right(variance: Fraction) -> None:
         assert 1 - sums[-1] / total < mpmath.mpf(2) ** -55
 
 
-TIGHT = [*_sampler(Fraction(1000)).guide.laws, *_sampler(Fraction("1e30")).guide.laws, _prepare(Fraction(5)).guide.law]
+TIGHT = [
+    *_sampler(Fraction(1000), LARGE).guide.laws,
+    *_sampler(Fraction("1e30"), LARGE).guide.laws,
+    *_sampler(Fraction(1000), SMALL).guide.laws[:-1],
+    _prepare(Fraction(5)).guide.law,
+]
 
 
 @pytest.mark.parametrize("law", TIGHT, ids=repr)

@@ -4,6 +4,8 @@
 numbering is used below.
 """
 
+from functools import lru_cache
+
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Contribution
 from sfumato.language.facts import Kind
@@ -118,6 +120,7 @@ def of_matched_values(
     return norms.counts(of_people(contribution, cells, neighbours).l1, limits, neighbours)
 
 
+@lru_cache(maxsize=1024)  # a sum with levels asks for each of them, at every price
 def of_sum(contribution: Contribution, cells: int | None, low: int, high: int, neighbours: Neighbours) -> Sensitivity:
     """SUM of integers in [low, high], all of them or the different ones (§4).
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from sfumato.language.scalar import Scalar
 from sfumato.query.aggregate import Aggregate
@@ -14,6 +15,7 @@ _APART = Fraction(7, 5)
 """The last level is at least so many times the one before."""
 
 
+@lru_cache(maxsize=256)
 def amounts_to(most: int) -> tuple[int, ...]:
     """Return the levels up to what a person can add: powers of two, and that itself.
 

@@ -15,9 +15,9 @@ import numpy as np
 from sfumato.certified.binary import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.exact import positive_rational, probability
 from sfumato.randomness.bernoulli import ExpRatio
-from sfumato.randomness.geometric import Sampler, in_passes, make_sampler
+from sfumato.randomness.geometric import SMALL, Sampler, TableSizes, in_passes, make_sampler, sizes_for
 from sfumato.randomness.margin import smallest_covering
-from sfumato.randomness.source import Source
+from sfumato.randomness.source import Source, sample_size
 from sfumato.randomness.uniform import Integers
 
 _ONE = np.array([1])  # numpy is slow to read a Python integer
@@ -38,7 +38,7 @@ class DiscreteLaplace:
 
     def draw(self, count: int, source: Source) -> Integers:
         """Draw `count` independent samples: int64 up to a scale of 2^48, else Python integers."""
-        sampler = _sampler(self.scale)
+        sampler = _sampler(self.scale, sizes_for(sample_size(count)))
         return in_passes(lambda size: _draw_block(sampler, size, source), count, sampler.block)
 
     def margin(self, confidence: Fraction) -> int:
@@ -86,8 +86,8 @@ def _draw_block(sampler: Sampler, count: int, source: Source) -> Integers:
 
 
 @lru_cache(maxsize=96)  # at most 896 KiB each up to a scale of 2^48, half of that up to 10^6
-def _sampler(scale: Fraction) -> Sampler:
-    return make_sampler(scale, (_Signs(scale),))
+def _sampler(scale: Fraction, sizes: TableSizes = SMALL) -> Sampler:
+    return make_sampler(scale, (_Signs(scale),), sizes)
 
 
 @lru_cache(maxsize=4096)

@@ -130,8 +130,9 @@ def _cells(
     ends = np.maximum(low >> _MORE, starts)
     if tail:
         ends[-1] = starts[-1]  # so that whoever looks up a decided cell need not look for the tail
-    narrow = len(low) <= 1 << 15  # 128 KiB of cells stay in the processor's cache
-    answers = np.full(2 * len(low), _UNDECIDED, dtype=np.int16 if narrow else np.int64)
+    # the smaller they are, the longer the cells stay in the processor's cache
+    kind = next(kind for kind in (np.int8, np.int16, np.int64) if len(low) <= np.iinfo(kind).max + 1)
+    answers = np.full(2 * len(low), _UNDECIDED, dtype=kind)
     answers[::2] = np.arange(len(low))
     return np.repeat(answers, np.diff(np.append(np.column_stack([starts, ends]), 1 << _FIRST)))
 

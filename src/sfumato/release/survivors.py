@@ -48,22 +48,22 @@ def survivors(people: Floats, amounts: Floats, scale: float) -> Survivors:
     powers = np.arange(_LEAST, max(4.0, np.log2(most) + 0.5) + _STEP, _STEP)
     numbers = 2.0**powers
     numbers[0] = 0.0
-    steps, falls = np.log2(amounts[1:] / amounts[:-1]), np.tile(_falls(), 2)
-    drops = [_drops(len(numbers), falls * step) for step in steps]
-    here = [numbers[:, None] - numbers[drop] for drop in drops] + [np.tile(numbers[:, None], len(falls))]
-    likely = [_likely(value, expected, scale) for value, expected in zip(people.tolist(), here, strict=True)]
+    falls = np.tile(_falls(), 2)
+    steps = np.log2(amounts[1:] / amounts[:-1]).tolist()
+    ways = {step: _Falling.of(numbers, _left(len(numbers), falls * step), scale) for step in dict.fromkeys(steps)}
+    last = _Falling.of(numbers, np.zeros((len(numbers), len(falls)), dtype=np.int64), scale)  # nobody is left above it
+    likely = [
+        way.likely(value) for value, way in zip(people.tolist(), [*(ways[step] for step in steps), last], strict=True)
+    ]
     before = [np.ones((len(numbers), len(falls)))]
-    for drop, weights in zip(drops, likely, strict=False):
-        moved = np.zeros_like(weights)
-        np.add.at(moved, (drop, np.arange(len(falls))), _whole(before[-1] * weights))
-        before.append(moved @ _going_on())
+    for step, weights in zip(steps, likely, strict=False):
+        before.append(ways[step].moved(_whole(before[-1] * weights)) @ _going_on())
     behind = np.ones_like(before[0])
     means, medians = np.zeros(len(people)), np.zeros(len(people))
     for place in reversed(range(len(people))):
-        if place < len(drops):
-            behind = ((behind * likely[place + 1]) @ _going_on().T)[drops[place], np.arange(len(falls))]
-            behind = _whole(behind)
-        chances = _whole(before[place] * likely[place] * behind).sum(axis=1)
+        if place < len(steps):
+            behind = _whole(ways[steps[place]].back((behind * likely[place + 1]) @ _going_on().T))
+        chances = _whole((before[place] * likely[place] * behind).sum(axis=1))
         means[place], medians[place] = chances @ numbers, _median(chances, powers)
     # what the noise cannot explain is believed as it is, whatever is usual
     counted = np.cumsum(people[::-1])[::-1]
@@ -72,19 +72,50 @@ def survivors(people: Floats, amounts: Floats, scale: float) -> Survivors:
     return Survivors(np.clip(means, least, greatest), np.clip(medians, least, greatest))
 
 
-def _drops(size: int, falls: Floats) -> npt.NDArray[np.int64]:
+def _left(size: int, falls: Floats) -> npt.NDArray[np.int64]:
     """Return the place of the number that is left of each number, by every fall."""
     lower = np.arange(size)[:, None] - np.rint(falls / _STEP).astype(np.int64)[None, :]
     return np.asarray(np.maximum(lower, 0))
 
 
-def _likely(value: float, expected: Matrix, scale: float) -> Matrix:
-    wide = scale + _ROUGH * np.abs(expected)
-    exponents = -np.abs(value - expected) / wide - np.log(wide)
-    return np.asarray(np.maximum(np.exp(exponents - exponents.max()), _HARDLY))
+@dataclass(frozen=True, slots=True)
+class _Falling:
+    """What becomes of each number of people between two levels, by every fall.
+
+    It is the same for all levels that lie as far apart.
+    """
+
+    places: npt.NDArray[np.int64]
+    """Where the number that is left stands in the matrix of all numbers and falls."""
+    between: Matrix
+    """How many are between the levels."""
+    wide: Matrix
+    """How far noise may move that."""
+    narrow: Matrix
+    """What is less likely because it is spread more widely, as a logarithm."""
+
+    @classmethod
+    def of(cls, numbers: Floats, left: npt.NDArray[np.int64], scale: float) -> "_Falling":
+        between = numbers[:, None] - numbers[left]
+        wide = scale + _ROUGH * between
+        return cls(left * left.shape[1] + np.arange(left.shape[1]), between, wide, -np.log(wide))
+
+    def likely(self, value: float) -> Matrix:
+        """Return how likely each number makes it that so many were counted between the levels."""
+        exponents = self.narrow - np.abs(self.between - value) / self.wide
+        return np.asarray(np.maximum(np.exp(exponents - exponents.max()), _HARDLY))
+
+    def moved(self, weights: Matrix) -> Matrix:
+        """Return the weights of numbers that are left, from those of the numbers before."""
+        found = np.bincount(self.places.ravel(), weights.ravel(), weights.size)
+        return np.asarray(found, dtype=np.float64).reshape(weights.shape)
+
+    def back(self, weights: Matrix) -> Matrix:
+        """Return for each number and fall the weight of what is left."""
+        return weights.take(self.places)
 
 
-def _whole(weights: Matrix) -> Matrix:
+def _whole(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 

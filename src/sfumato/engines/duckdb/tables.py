@@ -18,7 +18,7 @@ from sfumato.engines.duckdb.connection import COPY
 from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.engines.sql.copy import CopiedTable
 from sfumato.engines.sql.grid import NotExact
-from sfumato.engines.sql.names import NUMBER, PLACE, RANK, quoted
+from sfumato.engines.sql.names import NUMBER, PLACE, RANK, TOTALS, quoted
 from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, fold
 
@@ -71,6 +71,8 @@ class DuckDBTables:
                     private[name + REMOVED] = _ranked(table.name + REMOVED, copied.unit)
                 if name + CUT in self._copied:
                     private[name + CUT] = _ranked(table.name + CUT, copied.unit)
+                if name + TOTALS in self._copied:
+                    private[name + TOTALS] = copy_of(self._copied[name + TOTALS])
         return public, private
 
     def unit(self, table: Table) -> str | None:

@@ -20,7 +20,7 @@ from sfumato.engines.postgres.reader import ServerReader
 from sfumato.engines.snapshots import Registered, identity_of
 from sfumato.engines.sql.building import copied_name
 from sfumato.engines.sql.job import Statements, aggregated, prepared
-from sfumato.engines.sql.names import RANK, quoted
+from sfumato.engines.sql.names import RANK, TOTALS, quoted
 from sfumato.engines.sql.public import KeptTable, PublicTables
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
@@ -61,6 +61,8 @@ class PostgreSQL:
                 self._tables[name + REMOVED] = self._losers(policy, table.name + REMOVED)
                 if any(fold(one.name) == name + CUT for one in registered.tables):
                     self._tables[name + CUT] = self._losers(policy, table.name + CUT)
+                if any(fold(one.name) == name + TOTALS for one in registered.tables):
+                    self._tables[name + TOTALS] = relation(self._identity, copied_name(policy, table.name + TOTALS))
         self._lock = Lock()
         self._brought: WeakKeyDictionary[KeptTable, _Brought] = WeakKeyDictionary()
         self._unused: deque[str] = deque()

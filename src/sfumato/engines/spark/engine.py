@@ -23,7 +23,7 @@ from sfumato.engines.spark.reader import SparkReader
 from sfumato.engines.spark.registration import rows_folder
 from sfumato.engines.sql.building import copied_name
 from sfumato.engines.sql.job import Statements, aggregated, prepared
-from sfumato.engines.sql.names import RANK
+from sfumato.engines.sql.names import RANK, TOTALS
 from sfumato.engines.sql.public import KeptTable, PublicTables
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
@@ -59,11 +59,11 @@ class Spark:
         self._tables, folders = {}, {}
         for table in policy.tables:
             if not table.public:
-                for name in (table.name, table.name + REMOVED, table.name + CUT):
+                for name in (table.name + ending for ending in ("", REMOVED, CUT, TOTALS)):
                     place = copied_name(policy, name)
                     if (self._folder / place).exists():
                         folders[view_name(self._identity, place)] = place
-                        self._tables[fold(name)] = self._relation(place, name != table.name)
+                        self._tables[fold(name)] = self._relation(place, name.endswith((REMOVED, CUT)))
         self._shelf = self._folder / f"public-{fresh_id(system_source())[:12]}"
         self._reader = SparkReader(self._folder, folders, limits)
         self._lock = Lock()

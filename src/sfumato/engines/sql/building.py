@@ -6,8 +6,11 @@ from typing import Any, Protocol
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.sql.column import Part, ValueForms
 from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.names import TOTALS
 from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Policy, fold
+
+_KINDS = {REMOVED: "r", CUT: "l", TOTALS: "a"}
 
 
 class Building(Protocol):
@@ -66,7 +69,7 @@ class Building(Protocol):
 
 
 def copied_name(policy: Policy, table: str) -> str:
-    """Return what a table of the copy is to us: the number of the table, and whether it is of what was lost."""
-    kind = "r" if table.endswith(REMOVED) else "l" if table.endswith(CUT) else "t"
-    name = fold(table.removesuffix(REMOVED).removesuffix(CUT))
+    """Return what a table of the copy is to us: the number of the table, and whether it is of what belongs to it."""
+    kind = next((kind for ending, kind in _KINDS.items() if table.endswith(ending)), "t")
+    name = fold(table.removesuffix(REMOVED).removesuffix(CUT).removesuffix(TOTALS))
     return f"{kind}{next(at for at, one in enumerate(policy.tables) if fold(one.name) == name)}"

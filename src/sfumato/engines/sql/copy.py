@@ -14,7 +14,8 @@ from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.cut import cut_again, cut_columns, cut_rows, tracked
 from sfumato.engines.sql.drawing import draw_again, first_draw
-from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT
+from sfumato.engines.sql.level_totals import has_totals, total_columns, write_totals
+from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, TOTALS
 from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows, numbers, sortable
 from sfumato.engines.sql.one_pass import (
     all_accounted_for,
@@ -22,7 +23,7 @@ from sfumato.engines.sql.one_pass import (
     in_one_pass,
     kept_in_one_pass,
     lost_in_one_pass,
-    totals_in_one_pass,
+    together_in_one_pass,
 )
 from sfumato.engines.sql.read_again import choose_again, number_crowded
 from sfumato.engines.sql.staging import are_read_again, rows_of, rows_with_owners, stage_rows
@@ -87,8 +88,10 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
         _write_removed(build, table, unit, sources)
     if cuts is not None:
         order = [build.dialect.quoted(name) for name, _ in cuts]
-        _put_together(build, table, table.name + CUT, sources.cut, order, order if unit is None else order[:1])
+        _put_of_parts(build, table, table.name + CUT, sources.cut, order, order if unit is None else order[:1])
     _account_for_every_row(build, table)
+    if has_totals(table):
+        write_totals(build, table)
     in_parts = [f"{name}{part}" for name in _IN_PARTS for part in range(parts)]
     build.drop([*_STAGED, *in_parts, *(f"keys{at}" for at in range(len(columns)))])
     named = [CopiedColumn(column.name, build.reading.storage(column)) for column in columns]
@@ -98,6 +101,9 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
     copied = [CopiedTable(table.name, tuple(named), unit)]
     if cuts is not None:
         copied.append(CopiedTable(table.name + CUT, tuple(CopiedColumn(*one) for one in cuts), unit))
+    if has_totals(table):
+        totals = tuple(CopiedColumn(*one) for one in total_columns(build.dialect))
+        copied.append(CopiedTable(table.name + TOTALS, totals, None))
     return copied
 
 
@@ -144,11 +150,11 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
             for name, query in found.items():
                 build.make(build.stage(f"{name}{part}"), query)
     if parts > 1:
-        found = {name: _together(build, name, parts) for name in found}
+        found = {name: _of_parts(build, name, parts) for name in found}
     return _Sources(found["bounded"], found["counts"], found.get("cut"))
 
 
-def _together(build: Building, name: str, parts: int) -> str:
+def _of_parts(build: Building, name: str, parts: int) -> str:
     return " UNION ALL ".join(f"SELECT * FROM {build.stage(f'{name}{part}')}" for part in range(parts))  # noqa: S608
 
 
@@ -253,16 +259,16 @@ def _write(build: Building, table: Table, columns: list[Column], rows: str | Non
     if unit is not None and dialect.by_person:  # the rows of one person were sorted when they were numbered
         order = [dialect.quoted(unit)]
     if unit is not None:
-        hidden = [*numbers(dialect, table, columns, []), *totals_in_one_pass(build, table, columns)]
+        hidden = [*numbers(dialect, table, columns, []), *together_in_one_pass(build, table, columns)]
         names = [dialect.quoted(unit), *names, *map(dialect.quoted, hidden)]
     names = names or [dialect.quoted(LONE)]
     number = None
     if unit is None and dialect.numbers_rows:
         number = f"{dialect.row_number([], order)} AS {dialect.quoted(NUMBER)}"
-    _put_together(build, table, table.name, rows, names, order, number)
+    _put_of_parts(build, table, table.name, rows, names, order, number)
 
 
-def _put_together(
+def _put_of_parts(
     build: Building,
     table: Table,
     name: str,
@@ -310,7 +316,7 @@ def _write_removed(build: Building, table: Table, unit: str, sources: _Sources) 
             f"FROM ({found}) AS f WHERE n > 0"
         )
     names = [quoted(unit), quoted(REMOVED_ROWS)]
-    _put_together(build, table, table.name + REMOVED, lost, names, names[:1])
+    _put_of_parts(build, table, table.name + REMOVED, lost, names, names[:1])
 
 
 def _account_for_every_row(build: Building, table: Table) -> None:

@@ -15,6 +15,7 @@ from sfumato.engines.sql.drawing import drawn
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
 from sfumato.engines.sql.level_places import places_of, stored_of
+from sfumato.engines.sql.level_totals import totals_sql
 from sfumato.engines.sql.levels import (
     FillingOrder,
     Levelled,
@@ -66,6 +67,8 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     numbers = [one for one in plan.measured if one.buckets is None]
     if not numbers and plan.group.public_keys:
         return None
+    if (added_up := totals_sql(plan, tables, dialect)) is not None:
+        return added_up
     bounded = _bounded(plan, tables, dialect)
     if _has_own_totals(plan):
         cuts = [cut_of(one) or _measure(one.quantity, plan.group, bounded, dialect) for one in numbers]

@@ -16,6 +16,8 @@ from sfumato.engines.engine import Choose, Job
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
 from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
+from sfumato.engines.sql.level_totals import totals_sql
+from sfumato.engines.sql.levels import without_last_levels
 from sfumato.engines.sql.meeting import meetings_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
@@ -51,6 +53,8 @@ class Statements:
     """The statements of each group's histograms, and of what is chosen in it, by their names."""
     write: Callable[[GroupPlan], str | None] = field(repr=False)
     """Writes the statement of a group, for one whose levels have been chosen."""
+    added_up: frozenset[str] = frozenset()
+    """The labels of the choices whose people were added up when the copy was written."""
 
     @property
     def nothing(self) -> bool:
@@ -87,7 +91,8 @@ def prepared(
     )
     write = partial(group_sql, tables=tables, dialect=dialect)
     statements = tuple(None if (sql := write(group)) is None else checked(sql) for group in groups)
-    return Statements(plan, statements, histograms, write)
+    added_up = frozenset(one.group.label for one in groups if totals_sql(one, tables, dialect) is not None)
+    return Statements(plan, statements, histograms, write, added_up)
 
 
 def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
@@ -149,7 +154,7 @@ def _at_levels(
     chosen = [group if group.is_choice else _at_level(group, levels) for group in groups]
     known = people | {one.group.label: found for one in chosen if (found := _of_people(one, people)) is not None}
     # none is longer than the one that measures all levels, which was not refused
-    return chosen, [None if one.group.label in known else job.write(one) for one in chosen], known
+    return chosen, [None if one.group.label in known else job.write(without_last_levels(one)) for one in chosen], known
 
 
 def _people(job: Statements, run: Callable[[str], Rows]) -> dict[str, GroupAggregates]:
@@ -176,10 +181,12 @@ def _counted_together(job: Statements) -> list[list[GroupPlan]]:
     for group, statement in zip(job.plan.groups, job.statements, strict=True):
         if not group.is_choice:
             continue
-        parts, length = _parts(group), len(statement or "")
+        known, length = group.group.label in job.added_up, len(statement or "")
+        parts = 1 if known else _parts(group)
         for at, some in enumerate(alike):
             more = sizes[at][0] * parts, sizes[at][1] + length
-            if some[0].group.rows == group.group.rows and more[0] <= MOST_PARTS and more[1] <= LONGEST:
+            same = some[0].group.rows == group.group.rows and (some[0].group.label in job.added_up) == known
+            if same and more[0] <= MOST_PARTS and more[1] <= LONGEST:
                 some.append(group)
                 sizes[at] = more
                 break

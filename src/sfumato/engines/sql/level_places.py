@@ -61,6 +61,21 @@ def stored_of(plan: GroupPlan) -> tuple[WithPlaces, list[tuple[Cut, Placed]]]:
     return found, filled
 
 
+def stored_names(plan: GroupPlan) -> list[str] | None:
+    """Return for all that a group measures the column of the copy with the first places of rows; None if one has none.
+
+    The rows of the group are those of a table of the copy then, all of them.
+    """
+    found = []
+    for one in plan.measured:
+        placed = Placed("first", "last", "before")
+        here = None if one.levels is None else stored_places(plan.group.rows, one.levels, placed)
+        if here is None or not isinstance(name := here.columns[placed.first].constant, tuple):
+            return None
+        found.append(str(name[1]))
+    return found
+
+
 def stored_places(flow: Flow, cut: Cut, placed: Placed) -> WithPlaces | None:
     """Return rows with the places that the copy has for a cut; None where it has none, or rows were left out."""
     if not isinstance(flow, Read) or flow.most is None or cut.weight.where is not None:

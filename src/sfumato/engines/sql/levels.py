@@ -15,14 +15,14 @@ from sfumato.engines.sql.numbering import place_sql
 from sfumato.language.facts import FARTHEST, Facts, Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.plan import Measured
+from sfumato.planning.plan import GroupPlan, Measured
 from sfumato.planning.tiers import ClippedTotal, Levels
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
 _ROWS = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=1 << 62)
 _SUMS = Facts(Type.INTEGER, Kind.INTEGER, low=-FARTHEST, high=FARTHEST)
-_MOST_ROWS = 1 << 41
+MOST_ROWS = 1 << 41
 """No table has so many rows: sums of fewer small integers are computed in 64 bits."""
 Names = Mapping[Scalar, str]
 """The columns that hold what scalars compute."""
@@ -140,6 +140,20 @@ def cut_of(one: Measured) -> Cut | None:
     return replace(one.levels, amounts=(one.levels.amounts[one.level],))
 
 
+def without_last_levels(plan: GroupPlan) -> GroupPlan:
+    """Return a group without the levels that were chosen and cut nothing off: the last ones, which nobody exceeds.
+
+    Proof: proofs/chosen_caps.md, 6
+    """
+    return replace(
+        plan, measured=tuple(replace(one, levels=None, level=None) if _whole(one) else one for one in plan.measured)
+    )
+
+
+def _whole(one: Measured) -> bool:
+    return one.levels is not None and one.level == len(one.levels.amounts) - 1
+
+
 def own_totals_sql(cuts: Sequence[Cut | str], rows: str, names: Names, owner: str, dialect: Dialect) -> str:
     """Return the statement of a group without keys, of measurements that are each an `is_own_total`, or counts as SQL.
 
@@ -151,12 +165,19 @@ def own_totals_sql(cuts: Sequence[Cut | str], rows: str, names: Names, owner: st
             totals.append(f"{cut} AS x{place}")
             measures.append(dialect.aggregate(Aggregation.SUM, f"x{place}", _ROWS, False))
             continue
-        weight, wide = _weight_sql(cut, names, dialect), _wide(cut, dialect)
-        totals.append(f"CAST(coalesce(sum({weight}), 0) AS {wide}) AS x{place}")
+        totals.append(f"CAST({_own_total(cut, names, dialect)} AS {_wide(cut, dialect)}) AS x{place}")
         amounts = cut.amounts if isinstance(cut, Levels) else (cut.most,)
         measures += [_cut_total(f"x{place}", amount, cut, dialect) for amount in amounts]
     people = f"SELECT {', '.join(totals)} FROM ({rows}) AS w GROUP BY {owner}"  # noqa: S608
     return f"SELECT {', '.join(measures)} FROM ({people}) AS people"  # noqa: S608
+
+
+def _own_total(cut: Cut, names: Names, dialect: Dialect) -> str:
+    """Return what the rows of a person weigh together."""
+    if not _by_rows(cut):
+        return f"coalesce(sum({_weight_sql(cut, names, dialect)}), 0)"
+    conditions = _counts(cut.weight, names)
+    return f"count(CASE WHEN {' AND '.join(conditions)} THEN 1 END)" if conditions else "count(*)"
 
 
 def _cut_total(total: str, amount: int, cut: Cut, dialect: Dialect) -> str:
@@ -229,7 +250,7 @@ def _sums(one: Measured, levels: Levels) -> Facts:
         return _ROWS
     facts, most = one.quantity.arguments[0].facts, 0 if levels.by_rows else levels.amounts[-1]
     return Facts(
-        Type.INTEGER, Kind.INTEGER, low=min(facts.low, 0) * _MOST_ROWS, high=max(facts.high, most, 0) * _MOST_ROWS
+        Type.INTEGER, Kind.INTEGER, low=min(facts.low, 0) * MOST_ROWS, high=max(facts.high, most, 0) * MOST_ROWS
     )
 
 

@@ -17,6 +17,8 @@ OWN = '"own"'
 """The hidden column that says how many rows of the same person the copy keeps."""
 LEVEL = '"level"'
 """The hidden column that says at which level a row begins to count, where a question chooses how many rows do."""
+TOTALS = ".levels"
+"""What the name of the table ends with that says what all people of a table have up to each level."""
 LONE = '"row"'
 """The only column of a table that declares none: its rows can still be counted."""
 
@@ -61,9 +63,9 @@ def last_name(column: str) -> str:
     return f'"last" {column}'
 
 
-def total_name(what: str) -> str:
+def together_name(what: str) -> str:
     """Return the hidden column that says, in the first row of a person, something about all kept ones: for a build."""
-    return f'"total" {what}'
+    return f'"together" {what}'
 
 
 def quoted(name: str) -> str:

@@ -53,21 +53,21 @@ def numbered_rows(
     unit: str | None,
     ranked: Sequence[tuple[str, str]],
     key: str = "id",
-    totals: Mapping[str, str] | None = None,
+    together: Mapping[str, str] | None = None,
 ) -> str:
     """Return the query for rows as the copy has them, with their numbers within a person.
 
-    `ranked` holds what stands after FROM, rows `r`, and the rank of each of them; `key` tells people apart. `totals`
+    `ranked` holds what stands after FROM, rows `r`, and the rank of each of them; `key` tells people apart. `together`
     are numbers that all rows of a person have in common: the first of them holds these, by their names.
     """
-    totals = totals or {}
+    together = together or {}
     quoted, within = dialect.quoted, in_order_of(dialect, columns)
     names = [f"id AS {quoted(unit or '')}"]
     names += [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
     names += [f"{sql} AS {quoted(name)}" for name, sql in numbers(dialect, table, columns, within, key).items()]
-    names += [f"CASE WHEN nth = 1 THEN t{at} END AS {quoted(name)}" for at, name in enumerate(totals)]
+    names += [f"CASE WHEN nth = 1 THEN t{at} END AS {quoted(name)}" for at, name in enumerate(together)]
     found = [f"r.{name}" for name in dict.fromkeys([key, "id", *(f"c{at}" for at in range(len(columns)))])]
-    found += [f"{sql} AS t{at}" for at, sql in enumerate(totals.values())]
+    found += [f"{sql} AS t{at}" for at, sql in enumerate(together.values())]
     counted = [at for at, column in enumerate(columns) if column in counted_columns(table)]
     found += [f"{_rows_with(dialect, f'r.c{at}', key)} AS n{at}" for at in counted]
     if numbered_keys(table):

@@ -12,7 +12,7 @@ from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.cut import cut_in_all, spared, tracked
 from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
-from sfumato.engines.sql.names import RANK, total_name
+from sfumato.engines.sql.names import RANK, together_name
 from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows
 from sfumato.engines.sql.staging import count_people, owned_rows, read_rows
 from sfumato.policy.policy import Column, EachRow, Table, UnitPath
@@ -39,7 +39,7 @@ def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit:
         people = _leading(build, table, f"n > {least}")
         rows = owned_rows(build, columns, read_rows(build, table, columns), people, _along(table))
         ranked.append(_ranked(build, table, columns, rows, apart=True))
-    totals = totals_in_one_pass(build, table, columns)
+    together = together_in_one_pass(build, table, columns)
     return " UNION ALL ".join(
         numbered_rows(
             build.dialect,
@@ -48,19 +48,19 @@ def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit:
             unit,
             [(f"({rows}) AS r WHERE nth <= {most_rows(table)}", "nth")],
             _who(table),
-            totals,
+            together,
         )
         for rows in ranked
     )
 
 
-def totals_in_one_pass(build: Building, table: Table, columns: list[Column]) -> dict[str, str]:
+def together_in_one_pass(build: Building, table: Table, columns: list[Column]) -> dict[str, str]:
     """Return the hidden columns for the build itself, by their names, over the kept rows `r` of a person."""
-    totals = _totals(build, table, columns) if in_one_pass(build, table) else {}
-    return {total_name(name): sql for name, sql in totals.items()}
+    together = _together(build, table, columns) if in_one_pass(build, table) else {}
+    return {together_name(name): sql for name, sql in together.items()}
 
 
-def _totals(build: Building, table: Table, columns: list[Column]) -> dict[str, str]:
+def _together(build: Building, table: Table, columns: list[Column]) -> dict[str, str]:
     found, kept = spared(build, columns, most_rows(table), _who(table)), f"count(*) OVER (PARTITION BY r.{_who(table)})"
     if _is_unique(columns):
         found |= {_OWN: f"r.{_OWN}", _MET: f"r.{_MET}"}
@@ -105,9 +105,9 @@ def all_accounted_for(build: Building, table: Table, columns: list[Column], unit
 
 
 def _firsts(build: Building, table: Table, columns: list[Column], unit: str) -> str:
-    """Return the relation of the first kept rows of people: their ids and totals."""
+    """Return the relation of the first kept rows of people: their ids, and what their rows have together."""
     quoted = build.dialect.quoted
-    names = [f"{quoted(total_name(name))} AS {quoted(name)}" for name in _totals(build, table, columns)]
+    names = [f"{quoted(together_name(name))} AS {quoted(name)}" for name in _together(build, table, columns)]
     listed = ", ".join([f"{quoted(unit)} AS id", *names])
     return f"(SELECT {listed} FROM {build.kept(table.name)} WHERE {quoted(RANK)} = 1)"  # noqa: S608
 

@@ -1,0 +1,121 @@
+"""What all people together have up to each level: added up once, when the copy is written.
+
+A question that leaves no row out chooses its levels by these numbers, so that it need not look at people's rows for it.
+
+Proof: proofs/chosen_caps.md, 7
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sfumato.engines.catalog_of import has_levels, levelled_columns, most_rows, sum_of, summed_columns
+from sfumato.engines.sql.building import Building
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.flow import Tables
+from sfumato.engines.sql.level_places import stored_names
+from sfumato.engines.sql.levels import MOST_ROWS
+from sfumato.engines.sql.names import LEVEL, TOTALS, before_name, first_name, last_name, level_name
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.flow import Read
+from sfumato.planning.plan import GroupPlan
+from sfumato.planning.tiers import MOST_LEVELS, amounts_to
+from sfumato.policy.policy import Table
+from sfumato.query.functions import Aggregation
+from sfumato.query.types import Type
+
+_FILLED, _MOST = "filled", "most"
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """What fills levels, by the hidden columns that say at which of them a row counts."""
+
+    first: str
+    amounts: tuple[int, ...]
+    column: str | None = None
+    """The column whose sum is cut off; None where rows count as a whole."""
+
+
+def has_totals(table: Table) -> bool:
+    """Whether the copy says what all people have up to each level."""
+    return any(True for _ in _filled(table))
+
+
+def total_columns(dialect: Dialect) -> list[tuple[str, str]]:
+    """Return the columns of that table and their types: what fills levels, the last of these, and a total at each."""
+    named = [(_FILLED, dialect.text_type), (_MOST, dialect.integer_type(_up_to(1)))]
+    return [*named, *((_total(place), dialect.wide) for place in range(MOST_LEVELS))]
+
+
+def write_totals(build: Building, table: Table) -> None:
+    """Write down, for all that fills levels, what people have up to each: from the rows that the copy keeps of them."""
+    rows = build.kept(table.name)
+    queries = [_totals_query(one, rows, build.dialect) for one in _filled(table)]
+    build.make(build.kept(table.name + TOTALS), " UNION ALL ".join(queries))
+
+
+def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
+    """Return the statement of people by whom levels are chosen, of what was added up; None where that was not."""
+    rows = plan.group.rows
+    if not plan.is_choice or not isinstance(rows, Read) or plan.group.contribution.bound_rows:
+        return None
+    names, table = stored_names(plan), tables.get(rows.table + TOTALS)
+    if names is None or table is None:
+        return None
+    found, relations = list[str](), list[str]()
+    for at, (one, name) in enumerate(zip(plan.measured, names, strict=True)):
+        amounts = () if one.levels is None else one.levels.amounts
+        found += [f"t{at}.{_total(place)}" for place in range(len(amounts))]
+        here = f"{_FILLED} = {dialect.literal(name)} AND {_MOST} = {amounts[-1]}"
+        relations.append(f"(SELECT * FROM {table} WHERE {here}) AS t{at}")  # noqa: S608
+    return f"SELECT {', '.join(found)} FROM {' CROSS JOIN '.join(relations)}"  # noqa: S608
+
+
+def _filled(table: Table) -> Iterator[_Filled]:
+    """Give what fills levels that questions choose."""
+    if has_levels(table):
+        amounts = amounts_to(most_rows(table))
+        yield _Filled(LEVEL, amounts)
+        yield from (_Filled(level_name(column.name), amounts) for column in levelled_columns(table))
+    for column in summed_columns(table):
+        if table.rows_chosen or column.bounds_chosen:
+            yield _Filled(first_name(column.name), amounts_to(sum_of(column, table)), column.name)
+
+
+def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
+    """Return the query for one row of totals. Rows are added up by their places first, and then what was found.
+
+    A row beyond the last level has a place behind it, and counts nowhere; one without a value has no place.
+    """
+    most = one.amounts[-1]
+    added = dialect.integer_type(_up_to(most * MOST_ROWS))
+    places, sums = {"first_place": one.first}, {"n": "count(*)"}
+    if one.column is not None:
+        places["last_place"] = last_name(one.column)
+        for name, column in (("v", one.column), ("b", before_name(one.column))):
+            sums[name] = dialect.aggregate(Aggregation.SUM, dialect.quoted(column), _up_to(most), False)
+    kept = [f"{dialect.quoted(name)} AS {alias}" for alias, name in places.items()]
+    kept += [f"CAST({sql} AS {added}) AS {name}" for name, sql in sums.items()]
+    by, present = ", ".join(map(dialect.quoted, places.values())), f"{dialect.quoted(one.first)} IS NOT NULL"
+    parts = f"SELECT {', '.join(kept)} FROM {rows} WHERE {present} GROUP BY {by}"  # noqa: S608
+    totals = ["0"] * MOST_LEVELS
+    for place, amount in enumerate(one.amounts):
+        cases = f"WHEN first_place <= {place} THEN n"
+        if one.column is not None:
+            left = f"{dialect.integer(amount, added)} * n - b"
+            cases = f"WHEN last_place <= {place} THEN v WHEN first_place <= {place} THEN {left}"
+        total = dialect.aggregate(Aggregation.SUM, f"CASE {cases} END", _up_to(most * MOST_ROWS), False)
+        totals[place] = f"coalesce({total}, 0)"
+    values = [dialect.literal(one.first), str(most), *totals]
+    named = zip(total_columns(dialect), values, strict=True)
+    return (
+        f"SELECT {', '.join(f'CAST({sql} AS {type}) AS {name}' for (name, type), sql in named)} FROM ({parts}) AS parts"  # noqa: S608
+    )
+
+
+def _total(place: int) -> str:
+    return f"total{place}"
+
+
+def _up_to(most: int) -> Facts:
+    return Facts(Type.INTEGER, Kind.INTEGER, low=0, high=most)
