@@ -3,9 +3,9 @@
 Give the URL of a PostgreSQL database whose role may create schemas, and how many rows with --rows (5,000,000): they are
 written into a schema of their own, which is dropped afterwards, as is the copy. The word `spark` asks a local Spark of
 two cores and 1 GB, first builds the copy of rows of which one person has a tenth, and prints the most rows that came
-back and what this process held; `--truncation` registers there under a policy as `sfumato init` writes it, which also
-keeps what is cut off; `--tumult PYTHON`, a Python that has tmlt.analytics, asks Tumult Analytics the same on
-a Spark of the same size afterwards. Without either, DuckDB alone is asked.
+back and what this process held; `--tumult PYTHON`, a Python that has tmlt.analytics, asks Tumult Analytics the same on
+a Spark of the same size afterwards. Without either, DuckDB alone is asked. `--truncation` registers under a policy as
+`sfumato init` writes it, which also keeps what is cut off.
 Plain is the engine's own SQL over the source; private is `Database.ask`: parsing, planning, a durable charge, sums
 over the copy, noise, the release. The fixed cost is that of a question about a hundred rows in ten groups: the time of
 this process's processor, which leaves out waiting for the disk. Registration is compared with writing the same rows,
@@ -136,7 +136,7 @@ def measure(
     return best["private"]
 
 
-def in_duckdb(folder: Path, size: int) -> None:
+def in_duckdb(folder: Path, size: int, *, cut: bool) -> None:
     """Ask DuckDB, over Parquet."""
     for name, table in (("many", rows(size)), ("few", rows(100))):
         (folder / name).mkdir()
@@ -145,10 +145,18 @@ def in_duckdb(folder: Path, size: int) -> None:
         plain.execute(f"CREATE VIEW sales AS FROM '{folder}/many/sales.parquet'")
         ordered = "CREATE OR REPLACE TABLE ordered AS SELECT * FROM sales ORDER BY shop, buyer"
         many, few = [f"parquet:{folder}/{name}" for name in ("many", "few")]
-        measure("duckdb", folder, many, few, lambda: plain.execute(SQL).fetchall(), lambda: plain.execute(ordered))
+        measure(
+            "duckdb",
+            folder,
+            many,
+            few,
+            lambda: plain.execute(SQL).fetchall(),
+            lambda: plain.execute(ordered),
+            cut=cut,
+        )
 
 
-def in_postgres(folder: Path, size: int, url: str) -> None:
+def in_postgres(folder: Path, size: int, url: str, *, cut: bool) -> None:
     """Ask PostgreSQL."""
     import psycopg
 
@@ -167,7 +175,13 @@ def in_postgres(folder: Path, size: int, url: str) -> None:
             ordered = "DROP TABLE IF EXISTS ordered; CREATE UNLOGGED TABLE ordered AS SELECT * FROM sales ORDER BY 2, 1"
             many, few = [f"{url}?options=-csearch_path%3D{schema}" for schema in (SCHEMA, f"{SCHEMA}_few")]
             measure(
-                "postgres", folder, many, few, lambda: plain.execute(SQL).fetchall(), lambda: plain.execute(ordered)
+                "postgres",
+                folder,
+                many,
+                few,
+                lambda: plain.execute(SQL).fetchall(),
+                lambda: plain.execute(ordered),
+                cut=cut,
             )
         finally:
             for schema in (SCHEMA, f"{SCHEMA}_few"):
@@ -235,7 +249,7 @@ def main() -> None:
     asked = ArgumentParser(description=__doc__)
     asked.add_argument("engines", nargs="*", help="URLs of PostgreSQL, or spark")
     asked.add_argument("--rows", type=int, default=5_000_000)
-    asked.add_argument("--truncation", action="store_true", help="register on Spark as `sfumato init` writes policies")
+    asked.add_argument("--truncation", action="store_true", help="register as `sfumato init` writes policies")
     asked.add_argument("--tumult", metavar="PYTHON", help="a Python that has tmlt.analytics, on Spark")
     given = asked.parse_args()
     folder = Path(tempfile.mkdtemp())
@@ -243,10 +257,10 @@ def main() -> None:
         if "spark" in given.engines:
             in_spark(folder, given.rows, given.tumult, cut=given.truncation)
         else:
-            in_duckdb(folder, given.rows)
+            in_duckdb(folder, given.rows, cut=given.truncation)
         for url in given.engines:
             if url != "spark":
-                in_postgres(folder, given.rows, url)
+                in_postgres(folder, given.rows, url, cut=given.truncation)
     finally:
         shutil.rmtree(folder)
 

@@ -12,7 +12,7 @@ from typing import Self
 from sfumato.analysis.catalog import Catalog
 from sfumato.dataset import LossesPayer, SharedDataset
 from sfumato.engines.after_noise import evaluate
-from sfumato.engines.engine import Engine, Progress
+from sfumato.engines.engine import Engine, Progress, told
 from sfumato.engines.opening import has_changed, open_engine, was_paid_for, watch_engine
 from sfumato.errors import (
     BadParameter,
@@ -24,6 +24,7 @@ from sfumato.errors import (
     PolicyChanged,
     Setting,
     UnknownName,
+    shown,
 )
 from sfumato.exact import integer
 from sfumato.ledger.accounts import Accounts, open_accounts
@@ -118,7 +119,7 @@ class Database:
         `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is told the phases
         of a long answer.
         """
-        tell = progress or _silent
+        tell = told(progress)
         tell("plan", "")
         asked = self._prepare(sql, parameters, Price(epsilon, within, share, delta), key)
         if asked.plan.event is None:
@@ -140,7 +141,7 @@ class Database:
         What they have in common is measured once, and counts and sums of the same rows by different keys agree.
         `epsilon`, or `share`, is what all may cost together. Asking the same list again returns the same at no cost.
         """
-        tell = progress or _silent
+        tell = told(progress)
         tell("plan", "")
         self._check_open()
         engine, price = self._engine, Price(epsilon, None, share, delta)
@@ -215,7 +216,8 @@ class Database:
         With `answers = "shared"` in the policy other accounts have paid for it, too.
         """
         self._check_open()
-        found = self._ledger.settled(receipt, None if self.policy.answers is Sharing.SHARED else self.account)
+        account = None if self.policy.answers is Sharing.SHARED else self.account
+        found = self._ledger.settled(receipt, account) if isinstance(receipt, str) else None
         if found is None or found.release is None:
             raise UnknownName(
                 "There is no answer with this receipt.",
@@ -249,7 +251,7 @@ class Database:
         Questions that were answered about that one cost again.
         """
         self._require_owner("take a snapshot")
-        with open_engine(self.policy, progress or _silent, again=True) as taken:
+        with open_engine(self.policy, told(progress), again=True) as taken:
             engine = taken.keep(self._ledger.identity())
         self._shared.replace(engine)
         return engine.version
@@ -415,12 +417,12 @@ def open(
     `analyst` spends from that analyst's budget inside the dataset's. `confirm` is the hash of a policy that protects
     less than the one before it: only its owner can say that this is meant. What is refused has changed nothing.
     """
-    read = read_policy(policy)
+    read, tell = read_policy(policy), told(progress)
     if analyst is None:
-        return _opened(read, "", progress or _silent, confirm)
+        return _opened(read, "", tell, confirm)
     account = account_of(read, analyst)
     try:
-        return _opened(read, account, progress or _silent, confirm)
+        return _opened(read, account, tell, confirm)
     except (BadSource, BudgetExhausted, EngineFailed):
         pass  # whether the data can be read, and why not, is the owner's to see
     raise NoSnapshot()
@@ -430,7 +432,7 @@ def refreshed(
     policy: str | Path | dict[str, object], *, progress: Progress | None = None, confirm: str | None = None
 ) -> Database:
     """Take a new snapshot of a policy's source, whatever became of the one before it, and open the dataset."""
-    return _opened(read_policy(policy), "", progress or _silent, confirm, again=True)
+    return _opened(read_policy(policy), "", told(progress), confirm, again=True)
 
 
 def _opened(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool = False) -> Database:
@@ -477,6 +479,12 @@ def _place_of(question: object, kept: Mapping[str, object]) -> int:
             "Ask the same list again: it is free.",
         )
     place = 1 if question is None and together == 1 else question
+    if together == 1 and place != 1:
+        raise BadParameter(
+            f"This answer belongs to one question, and not to question {shown(place)}.",
+            "Only questions that were asked together are numbered.",
+            "Leave `question` out.",
+        )
     if place is None or integer(place, "question", 1) > together:
         raise BadParameter(
             f"This answer belongs to {together} questions that were asked together.",
@@ -488,7 +496,3 @@ def _place_of(question: object, kept: Mapping[str, object]) -> int:
 
 def _name_of(asked: Prepared) -> str:
     return sha256(asked.question.encode()).hexdigest()
-
-
-def _silent(_phase: str, _table: str) -> None:
-    """Say nothing."""

@@ -73,6 +73,39 @@ def test_the_copy_is_the_same_in_any_parts_and_where_a_share_of_the_draws_is_not
     assert sum("s_chosen" in relation for relation in made) == (1 if share == "enough" else 2)
 
 
+@pytest.mark.parametrize("moved", [0, 1, 2])
+def test_the_copy_is_the_same_where_bounds_moved_values_of_some_people_only(
+    monkeypatch: pytest.MonkeyPatch, moved: int
+) -> None:
+    order = random.Random(8)  # people of 60, 50 and 40 rows, of which many are equal within bounds
+    people = [who for who, rows in ((1, 60), (2, 50), (3, 40), (4, 2)) for _ in range(rows)]
+    costs = [
+        order.choice([-3.0, 0.0, 2.5, 4.0, 9.0, 7e300] if who in (3, 4)[:moved] else [0.0, 2.5, 4.0]) for who in people
+    ]
+    table = pa.table(
+        {
+            "who": pa.array(people),
+            "code": pa.array([order.choice("ab") for _ in people]),
+            "cost": pa.array(costs),
+            "day": pa.array([date(2024, 1, 2)] * len(people)),
+        }
+    )
+    visits = {"unit": "who", "rows_per_unit": 4, "columns": COLUMNS}
+    policy = policy_of({"visits": visits}, budget={"epsilon": 1, "delta": 0, "truncation": 0.05})
+    monkeypatch.setattr(read_again, "LARGE", 0)
+    chosen: list[str] = []
+    make = ServerBuild.make
+
+    def seen(build: ServerBuild, relation: str, query: str, *, salted: bool = False) -> None:
+        chosen.extend([query] if "s_chosen" in relation else [])
+        make(build, relation, query, salted=salted)
+
+    monkeypatch.setattr(ServerBuild, "make", seen)
+    copies = [engine.bounded(policy, {"visits": table}, SALT) for engine in (PostgresUnderLaw(), DuckDBUnderLaw())]
+    assert copies[0] == copies[1]
+    assert ("NOT moved" in chosen[0]) == (moved > 0)  # person 3 is apart; 4 keeps all rows
+
+
 def test_fewer_draws_than_are_kept_lie_below_the_share_next_to_never() -> None:
     # Chernoff's bound of the lower tail of a binomial law of this mean, which the Poisson law has too
     for most in [*range(1, 200), 10**3, 10**4, 10**5, 10**6]:

@@ -94,3 +94,10 @@ def test_what_makes_no_mechanism_is_refused() -> None:
             CountedKeys.by_delta(noise, noise.event, groups, delta)
     with pytest.raises(BadParameter):
         CountedKeys(noise, noise.event, 1, 1)
+
+
+def test_noise_that_is_hardly_any_has_bars_at_once() -> None:
+    """A chance below what is ever computed was looked for without an end."""
+    mechanism = made(Laplace(1, Fraction(1, 10**6), ADD))
+    assert mechanism.overshoot(Fraction(1, 20)) == 0
+    assert mechanism.bar(mechanism.threshold + 1, Fraction(95, 100)) == (mechanism.threshold + 1,) * 2

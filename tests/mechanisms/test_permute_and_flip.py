@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from itertools import product
+from time import process_time
 from typing import Any
 
 import pytest
@@ -95,6 +96,12 @@ def test_the_margin_covers_other_scores_too() -> None:
 
 def test_one_candidate_has_no_margin() -> None:
     assert PermuteAndFlip(1, Fraction(1, 100), ADD).margin(Fraction(99, 100), 1) == 0
+
+
+def test_a_margin_is_found_at_once_however_large_epsilon_is() -> None:
+    begun = process_time()
+    assert PermuteAndFlip(1, Fraction(10**9), ADD).margin(Fraction(95, 100), 20) == 0
+    assert process_time() - begun < 1
 
 
 def test_release_returns_a_plain_index() -> None:

@@ -458,3 +458,17 @@ def test_an_average_takes_what_is_cut_for_harmless_only_where_sum_and_count_lose
     assert levels
     assert all(one.means == (chosen == "rows") for one in levels)
     assert all(one.by_rows for one in levels) == (chosen == "rows")
+
+
+def test_people_who_seem_to_be_far_above_add_at_most_sixteen_times_what_a_table_measures(tmp_path: Path) -> None:
+    """A table's level stays low: noise at the highest level would be added as many times all that was measured."""
+    _write(tmp_path, SMALL)
+    with sfumato.open(_policy(tmp_path, {"most": 4096, "choose": "private"}, [0, 47])) as database:
+        plan = database._prepare("SELECT cost, COUNT(*) AS x FROM visits GROUP BY cost", None, Price("0.1")).plan
+    ((choice,),) = [group.measured for group in plan.groups if group.is_choice]
+    assert choice.levels is not None
+    amounts = choice.levels.amounts
+    far = [[2000, *(0 for _ in amounts[2:]), number] for number in range(100, 1000, 100)]
+    taken = [take_level([unit_of(amounts) * number for number in people], choice, plan) for people in far]
+    assert all(one.above <= 16 * one.below for one in taken)
+    assert any(one.above == 16 * one.below for one in taken)

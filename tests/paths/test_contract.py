@@ -14,7 +14,7 @@ import pytest
 from tests.paths.worlds import World, a_world, policy, write
 
 import sfumato
-from sfumato.accounting.loss import PrivacyLoss
+from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import (
     BadParameter,
     BudgetExhausted,
@@ -120,6 +120,57 @@ def test_a_margin_that_no_budget_buys_names_the_nearest(tmp_path: Path) -> None:
     write(tmp_path, a_world(5))
     with sfumato.open(_pure(tmp_path, 1)) as database, pytest.raises(UnreachableMargin, match="9"):
         database.ask("SELECT COUNT(*) AS n FROM visits", within={"n": 2})
+
+
+def test_a_quote_says_what_the_account_will_have_used_more(tmp_path: Path) -> None:
+    """After a large pure loss epsilon counts, and small questions that would cost little of a fresh budget do not."""
+    write(tmp_path, a_world(5))
+    with sfumato.open(policy(tmp_path, budget={"epsilon": 3, "delta": 1e-6})) as database:
+        database.ask("SELECT COUNT(*) FROM patients", epsilon=1)
+        for price in ({"share": "0.5%"}, {"within": {"n": 1000}}, {"share": "0.1%"}):
+            (taken,) = re.findall(r"It takes ([\d.]+) % of the budget", database.explain(COUNT, **price).notes[0])
+            before = database.budget().share
+            database.ask(COUNT, **price)
+            assert Fraction(taken) == Fraction(round_up(100 * (database.budget().share - before), 3))
+
+
+def test_what_is_left_is_shown_rounded_down_wherever_it_is_shown(tmp_path: Path) -> None:
+    write(tmp_path, a_world(5))
+    with sfumato.open(_pure(tmp_path, 1)) as database:
+        database.ask(COUNT, epsilon="1/3")
+        left = database.budget().remaining
+        assert left == PrivacyLoss(Fraction(2, 3))
+        assert str(left) == f"{left}" == "ε = 0.6666, δ = 0"
+        assert "remaining  ε = 0.6666, δ = 0" in str(database.budget())
+        assert str(database.budget().spent) == "ε = 0.3334, δ = 0"
+
+
+@pytest.mark.parametrize("progress", [5, "print", [print]])
+def test_what_cannot_be_told_of_progress_is_refused_before_anything_is_done(tmp_path: Path, progress: Any) -> None:
+    write(tmp_path, a_world(5))
+    with sfumato.open(policy(tmp_path)) as database:
+        for step in (
+            lambda: database.ask(COUNT, epsilon=1, progress=progress),
+            lambda: database.ask_all([COUNT], epsilon=1, progress=progress),
+            lambda: database.refresh(progress),
+            lambda: sfumato.open(policy(tmp_path), progress=progress),
+        ):
+            with pytest.raises(BadParameter, match="progress"):
+                step()
+        assert not database.history()
+
+
+def test_where_delta_is_gone_and_epsilon_is_plenty_the_refusal_is_still_about_the_budget(tmp_path: Path) -> None:
+    write(tmp_path, a_world(5))
+    described = policy(tmp_path, budget={"epsilon": 10**9, "delta": 1e-6, "query_delta": 1e-6})
+    with sfumato.open(described) as database:
+        codes = []
+        for place in range(2):
+            try:
+                database.ask(f"SELECT city, SUM(age) FROM visits WHERE age > {place} GROUP BY city", epsilon=1)  # noqa: S608
+            except Refusal as refusal:
+                codes.append(refusal.code)
+    assert {*codes} == {"budget_exhausted"}
 
 
 def test_a_budget_for_exactly_m_questions_answers_exactly_m(tmp_path: Path) -> None:

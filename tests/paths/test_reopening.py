@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato
-from sfumato.errors import PolicyChanged, UnknownName
+from sfumato.errors import BadParameter, PolicyChanged, UnknownName
 from sfumato.ledger.sqlite_store import SqliteStore
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.reading import read_policy
@@ -52,6 +52,18 @@ def test_one_question_asked_together_with_none_is_that_question(tmp_path: Path) 
         (answer,) = database.ask_all([COST], epsilon=1)
         assert database.reopen(answer.receipt.id).rows() == answer.rows()
         assert database.ask(COST, epsilon=1).receipt.id == answer.receipt.id
+
+
+def test_what_is_no_receipt_and_no_number_of_a_question_is_refused_by_what_it_is(tmp_path: Path) -> None:
+    with sfumato.open(policy(tmp_path, bounds=[0, 100], step=1)) as database:
+        answer = database.ask(COST, epsilon=1)
+        for receipt in (5, None, b"x", "x"):
+            with pytest.raises(UnknownName, match="no answer with this receipt"):
+                database.reopen(receipt)  # type: ignore[arg-type]
+        assert database.reopen(answer.receipt.id, question=1).rows() == answer.rows()
+        for question in (0, 3, "x"):
+            with pytest.raises(BadParameter, match="one question"):
+                database.reopen(answer.receipt.id, question=question)
 
 
 def test_it_is_found_by_its_receipt_and_the_rest_of_the_history_is_not_read(

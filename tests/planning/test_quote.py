@@ -76,6 +76,7 @@ def test_a_household_loses_as_often_as_much_as_it_has_people() -> None:
     first, *others = for_household(quote, 4).notes
     assert first == "A household of 4 loses ε = 0.4, δ = 0 together, where each of them loses ε = 0.1, δ = 0."
     assert tuple(others) == quote.notes
-    for wrong in (0, 1001, "four", 2.5):
-        with pytest.raises(BadParameter):
+    for wrong in (0, 1001, "four", 2.5, 10**400):
+        with pytest.raises(BadParameter) as refused:
             for_household(quote, wrong)
+        assert len(str(refused.value)) < 200

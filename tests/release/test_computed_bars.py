@@ -56,6 +56,9 @@ RANGES = {
     "SUM(cost) / (2 * COUNT(*))": (0, 250),
     "ROUND(AVG(cost) * 2, 1)": (0, 1000),
     "STDDEV(cost)": (0, 500),
+    "COALESCE(CORR(age, cost), 0)": (-1, 1),
+    "SQRT(GREATEST(CORR(age, cost), 0))": (0, 1),
+    "CASE WHEN REGR_SLOPE(age, cost) > 0 THEN 1 ELSE 0 END": (0, 1),
 }
 
 

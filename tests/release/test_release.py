@@ -1,5 +1,6 @@
 """Releases over the real evaluator: values, intervals, order, exports, views."""
 
+import pickle
 import time
 from datetime import date, datetime
 from fractions import Fraction
@@ -140,6 +141,15 @@ def test_clamping_brings_counts_and_their_intervals_to_what_is_possible() -> Non
     release = released().clamped()
     assert [row["count"] for row in release.rows()] == [100, 0, 300]
     assert release.intervals()[1]["count"] == (0, MARGIN - 4)
+
+
+def test_a_release_goes_through_a_pickle_with_its_intervals() -> None:
+    for one in (released(), released(more=(AVG,)), exact_release(["n"], [COUNTED], [[1]], RECEIPT)):
+        for release in (one, one.clamped()):
+            again = pickle.loads(pickle.dumps(release))
+            assert repr(again) == repr(release)
+            assert again.intervals("0.5") == release.intervals("0.5")
+            assert again.intervals(bias=True) == release.intervals(bias=True)
 
 
 @pytest.mark.parametrize("level", [0, 1, -1, 2, "x", float("nan"), None, True])

@@ -94,6 +94,13 @@ def test_refusals_are_the_same_classes_with_the_same_words(remote: RemoteDatabas
         with pytest.raises(kind) as near:
             local.ask(sql, **price)
         assert str(far.value) == str(near.value)
+    for several in ("SELECT 1", 5, None, [5]):
+        for far_or_near in (remote, local):
+            with pytest.raises(BadParameter, match="not a list of questions"):
+                far_or_near.ask_all(several, epsilon=1)  # type: ignore[arg-type]
+    for key in (5, "€", "a\nb", ["a"], " a"):
+        with pytest.raises(BadParameter, match="key"):
+            remote.ask(COUNT, epsilon=1, key=key)  # type: ignore[arg-type]
     with pytest.raises(NotFound):
         remote.reopen("0" * 32)
     for receipt in (None, 5, "", "../budget"):

@@ -1,7 +1,7 @@
 """What was lost, in the two numbers people use: epsilon and delta, exact inside and rounded up for reading."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from math import inf
@@ -15,7 +15,7 @@ _SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class PrivacyLoss:
-    """An (epsilon, delta) that holds: exact fractions; text shows four digits, rounded up.
+    """An (epsilon, delta) that holds: exact fractions; text shows four digits, rounded up; of what is left, down.
 
     >>> print(PrivacyLoss(Fraction(1, 3), Fraction(1, 10**6)))
     ε = 0.3334, δ = 0.000001
@@ -23,6 +23,8 @@ class PrivacyLoss:
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
+    left: bool = field(default=False, repr=False, compare=False)
+    """Whether it is what is left of a budget: a question at the price that is shown has to fit."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", not_negative(decimal_rational(self.epsilon, "epsilon"), "epsilon"))
@@ -32,15 +34,16 @@ class PrivacyLoss:
         return f"{self:{_SHOWN}}"
 
     def __format__(self, digits: str) -> str:
-        """Show both numbers with so many significant digits, rounded up."""
+        """Show both numbers with so many significant digits, rounded up; of what is left, down."""
         if not digits.isascii() or not (digits.isdigit() or digits == "") or digits == "0":
             raise BadParameter(
                 f"The format {digits!r} is not a number of digits.",
-                "A loss is shown with a number of significant digits, rounded up.",
+                "A loss is shown with a number of significant digits.",
                 "Write for example f'{loss:6}'.",
             )
         shown = int(digits or _SHOWN)
-        return f"ε = {round_up(self.epsilon, shown)}, δ = {round_up(self.delta, shown)}"
+        rounded = round_down if self.left else round_up
+        return f"ε = {rounded(self.epsilon, shown)}, δ = {rounded(self.delta, shown)}"
 
 
 def round_up(value: Fraction, digits: int = _SHOWN) -> str:

@@ -9,6 +9,7 @@ from sfumato.analysis.catalog import Catalog, Public
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.inspection import Inspected
+from sfumato.errors import BadParameter, shown
 from sfumato.language.flow import Show
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
@@ -21,6 +22,23 @@ Choose = Callable[[Mapping[str, GroupAggregates]], Mapping[str, int]]
 
 Progress = Callable[[str, str], None]
 """Is told the phase and the table. There are no counts: how many rows there are is a secret."""
+
+
+def told(progress: Progress | None) -> Progress:
+    """Return what is told the phases, or refuse what cannot be: before anything is charged or read."""
+    if progress is None:
+        return _silent
+    if not callable(progress):
+        raise BadParameter(
+            f"progress = {shown(progress)} cannot be told anything.",
+            "It is called with the phase and the table.",
+            "Give a function of two texts, such as print, or leave it out.",
+        )
+    return progress
+
+
+def _silent(_phase: str, _table: str) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)

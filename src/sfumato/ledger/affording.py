@@ -7,7 +7,7 @@ from math import floor
 
 from sfumato.accounting.loss import round_down
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.errors import BudgetExhausted, Setting
+from sfumato.errors import BudgetExhausted, Refusal, Setting
 from sfumato.ledger.ledger import Ledger
 from sfumato.planning.planner import Wish, make_plans
 from sfumato.planning.quote import make_quote
@@ -27,7 +27,10 @@ def afforded(
         price = round_down(ledger.affords(account) * share, 2)
         if price == "0":
             break
-        plans = make_plans(private, replace(wish, epsilon=Fraction(price), within=()))
+        try:
+            plans = make_plans(private, replace(wish, epsilon=Fraction(price), within=()))
+        except Refusal:  # more is left than this question can be given
+            continue
         plan = chosen(plans, ledger.account(account), None, epsilon=Fraction(price), dataset=ledger.account())
         if plan.event is not None and ledger.fits(plan.event, account):
             bought = make_quote(plan).bought()

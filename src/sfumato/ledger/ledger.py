@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from threading import Event as Signal
@@ -19,7 +19,7 @@ from weakref import WeakSet
 from sfumato.accounting.calibrate import most_queries
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
-from sfumato.accounting.loss import PrivacyLoss, round_down
+from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
 from sfumato.ledger.book import Book, KeptAnswer, Reserved, Wait, caught_up
 from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, linked, same_question
@@ -53,17 +53,19 @@ class Budget:
     spent: PrivacyLoss
     remaining: PrivacyLoss
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "remaining", replace(self.remaining, left=True))
+
     @property
     def share(self) -> Fraction:
         """The share of the cap that is used, from 0 to 1."""
         return min(Fraction(1), self.spent.epsilon / self.total.epsilon) if self.total.epsilon else Fraction(1)
 
     def __str__(self) -> str:
-        left = f"ε = {round_down(self.remaining.epsilon)}, δ = {round_down(self.remaining.delta)}"
         used = f"{ceil(100 * self.share)} % of the budget is used."
         if self.total.delta and self.share:
             used += f" {GAUGE}"
-        return f"total      {self.total}\nspent      {self.spent}\nremaining  {left}\n{used}"
+        return f"total      {self.total}\nspent      {self.spent}\nremaining  {self.remaining}\n{used}"
 
 
 class Charge:

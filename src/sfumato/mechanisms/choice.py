@@ -99,6 +99,9 @@ def _best_wins(exponent: Fraction, size: int, confidence: Fraction) -> bool:
     while True:
         low, high = exp_minus_bounds(exponent, bits)
         one = 1 << bits
+        # 1 - (1 - p)^n >= np - n(n - 1)p²/2, which decides at once where p is tiny and would take many digits
+        if 2 * one * (1 - confidence) >= (size - 1) * high:
+            return True
         # the left side falls with p, so each end of p gives a bound
         if one - power((one - high, one - high), size, bits)[1] >= scaled_ceiling(confidence * size * high, 0):
             return True

@@ -16,6 +16,7 @@ from sfumato.certified.binary import scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
 from sfumato.mechanisms.answers import integer_answers
+from sfumato.mechanisms.choice import weightless_from
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.keys import PRECISION, chance_of_any, touched_keys
 from sfumato.mechanisms.laplace import Laplace
@@ -149,6 +150,8 @@ def _delta(law: Law, reach: int, groups: int) -> Fraction:
 @lru_cache(maxsize=1024)
 def _overshoot(law: Law, tail: Fraction) -> int:
     """Return the least k with P[Z > 1 + k] <= tail · P[Z >= 1]: nobody starts nearer than 1 below the threshold."""
+    if isinstance(law, DiscreteLaplace):  # P[Z >= k + 2] / P[Z >= 1] = e^(-(k + 1) / scale), however small both are
+        return weightless_from(1 / law.scale, tail)
     return smallest_covering(lambda further: _is_rare(law, further, tail), guess=1, least=0)
 
 

@@ -41,8 +41,8 @@ BUCKETS, WIDER = 9, 4
 """People who lost much are counted in so many buckets, each so many times as wide as the one before."""
 LOOKING = Fraction(1, 8)
 """The share of a table's epsilon that looks where much was lost, before the rest is spent there."""
-FARTHER = 2
-"""Whoever had most may have had so many times as much as a regular tail allows."""
+FARTHER = 9
+"""Whoever had most may have had so many times as much as a regular tail allows that begins where people are counted."""
 _FOR_SUMS = Fraction(1, 8)
 """The share of a tail that is for what those lost who lost little; the rest is for the number of the others."""
 _ODD = Fraction(1, 100)
@@ -54,6 +54,10 @@ _CLEARLY = Fraction(3, 2)
 """People count as seen in a look as far as they are more than so many times the scale of its noise."""
 _REACH = 4
 """About so many times its scale noise reaches, where it is weighed what to measure."""
+_OF_ONE, _OF_SEVERAL = Fraction(1, 2), Fraction(1, 10)
+"""Where a number is weighed alone, this part of those who lost much of any is taken to have lost much of it: of a
+table's only number, and of one of several, for some of which hardly anybody did. Where each has its own people, one
+with bounds far above what people have is bounded by few of them."""
 _ADDED = 100
 """So many terms of a harmonic sum are added up, before a logarithm bounds the others."""
 _ROUNDED = 1 + 1e-12
@@ -293,23 +297,25 @@ def taken_ways(policy: Policy, plan: Plan, looked: Mapping[str, Mapping[str, int
                 clearly = {name: float(_CLEARLY * law.scale) for name, law in _laws(group).items()}
                 seen = {name: max(noisy[name] - least, 0.0) for name, least in clearly.items()}
         ways: dict[int, float] = {}
+        numbers = {each.column for one, _ in here for each in one.tailed} - {ROWS}
+        part = _OF_ONE if len(numbers) == 1 else _OF_SEVERAL
         for one, group in here:
             if one.way is not None:
-                ways[one.way] = ways.get(one.way, 0.0) + _people(one, seen, _laws(group))
+                ways[one.way] = ways.get(one.way, 0.0) + _people(one, seen, _laws(group), part)
         best = min(ways, key=lambda way: ways[way])
         taken |= {group.group.label for one, group in here if one.way == best}
     return frozenset(taken)
 
 
-def _people(block: LossBlock, seen: Mapping[str, float], laws: Mapping[str, Laplace]) -> float:
+def _people(block: LossBlock, seen: Mapping[str, float], laws: Mapping[str, Laplace], part: Fraction) -> float:
     """Return on how many people the bounds of a block's statistics may rest, as the sum of the logarithms.
 
-    Whoever is counted may have every row beyond bounds. Of one number half of those lost much who lost much of any.
+    Whoever is counted may have every row beyond bounds. Of a number alone, `part` of those lost much who did of any.
     """
     columns = [one.column for one in block.tailed]
     rows, numbers = ROWS in columns, any(column != ROWS for column in columns)
     found = [name for name, here in ((_ONLY_ROWS, rows), (_NUMBERS, numbers), (_BOTH, rows or numbers)) if here]
-    there = sum(seen.get(name, 0.0) for name in found) / (2 if numbers and len(columns) == 1 else 1)
+    there = sum(seen.get(name, 0.0) for name in found) * float(part if numbers and len(columns) == 1 else 1)
     hidden = there + float(_REACH * laws["h0"].scale) if block.tailed else 0.0
     people = [hidden for _ in block.tailed]
     for place, (one, _) in enumerate(_parts(block)):
@@ -374,11 +380,13 @@ class _Above:
     irregular: tuple[int, ...]
     regular: int
     """Of the people in a regular tail, the k-th had no more than so many times its beginning over k, but the first."""
+    farthest: int
+    """The first had no more than so many times its beginning."""
     reached: tuple[int, ...]
     """So many lie at or above the beginning of each bucket of the tail."""
 
 
-_NOBODY = _Above((), 0, (0,))
+_NOBODY = _Above((), 0, 0, (0,))
 
 
 def _above(one: ReleasedLosses, tail: Fraction) -> _Above | None:
@@ -396,14 +404,18 @@ def _above(one: ReleasedLosses, tail: Fraction) -> _Above | None:
     for place in reversed(range(first, BUCKETS)):
         counted = people[place] + (reached[-1] if reached else 0)
         reached.append(min(max(regular // WIDER ** (place - first), 1), counted))  # one may be farther out
-    return _Above(tuple(people[:first]), regular, tuple(reversed(reached)))
+    reached.reverse()
+    # as far as people are counted, the first lies where a tail of so many leads, from whichever bucket on
+    noisy = max(-(-one.noisy[f"h{first}"] * WIDER // (WIDER - 1)), 0)
+    leads = min(noisy, *(some * WIDER**place for place, some in enumerate(reached) if place))
+    return _Above(tuple(people[:first]), regular, max(regular, FARTHER * leads), tuple(reached))
 
 
 def _lost_by(above: _Above, one: Statistic) -> int:
     """Return what the people who lost much lost of a statistic, at most.
 
     Nobody had more than the end of a bucket; and in the tail, the k-th no more than `regular` over k of its beginning,
-    but the first, who had FARTHER times as much at most.
+    but the first, who had no more than `farthest` times it.
     """
     people = sum(above.irregular) + above.reached[0]
     if not one.tail:
@@ -415,7 +427,7 @@ def _lost_by(above: _Above, one: Statistic) -> int:
         end = one.ends[place + 1] if place < BUCKETS - 1 else product + 1  # the last bucket has none
         flat = max(min(here, product // end), beyond)  # so many of them are at the end of the bucket at most
         had += (flat - beyond) * end + ceil(product * _harmonic(flat, here))
-    farther = (FARTHER - 1) * product if above.reached[0] else 0
+    farther = (above.farthest - above.regular) * one.ends[first] if above.reached[0] else 0
     return had + farther - people * one.most
 
 

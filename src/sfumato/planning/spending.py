@@ -116,9 +116,11 @@ def chosen(
 
 
 def share_note(account: Filter, event: Event) -> str:
-    """Say which part of an untouched budget a charge is, rounded up, as the ledger counts it."""
-    used = _or_infinity(account.untouched.used_after(event))
-    return f"It takes {round_up(100 * Fraction(used), 3)} % of the budget." if used < inf else "It has no bound."
+    """Say how much more of its budget an account has used after a charge, rounded up, as the ledger counts it now."""
+    used = account.used_after(event)
+    return (
+        "It has no bound." if used is None else f"It takes {round_up(100 * (used - account.used), 3)} % of the budget."
+    )
 
 
 def _or_infinity(share: Fraction | None) -> Fraction | float:

@@ -36,6 +36,8 @@ _OF_MEANS = 32
 """Rows that are cut are taken to differ from the others by this part of the range, in an average."""
 _STILL_WRONG = 0.5
 """This part of what lies above a level is taken to be wrong still after it was estimated and added."""
+_MOST_ADDED = 16
+"""A table's cells get at most so many times what was measured of them added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +116,12 @@ def take_level(people: Sequence[int], one: Measured, plan: Plan) -> TakenLevel:
     """Return the level that seems to err least: by its noise, and by what people have above it.
 
     A level more costs each number its noise, and saves what the people above have between the levels, spread over the
-    cells. What they have above the level that is taken is a function of the same noisy people.
+    cells. What they have above the level that is taken is a function of the same noisy people; in tables
+    it is limited, because their level stays low whatever noise says of few people far above.
     """
     amounts = () if one.levels is None else one.levels.amounts
     unit, widths = unit_of(amounts), np.array(widths_of(amounts), dtype=np.float64)
-    noise, bias = _noise(one, plan), 0.0
+    noise, bias, tables = _noise(one, plan), 0.0, True
     for group in plan.groups:
         cells = group.group.cells if group.group.public_keys else _UNKNOWN
         for each in group.measured:
@@ -126,14 +129,15 @@ def take_level(people: Sequence[int], one: Measured, plan: Plan) -> TakenLevel:
                 means = each.levels is not None and each.levels.means
                 part = _STILL_WRONG if is_completed(group, each, plan) else 1 / _OF_MEANS if means else 1.0
                 bias += part / max(cells, 1)
+                tables = tables and bool(group.group.keys)
     levels, scale = np.array(amounts, dtype=np.float64), float(_noise_of(one).scale / unit)
     counts = np.array([value / unit for value in people])
     found = survivors(counts, levels, scale)
     missing = _above(widths * (2 * found.mean + 3 * found.median) / 5)
     place = int(np.argmin(levels * sum(noise.values()) + missing * bias))
     above = round(float(_above(widths * found.median)[place]))
-    below = round(float((counts * np.minimum(levels, levels[place])).sum()))
-    return TakenLevel(place, above, max(below, 1))
+    below = max(round(float((counts * np.minimum(levels, levels[place])).sum())), 1)
+    return TakenLevel(place, min(above, _MOST_ADDED * below) if tables else above, below)
 
 
 def _above(parts: Floats) -> Floats:

@@ -97,8 +97,8 @@ class Release:
             tuple(_clamp(value, limits) for value in column)
             for column, limits in zip(self.values, self.possible, strict=True)
         )
-        biased = None if self.biased is None else self._clamped(bias=True)
-        return replace(self, values=values, ranges=self._clamped(bias=False), biased=biased, _known={})
+        biased = None if self.biased is None else partial(self._clamped, True)
+        return replace(self, values=values, ranges=partial(self._clamped, False), biased=biased, _known={})
 
     def to_arrow(self, intervals: bool = False, level: object = LEVEL, *, with_intervals: bool = False) -> Any:
         """Return an Arrow table with the receipt as metadata; intervals come as columns n_low and n_high."""
@@ -206,14 +206,11 @@ class Release:
             for values, facts in zip(self.values, self.facts, strict=True)
         ]
 
-    def _clamped(self, bias: bool) -> Callable[[Fraction], Ranges]:
-        def ranges(level: Fraction) -> Ranges:
-            return [
-                ends and [end and (_clamp(end[0], limits), _clamp(end[1], limits)) for end in ends]
-                for ends, limits in zip(self._ranges(level, bias), self.possible, strict=True)
-            ]
-
-        return ranges
+    def _clamped(self, bias: bool, level: Fraction) -> Ranges:
+        return [
+            ends and [end and (_clamp(end[0], limits), _clamp(end[1], limits)) for end in ends]
+            for ends, limits in zip(self._ranges(level, bias), self.possible, strict=True)
+        ]
 
 
 def make_release(
@@ -232,9 +229,9 @@ def make_release(
     notes += notes_of(own, released, answered)
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.bar_facts, range(len(facts))))
-    ranges = _decoded(partial(bars, answered), bar_facts)
+    ranges = partial(_decoded, partial(bars, answered), bar_facts)
     lacking = partial(missing_with_levels, plan, noisy, losses)
-    biased = _decoded(partial(biased_bars, answered, missing=lacking), bar_facts)
+    biased = partial(_decoded, partial(biased_bars, answered, missing=lacking), bar_facts)
     cut = () if losses is None else _cut(answered, lacking(FOR_LOSSES * (1 - LEVEL)), bar_facts)
     notes += tuple(cut_notes(dict(zip(names, cut, strict=False))))
     return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
@@ -265,9 +262,12 @@ def exact_release(
     """Return the release of a question that read public tables alone: exact and free."""
     values = _decoded_columns(columns, facts)
     nothing = ((None, None),) * len(values)
-    return Release(
-        unique_names(names), tuple(facts), values, lambda _: [None] * len(values), nothing, receipt, None, notes
-    )
+    ranges = partial(_no_ranges, len(values))
+    return Release(unique_names(names), tuple(facts), values, ranges, nothing, receipt, None, notes)
+
+
+def _no_ranges(columns: int, _level: Fraction) -> Ranges:
+    return [None] * columns
 
 
 def as_shown(
@@ -303,15 +303,12 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _decoded(
-    find: Callable[[Fraction], list[list[Bar | None] | None]], facts: tuple[Facts, ...]
-) -> Callable[[Fraction], Ranges]:
-    def ranges(level: Fraction) -> Ranges:
-        return [
-            ends if ends is None else [_decoded_bar(bar, known) for bar in ends]
-            for ends, known in zip(find(level), facts, strict=True)
-        ]
-
-    return ranges
+    find: Callable[[Fraction], list[list[Bar | None] | None]], facts: tuple[Facts, ...], level: Fraction
+) -> Ranges:
+    return [
+        ends if ends is None else [_decoded_bar(bar, known) for bar in ends]
+        for ends, known in zip(find(level), facts, strict=True)
+    ]
 
 
 def _decoded_bar(bar: Bar | None, facts: Facts) -> Ends | None:

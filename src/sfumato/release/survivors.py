@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.release.bars.noise_law import Floats
+from sfumato.release.bars.noise_law import Floats, quantile_of_sum
 
 _STEP, _LEAST = 0.25, -1.0
 """The number of people is told apart in steps of this binary power, from half a person on; below that is nobody."""
@@ -27,8 +27,8 @@ _FLAT, _ANY = 0.05, 0.03
 """How often nobody is between two levels, whatever went before; and how often anything follows."""
 _ROUGH = 0.1
 """Numbers may be off by this part of themselves and still follow such a law."""
-_SURELY = 4.0
-"""No estimate is farther than so many deviations of the noise from what was counted."""
+_SURELY = 1e-4
+"""No estimate is farther from what was counted than noise is with this probability."""
 _HARDLY = 1e-30
 
 Matrix = npt.NDArray[np.float64]
@@ -67,7 +67,8 @@ def survivors(people: Floats, amounts: Floats, scale: float) -> Survivors:
         means[place], medians[place] = chances @ numbers, _median(chances, powers)
     # what the noise cannot explain is believed as it is, whatever is usual
     counted = np.cumsum(people[::-1])[::-1]
-    apart = _SURELY * scale * np.sqrt(2.0 * np.arange(len(people), 0, -1))
+    parts = np.arange(len(people), 0, -1.0)  # few of them reach farther, in deviations, than many
+    apart = quantile_of_sum(2 * parts * scale**2, 12 * parts * scale**4, np.zeros(len(people)), _SURELY)
     least, greatest = np.maximum(counted - apart, 0), np.maximum(counted + apart, 0)
     return Survivors(np.clip(means, least, greatest), np.clip(medians, least, greatest))
 

@@ -79,7 +79,7 @@ class RemoteDatabase:
         What is lost on the way is asked for again under the same key, so that it is charged once.
         """
         question = _question(sql, epsilon, within, share, delta)
-        headers = {"Idempotency-Key": fresh_id(system_source()) if key is None else key}
+        headers = {"Idempotency-Key": _attempt(key)}
         document = self._fetch("POST", "/ask", question, headers)
         receipt = str(document["receipt"]["id"])
         return answer_of(document, lambda level: self._at_level(receipt, level))
@@ -94,8 +94,8 @@ class RemoteDatabase:
         key: str | None = None,
     ) -> list[Release]:
         """Return the answers of several questions that are charged as one: as `Database.ask_all` does."""
-        asked: dict[str, object] = {"questions": list(questions), **_price(epsilon, share, delta)}
-        headers = {"Idempotency-Key": fresh_id(system_source()) if key is None else key}
+        asked: dict[str, object] = {"questions": _questions(questions), **_price(epsilon, share, delta)}
+        headers = {"Idempotency-Key": _attempt(key)}
 
         def again(place: int, level: Fraction) -> Mapping[str, Any]:
             """Ask again, which is free, for another level."""
@@ -217,6 +217,29 @@ def _price(epsilon: object, share: object, delta: object) -> dict[str, object]:
     given = {name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if value is not None}
     price: dict[str, object] = {name: str(typed_rational(value, name)) for name, value in given.items()}
     return price if share is None else {**price, "share": str(typed_share(share, "share"))}
+
+
+def _attempt(key: object) -> str:
+    """Return what names an attempt, as a header can carry it: given, or drawn."""
+    if key is None:
+        return fresh_id(system_source())
+    if isinstance(key, str) and key.isascii() and key.isprintable() and key.strip() == key:
+        return key
+    raise BadParameter(
+        "The key is not a word of ASCII letters.",
+        "It names one attempt, in a header of the request.",
+        "Give a random text, such as a UUID, or leave it out.",
+    )
+
+
+def _questions(texts: object) -> list[str]:
+    if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
+        return list(texts)
+    raise BadParameter(
+        f"{shown(texts)} is not a list of questions.",
+        "Several questions, each a text, are asked together.",
+        'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
+    )
 
 
 def _question(sql: object, epsilon: object, within: object, share: object, delta: object) -> dict[str, object]:

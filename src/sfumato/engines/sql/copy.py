@@ -12,7 +12,7 @@ from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.catalog_of import in_drawn_order, most_removed, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import cut_again, cut_columns, cut_rows, tracked
+from sfumato.engines.sql.cut import cut_columns, cut_rows, tracked
 from sfumato.engines.sql.drawing import draw_again, first_draw
 from sfumato.engines.sql.level_totals import has_totals, total_columns, write_totals
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, TOTALS
@@ -25,7 +25,7 @@ from sfumato.engines.sql.one_pass import (
     lost_in_one_pass,
     together_in_one_pass,
 )
-from sfumato.engines.sql.read_again import choose_again, number_crowded
+from sfumato.engines.sql.read_again import choose_again, cut_of_people, number_crowded, removed_of_people
 from sfumato.engines.sql.staging import are_read_again, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
 from sfumato.planning.cut_off import CUT
@@ -131,21 +131,21 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
     if unit is None:
         lost = cut_rows(build, columns, None, "TRUE") if lossy else None
         return _Sources(_each_row(build, columns), None, lost)
+    if are_read_again(build, table, columns):
+        number_crowded(build, table)
+        choose_again(build, table, columns)
+        cut = cut_of_people(build, table, columns, unit) if lossy else None
+        return _Sources(_numbered(build, table, columns, "TRUE"), cut=cut, lost=removed_of_people(build, table))
     _find_crowded(build, table, columns, parts)
     found: dict[str, str] = {}
     for part in range(parts):
         build.drop(["chosen"])
         here = "TRUE" if parts == 1 else f"r.part = {part}"
-        again = are_read_again(build, table, columns)
-        if again:
-            choose_again(build, table, columns)
-        else:
-            build.make(build.stage("chosen"), _chosen(build, table, columns, part, here))
+        build.make(build.stage("chosen"), _chosen(build, table, columns, part, here))
         found["bounded"] = _numbered(build, table, columns, here)
         found["counts"] = f"SELECT id, count(*) AS n FROM {build.stage('chosen')} GROUP BY id"  # noqa: S608
         if lossy:
-            cut = _cut_again(build, table, columns, unit) if again else cut_rows(build, columns, unit, here)
-            found["cut"] = cut
+            found["cut"] = cut_rows(build, columns, unit, here)
         if parts > 1:
             for name, query in found.items():
                 build.make(build.stage(f"{name}{part}"), query)
@@ -171,9 +171,6 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
         f"SELECT id FROM {rows} WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
         for key in unique
     ]
-    if are_read_again(build, table, columns):
-        number_crowded(build, table)
-        return
     # what a person's draws begin with is written once for all their rows
     part = "0" if parts == 1 or dialect.parted is None else dialect.parted.part("id", parts)
     own = [f"{dialect.id_text('id')} || '#' AS own", f"{part} AS part"]
@@ -213,14 +210,6 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
     return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
 
 
-def _cut_again(build: Building, table: Table, columns: list[Column], unit: str) -> str:
-    """Return the query for what everybody loses, of whom every row is read once more."""
-    read = rows_of(build, table, columns, f"(SELECT * FROM {build.stage('units')} WHERE u IS NOT NULL)", ["n"])  # noqa: S608
-    most, crowded = most_rows(table), f"{build.stage('crowded')} AS c ON c.id = r.id AND c.n > {most_rows(table)}"
-    chosen = f"SELECT r.* FROM {build.stage('chosen')} AS r JOIN {crowded}"  # noqa: S608
-    return cut_again(build, columns, unit, f"SELECT *, n <= {most} AS kept FROM ({read}) AS r", chosen)  # noqa: S608
-
-
 def _numbered(build: Building, table: Table, columns: list[Column], here: str) -> str:
     """Return the query for the rows of one part that are kept, with their numbers within a person.
 
@@ -230,16 +219,21 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     quantiles are asked of stands in how many rows of the person they have a value. Where questions choose caps, a row
     says at which of them it counts. A row's numbers depend on the same person's rows alone.
     """
-    dialect, rows = build.dialect, build.stage("rows")
-    rank = f"CAST({dialect.row_number(['id'], in_order_of(dialect, columns))} AS {dialect.rank_type})"
+    dialect, rows, over = build.dialect, build.stage("rows"), None
+    number = dialect.row_number(["id"], in_order_of(dialect, columns))
     chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place WHERE {here}"
     others = f"{rows} AS r WHERE {here} AND NOT {_crowded(build)}"
     if are_read_again(build, table, columns):
         chosen = f"{build.stage('chosen')} AS r"
-        people = f"(SELECT r.u, r.id FROM {build.stage('units')} AS r WHERE NOT {_crowded(build)})"  # noqa: S608
+        few = "FALSE" if in_drawn_order(table) else f"n <= {most_rows(table)}"  # everybody but the crowded
+        people = f"(SELECT u, id FROM {build.stage('units')} WHERE u IS NOT NULL AND {few})"  # noqa: S608
         others = f"({rows_of(build, table, columns, people)}) AS r"
+        order = f" ORDER BY {', '.join(in_order_of(dialect, columns))}" if columns else ""
+        over = f"PARTITION BY r.id{order} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+        number = f"row_number() OVER ({over})"
     # those who had too many rows were ranked when they were chosen
-    return numbered_rows(dialect, table, columns, unit_column(table), [(others, rank), (chosen, "nth")])
+    ranked = [(others, f"CAST({number} AS {dialect.rank_type})"), (chosen, "nth")]
+    return numbered_rows(dialect, table, columns, unit_column(table), ranked, over=over)
 
 
 def _each_row(build: Building, columns: list[Column]) -> str:
@@ -338,13 +332,17 @@ def _account_for_every_row(build: Building, table: Table) -> None:
     if in_one_pass(build, table):
         require_all(table, all_accounted_for(build, table, _kept_columns(table), unit, kept))
         return
-    owned = rows_with_owners(build, table)
-    staged = owned if are_read_again(build, table, _kept_columns(table)) else count_rows(build, build.stage("rows"))
+    owned = staged = rows_with_owners(build, table)
+    lost = f"(SELECT * FROM {build.stage('lost')})"  # noqa: S608
+    if are_read_again(build, table, _kept_columns(table)):
+        lost = f"({removed_of_people(build, table)})"
+    else:
+        staged = count_rows(build, build.stage("rows"))
     found = "units" if isinstance(table.unit, UnitColumn) else "found"
     ((named,),) = build.rows(
         f"SELECT coalesce(sum(n), 0) FROM {build.stage(found if arrived is None else 'arrived')}"  # noqa: S608
     )
-    ((removed,),) = build.rows(f"SELECT coalesce(sum(n), 0) FROM {build.stage('lost')}")  # noqa: S608
+    ((removed,),) = build.rows(f"SELECT coalesce(sum(n), 0) FROM {lost} AS l")  # noqa: S608
     require_all(table, read == named and owned == staged == kept + removed)
 
 

@@ -49,41 +49,58 @@ def cut_rows(build: Building, columns: list[Column], unit: str | None, here: str
     return f"SELECT {', '.join(named)} FROM ({lost}) AS l{'' if unit is None else ' GROUP BY id'}"  # noqa: S608
 
 
-def cut_again(build: Building, columns: list[Column], unit: str, rows: str, chosen: str) -> str:
-    """Return the query for the losses of everybody who lost something, one row each, without places of rows.
+def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]:
+    """Return sums over the rows of a person from which losses follow, by their names; there are at most so many rows.
 
-    `rows` are everybody's, with whether they are kept as far as that is known; `chosen` are the kept ones among those
-    that are said not to be: they are taken back as lost, and added as kept. Sums of 64-bit integers are wide, and no
-    integer is subtracted before it is in one.
+    n: the rows; beyond: those that a bound moved. Of every number within its bounds s: all of it, t: what is below
+    zero; and of what bounds moved x: how far from above, y: from below, b: how much more was below zero before.
     """
-    dialect, clipped = build.dialect, uncut(columns)
-    listed = ", ".join(["id", *(f"c{at}, o{at}" for at, _ in clipped)])
-    both = (
-        f"SELECT {listed}, CASE WHEN kept THEN 1 ELSE 0 END AS role FROM ({rows}) AS a "  # noqa: S608
-        f"WHERE NOT kept OR {_moved(clipped)} UNION ALL SELECT {listed}, 2 AS role FROM ({chosen}) AS a"
-    )
-    losses = {
-        REMOVED_FROM: "count(*) FILTER (WHERE role = 0) - count(*) FILTER (WHERE role = 2)",
-        BEYOND: f"count(*) FILTER (WHERE role > 0 AND ({_moved(clipped)}))",
-    }
-    for at, column in clipped:
-        if is_lossy(column):
-            losses[ABOVE + column.name] = _lost_in_all(column, at, "greatest", ">")
-            losses[BELOW + column.name] = f"-({_lost_in_all(column, at, 'least', '<')})"
-    named = [f"CAST(least({sql}, {MOST_LOST}) AS BIGINT) AS {dialect.quoted(name)}" for name, sql in losses.items()]
+    wide, clipped = build.dialect.wide, uncut(columns)
+    found = {"n": "count(*)", "beyond": f"count(*) FILTER (WHERE {_moved(clipped)})"}
+    for at, column in _lossy(build, columns):
+        if column.grid is None:
+            raise AssertionError("it has bounds")
+        largest = max(abs(column.grid.least), abs(column.grid.greatest))
+        # sums of short integers are long ones, which are added quicker than wide ones; here they cannot overflow
+        kept = f"CAST(c{at} AS integer)" if largest < 1 << 31 and largest * rows < MOST_LOST else f"c{at}"
+        value, moved = f"CAST({_value(column, at)} AS {wide})", f"o{at} IS DISTINCT FROM c{at}"
+        found[f"s{at}"] = f"sum({kept})"
+        found[f"t{at}"] = f"sum(greatest(-{kept}, 0))" if column.grid.least < 0 else "CAST(0 AS BIGINT)"
+        found[f"x{at}"] = f"sum(greatest({value} - c{at}, 0)) FILTER (WHERE {moved})"
+        found[f"y{at}"] = f"sum(greatest(c{at} - {value}, 0)) FILTER (WHERE {moved})"
+        found[f"b{at}"] = f"sum(greatest(-{value}, 0) - greatest(-c{at}, 0)) FILTER (WHERE {moved})"
+    return found
+
+
+def cut_by_sums(build: Building, columns: list[Column], unit: str, people: str, kept: str) -> str:
+    """Return the query for the losses of everybody who lost something, one row each.
+
+    `people` and `kept` are relations of ids and `sums_of` all rows and the kept ones. What is lost is what all rows
+    have and kept ones have not, on either side of zero, and what bounds took from kept ones.
+    """
+    quoted = build.dialect.quoted
+    losses = {REMOVED_FROM: "p.n - k.n", BEYOND: "k.beyond"}
+    for at, column in _lossy(build, columns):
+        all_above, kept_above = _above(f"p.{{}}{at}"), _above(f"k.{{}}{at}")
+        all_below, kept_below = _below(f"p.{{}}{at}"), _below(f"k.{{}}{at}")
+        losses[ABOVE + column.name] = f"{all_above} - ({kept_above}) + coalesce(k.x{at}, 0)"
+        losses[BELOW + column.name] = f"{all_below} - ({kept_below}) + coalesce(k.y{at}, 0)"
+    named = [f"CAST(least({sql}, {MOST_LOST}) AS BIGINT) AS {quoted(name)}" for name, sql in losses.items()]
     return (
-        f"SELECT id AS {dialect.quoted(unit)}, {', '.join(named)} FROM ({both}) AS l GROUP BY id "  # noqa: S608
-        f"HAVING {losses[REMOVED_FROM]} > 0 OR {losses[BEYOND]} > 0"
+        f"SELECT p.id AS {quoted(unit)}, {', '.join(named)} FROM {people} AS p JOIN {kept} AS k ON p.id = k.id "  # noqa: S608
+        f"WHERE p.n > k.n OR k.beyond > 0"
     )
 
 
-def _lost_in_all(column: Column, at: int, side: str, beyond: str) -> str:
-    """Return what the rows of a person lose on one side of zero, or of the bound that they were moved to."""
-    value = _value(column, at)
-    moved = f"role > 0 AND {value} {beyond} c{at}"
-    sums = [(f"{side}({value}, 0)", "role = 0"), (f"{side}({value}, 0)", "role = 2"), (value, moved), (f"c{at}", moved)]
-    lost, back, above, kept = (f"coalesce(sum({sql}) FILTER (WHERE {where}), 0)" for sql, where in sums)
-    return f"{lost} - {back} + {above} - {kept}"
+def _below(name: str) -> str:
+    """Return how much some rows have below zero before bounds: `name` is how one of their sums is named."""
+    return " + ".join(f"coalesce({name.format(letter)}, 0)" for letter in "tb")
+
+
+def _above(name: str) -> str:
+    """Return how much they have above zero: all of it, and what is below."""
+    whole = " + ".join(f"coalesce({name.format(letter)}, 0)" for letter in "sx")
+    return f"{_below(name)} + {whole} - coalesce({name.format('y')}, 0)"
 
 
 def lost_of_all(build: Building, columns: list[Column]) -> dict[str, str]:

@@ -53,12 +53,14 @@ def numbered_rows(
     unit: str | None,
     ranked: Sequence[tuple[str, str]],
     key: str = "id",
+    over: str | None = None,
     together: Mapping[str, str] | None = None,
 ) -> str:
     """Return the query for rows as the copy has them, with their numbers within a person.
 
-    `ranked` holds what stands after FROM, rows `r`, and the rank of each of them; `key` tells people apart. `together`
-    are numbers that all rows of a person have in common: the first of them holds these, by their names.
+    `ranked` holds what stands after FROM, rows `r`, and the rank of each of them; `key` tells people apart. `over` is
+    the window of the first rank, if it takes all rows of a person: then these are counted in it, too, in one go.
+    `together` are numbers that all rows of a person have in common: the first of them holds these, by their names.
     """
     together = together or {}
     quoted, within = dialect.quoted, in_order_of(dialect, columns)
@@ -68,12 +70,14 @@ def numbered_rows(
     names += [f"CASE WHEN nth = 1 THEN t{at} END AS {quoted(name)}" for at, name in enumerate(together)]
     found = [f"r.{name}" for name in dict.fromkeys([key, "id", *(f"c{at}" for at in range(len(columns)))])]
     found += [f"{sql} AS t{at}" for at, sql in enumerate(together.values())]
-    counted = [at for at, column in enumerate(columns) if column in counted_columns(table)]
-    found += [f"{_rows_with(dialect, f'r.c{at}', key)} AS n{at}" for at in counted]
     if numbered_keys(table):
-        found += [f"{_rows_with(dialect, '*', key)} AS own"]
         found += [f"{_cell_draw(dialect, f'r.c{at}', columns[at])} AS d{at}" for at in _places(table, columns)]
-    rows = " UNION ALL ".join(f"SELECT {', '.join(found)}, {rank} AS nth FROM {source}" for source, rank in ranked)  # noqa: S608
+    own = f"PARTITION BY r.{key}"
+    counted = [_counts(dialect, table, columns, own if at or over is None else over) for at in range(len(ranked))]
+    rows = " UNION ALL ".join(
+        f"SELECT {', '.join([*found, *counts])}, {rank} AS nth FROM {source}"  # noqa: S608
+        for counts, (source, rank) in zip(counted, ranked, strict=True)
+    )
     if running := _running(table, columns, key):
         rows = f"SELECT *, {', '.join(running)} FROM ({rows}) AS numbered"  # noqa: S608
     return f"SELECT {', '.join(names)} FROM ({rows}) AS kept"  # noqa: S608
@@ -151,9 +155,16 @@ def sortable(dialect: Dialect, column: Column, sql: str) -> str:
     return f"{dialect.sortable(sql, kind_of(column))} NULLS LAST"
 
 
-def _rows_with(dialect: Dialect, value: str, key: str) -> str:
+def _counts(dialect: Dialect, table: Table, columns: list[Column], over: str) -> list[str]:
+    """Return in how many rows of the same person columns have a value, and how many there are where that is needed."""
+    found = [(f"r.c{at}", f"n{at}") for at, column in enumerate(columns) if column in counted_columns(table)]
+    found += [("*", "own")] if numbered_keys(table) else []
+    return [f"{_rows_with(dialect, value, over)} AS {name}" for value, name in found]
+
+
+def _rows_with(dialect: Dialect, value: str, over: str) -> str:
     """Return in how many rows of the same person a value is not NULL."""
-    return f"CAST(count({value}) OVER (PARTITION BY r.{key}) AS {dialect.rank_type})"
+    return f"CAST(count({value}) OVER ({over}) AS {dialect.rank_type})"
 
 
 def _once(dialect: Dialect, column: str, within: list[str], key: str) -> str:

@@ -48,7 +48,7 @@ def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit:
             unit,
             [(f"({rows}) AS r WHERE nth <= {most_rows(table)}", "nth")],
             _who(table),
-            together,
+            together=together,
         )
         for rows in ranked
     )

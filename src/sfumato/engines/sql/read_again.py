@@ -7,11 +7,13 @@ the server is groups, not windows, and of several parts of the people: it gives 
 Proof: proofs/bounded_copy.md §3
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isqrt
 
 from sfumato.engines.catalog_of import in_drawn_order, most_rows
 from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import tracked
+from sfumato.engines.sql.cut import cut_by_sums, sums_of, tracked
 from sfumato.engines.sql.drawing import draw_again, first_draw
 from sfumato.engines.sql.numbering import kind_of
 from sfumato.engines.sql.staging import rows_of
@@ -38,47 +40,90 @@ def number_crowded(build: Building, table: Table) -> None:
     if dialect.share is None:
         raise AssertionError("this engine writes rows down before they are chosen")
     many = "u IS NOT NULL" if in_drawn_order(table) else f"u IS NOT NULL AND n > {most}"
+    moved = "FALSE" if build.policy.budget.truncation is None else "beyond > 0"
     listed = [
         *("u", "id", "n", f"{dialect.id_text('id')} || '#' AS own"),
         f"CAST({dialect.row_number([], ['id'])} AS {dialect.rank_type}) AS number",
         f"{dialect.share(enough(most), 'n')} AS below",
+        f"{moved} AS moved",
     ]
     found = f"SELECT {', '.join(listed)} FROM {build.stage('units')} WHERE {many}"  # noqa: S608
-    build.make(build.stage("crowded"), f"SELECT *, number % {_parts(build, table)} AS part FROM ({found}) AS c")  # noqa: S608
+    build.make(build.stage("crowded"), f"SELECT *, number % {PARTS} AS part FROM ({found}) AS c")  # noqa: S608
 
 
 def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
     """Write down the rows that crowded people keep, with their ranks, and what they were before their bounds."""
     crowded, chosen = build.stage("crowded"), build.stage("chosen")
-    ((expected,),) = build.rows(f"SELECT coalesce(sum(least(n, {most_rows(table)})), 0) FROM {crowded}")  # noqa: S608
-    build.make(chosen, _chosen(build, table, columns, "below"))
+    ((expected, rows, moved),) = build.rows(
+        f"SELECT coalesce(sum(least(n, {most_rows(table)})), 0), coalesce(sum(n), 0), "  # noqa: S608
+        f"coalesce(sum(CASE WHEN moved THEN n END), 0) FROM {crowded}"
+    )
+    groups = _groups(tracked(build, columns), int(rows), int(moved))
+    build.make(chosen, _chosen(build, table, columns, groups, "below"))
     ((found,),) = build.rows(f"SELECT count(*) FROM {chosen}")  # noqa: S608
     if found != expected:  # somebody has fewer draws below the share than rows to keep
         build.drop(["chosen"])
-        build.make(chosen, _chosen(build, table, columns, None))
+        build.make(chosen, _chosen(build, table, columns, groups, None))
 
 
-def _parts(build: Building, table: Table) -> int:
-    return PARTS if build.read[table.name] >= LARGE else 1
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """People whose rows are drawn together: `who` they are, in how many parts, and whose values before bounds matter.
+
+    Of people of whom bounds moved no value, all values are what they were before, so that nothing tells equal rows
+    apart.
+    """
+
+    who: str
+    parts: int
+    free: Sequence[int]
 
 
-def _chosen(build: Building, table: Table, columns: list[Column], below: str | None) -> str:
+def _groups(free: Sequence[int], rows: int, moved: int) -> list[_Group]:
+    """Return how crowded people are grouped, by how many rows they have, and those of whom some value was moved."""
+    if not free or moved == 0:
+        return [_Group("TRUE", _parts(rows), ())]
+    if 2 * moved > rows:  # every part reads all of the source
+        return [_Group("TRUE", _parts(rows), free)]
+    return [_Group("NOT moved", _parts(rows - moved), ()), _Group("moved", _parts(moved), free)]
+
+
+def removed_of_people(build: Building, table: Table) -> str:
+    """Return the query for how many rows each person loses: `choose_again` has seen that the others keep as many."""
+    most = most_rows(table)
+    return f"SELECT id, n - {most} AS n FROM {build.stage('units')} WHERE u IS NOT NULL AND n > {most}"  # noqa: S608
+
+
+def cut_of_people(build: Building, table: Table, columns: list[Column], unit: str) -> str:
+    """Return the query for what everybody loses: sums over all rows were taken when people were counted.
+
+    Whoever has not too many rows keeps them all, so that these sums are those of the kept rows, too.
+    """
+    sums, most = sums_of(build, columns, build.read[table.name]), most_rows(table)
+    people, names = f"SELECT * FROM {build.stage('units')} WHERE u IS NOT NULL", ", ".join(sums)  # noqa: S608
+    many = f"SELECT r.* FROM {build.stage('chosen')} AS r JOIN {build.stage('crowded')} AS c ON r.id = c.id"  # noqa: S608
+    named = ", ".join(f"{sql} AS {name}" for name, sql in sums.items())
+    kept = (
+        f"SELECT id, {named} FROM ({many} WHERE c.n > {most}) AS r GROUP BY id "  # noqa: S608
+        f"UNION ALL SELECT id, {names} FROM ({people}) AS f WHERE n <= {most} AND beyond > 0"
+    )
+    return cut_by_sums(build, columns, unit, f"({people})", f"({kept})")
+
+
+def _parts(rows: int) -> int:
+    return PARTS if rows >= LARGE else 1
+
+
+def _chosen(build: Building, table: Table, columns: list[Column], groups: Sequence[_Group], below: str | None) -> str:
     """Return the query for the rows that are kept and their ranks; without `below`, of all draws."""
     dialect, most = build.dialect, most_rows(table)
-    values, lost = [f"c{at}" for at in range(max(len(columns), 1))], [f"o{at}" for at in tracked(build, columns)]
-    names = ", ".join(["number", "below", *values, *lost])
-    parts = range(_parts(build, table))
-    found = " UNION ALL ".join(_different(build, table, columns, part, below) for part in parts)
-    # each of equal rows has a draw of its own, so that each of n rows has the same chance
-    rows = f"SELECT {names}, first, generate_series(1, m) AS nth FROM ({found}) AS g"  # noqa: S608
-    if lost:  # equal rows may differ before their bounds, which is kept: that order decides
-        number = dialect.row_number(["number", "first"], [f"{name} NULLS LAST" for name in lost])
-        rows = f"SELECT {names}, first, {number} AS nth FROM ({rows}) AS e"  # noqa: S608
-    drawn = f"SELECT {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({rows}) AS d"  # noqa: S608
+    names = [f"c{at}" for at in range(max(len(columns), 1))] + [f"o{at}" for at in tracked(build, columns)]
+    listed = ", ".join(["number", *names])
+    found = " UNION ALL ".join(_drawn(build, table, columns, group, below) for group in groups)
     among = "TRUE" if below is None else f"draw <= {below}"
     rank = dialect.row_number(["number"], ["draw"])
-    ranked = f"SELECT {names}, {rank} AS nth FROM ({drawn}) AS l WHERE {among}"  # noqa: S608
-    kept = ", ".join(["c.id AS id", *(f"n.{name} AS {name}" for name in [*values, *lost])])
+    ranked = f"SELECT {listed}, {rank} AS nth FROM ({found}) AS l WHERE {among}"  # noqa: S608
+    kept = ", ".join(["c.id AS id", *(f"n.{name} AS {name}" for name in names)])
     kept += f", CAST(n.nth AS {dialect.rank_type}) AS nth"
     return (
         f"SELECT {kept} FROM ({ranked}) AS n JOIN {build.stage('crowded')} AS c ON n.number = c.number "  # noqa: S608
@@ -86,21 +131,40 @@ def _chosen(build: Building, table: Table, columns: list[Column], below: str | N
     )
 
 
-def _different(build: Building, table: Table, columns: list[Column], part: int, below: str | None) -> str:
-    """Return the query for the different rows of the crowded people of a part, m of each, that may be kept.
+def _drawn(build: Building, table: Table, columns: list[Column], group: _Group, below: str | None) -> str:
+    """Return the query for the rows of a group of people that may be kept, with their draws."""
+    values, lost = [f"c{at}" for at in range(max(len(columns), 1))], [f"o{at}" for at in group.free]
+    names = ", ".join(["number", "below", *values, *lost])
+    found = " UNION ALL ".join(_different(build, table, columns, group, part, below) for part in range(group.parts))
+    # each of equal rows has a draw of its own, so that each of n rows has the same chance
+    rows = f"SELECT {names}, first, generate_series(1, m) AS nth FROM ({found}) AS g"  # noqa: S608
+    if lost:  # equal rows may differ before their bounds, which is kept: that order decides
+        number = build.dialect.row_number(["number", "first"], [f"{name} NULLS LAST" for name in lost])
+        rows = f"SELECT {names}, first, {number} AS nth FROM ({rows}) AS e"  # noqa: S608
+    same = [f"c{at} AS o{at}" for at in tracked(build, columns) if at not in group.free]
+    listed = ", ".join([names, *same, f"{draw_again('first', 'nth', build.dialect)} AS draw"])
+    return f"SELECT {listed} FROM ({rows}) AS d"  # noqa: S608
+
+
+def _different(
+    build: Building, table: Table, columns: list[Column], group: _Group, part: int, below: str | None
+) -> str:
+    """Return the query for the different rows of people of a part, m of each, that may be kept.
 
     Those may that come first, and those of which there are several, because the others have draws of their own. What
-    was before bounds tells equal rows apart here, so that those on a bound are all let through.
+    was before bounds tells equal rows apart here, so that those on a bound are all let through. Rows are sorted by
+    their draws first: the server compares those by their first bytes, and need not look at the rows.
     """
-    dialect, crowded = build.dialect, f"(SELECT * FROM {build.stage('crowded')} WHERE part = {part})"  # noqa: S608
+    dialect, who = build.dialect, group.who if group.parts == 1 else f"{group.who} AND part = {part}"
+    people = f"(SELECT * FROM {build.stage('crowded')} WHERE {who})"  # noqa: S608
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
-    named, free = [f"c{at}" for at in range(max(len(columns), 1))], tracked(build, columns)
-    read = rows_of(build, table, columns, crowded, ["own", "number", "below"])
-    keys = ", ".join(["number", "first", "below", *(f"o{at}" for at in free)])
+    named, lost = [f"c{at}" for at in range(max(len(columns), 1))], [f"o{at}" for at in group.free]
+    read = rows_of(build, table, columns, people, ["own", "number", "below"])
+    keys = ", ".join(["first", "number", "below", *lost])
     first = f"{first_draw('r.own', values, dialect)} AS first"
-    listed = ", ".join(["r.number", "r.below", first, *named, *(f"o{at}" for at in free)])
+    listed = ", ".join(["r.number", "r.below", first, *named, *lost])
     may = ["TRUE"] if below is None else [f"first <= {below}", "count(*) > 1"]
-    for at in free:
+    for at in group.free:
         grid = columns[at].grid
         if grid is None:
             raise AssertionError("it has bounds")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.column import Part, check_type, keyed
-from sfumato.engines.sql.cut import lost_of_all, tracked
+from sfumato.engines.sql.cut import lost_of_all, sums_of, tracked
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, Reference, Table, UnitColumn, UnitPath
 
@@ -26,9 +26,11 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     match table.unit:
         case UnitColumn(name):
             key = _declared(build, table.name, name)
-            _opaque(build, _counted(build, table, key))
             if are_read_again(build, table, columns):
+                lossy = build.policy.budget.truncation is not None
+                _opaque(build, _summed(build, table, columns, key) if lossy else _counted(build, table, key))
                 return 1
+            _opaque(build, _counted(build, table, key))
             kept, joined = ["units.id AS id", *kept], f"JOIN {build.stage('units')} AS units ON p.u = units.u"
         case UnitPath(target, name, here, there):
             key = _declared(build, table.name, here)
@@ -214,6 +216,31 @@ def _counted(
         among = _concerned(build, key)
     names = _rows(build.parts(table.name), read or name, among)
     return f"SELECT {', '.join(['u', 'count(*) AS n', *sums])} FROM ({names}) AS p GROUP BY u"  # noqa: S608
+
+
+def _summed(build: Building, table: Table, columns: list[Column], key: Column) -> str:
+    """Return the query for the names that occur, in how many rows each, and `sums_of` these rows.
+
+    What a value was before its bounds is computed where it lies on one: everywhere else it is the value.
+    """
+    reading, fence = build.reading, [] if build.dialect.fence is None else [build.dialect.fence]
+    free, found = tracked(build, columns), []
+    for part in build.parts(table.name):
+        stored = [part.column(columns[at].name) for at in free]
+        listed = [f"{_name(build, table, key, part)} AS u"]
+        named = ["t.u AS u"]
+        for at, value in zip(free, stored, strict=True):
+            grid, before = columns[at].grid, replace(value, sql=f"t.r{at}")
+            if grid is None:
+                raise AssertionError("it has bounds")
+            listed += [f"{reading.column(columns[at], value)} AS c{at}", f"{value.sql} AS r{at}"]
+            free_value = reading.column(replace(columns[at], bounds=None), before)
+            on_bound = f"t.c{at} IN ({grid.least}, {grid.greatest})"
+            named += [f"t.c{at} AS c{at}", f"CASE WHEN {on_bound} THEN {free_value} ELSE t.c{at} END AS o{at}"]
+        read = f"SELECT {', '.join([*listed, *fence])} FROM {part.relation}"  # noqa: S608
+        found.append(f"SELECT {', '.join([*named, *fence])} FROM ({read}) AS t")  # noqa: S608
+    sums = ", ".join(f"{sql} AS {name}" for name, sql in sums_of(build, columns, build.read[table.name]).items())
+    return f"SELECT u, {sums} FROM ({' UNION ALL '.join(found)}) AS p GROUP BY u"  # noqa: S608
 
 
 def _concerned(build: Building, key: Column) -> Callable[[Part], str]:

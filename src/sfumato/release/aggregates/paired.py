@@ -249,6 +249,8 @@ def _may_not_vary(known: _Known, squares: tuple[str, str | None]) -> Callable[[F
     """Return where a value may be NULL: where x (or y, if its squares are given) may not vary, as without any pair."""
 
     def nulls(tail: Fraction) -> Nulls:
+        if tail == NEVER:  # whatever the data: there may be no pair
+            return np.ones(known.sums.rows, dtype=bool), np.zeros(known.sums.rows, dtype=bool)
         means = known.means(tail * _OF_A_MEAN)
         rest = float(tail * (1 - 2 * _OF_A_MEAN) / 2)
         maybe = np.zeros(known.sums.rows, dtype=bool)

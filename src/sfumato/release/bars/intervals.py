@@ -8,7 +8,6 @@ Proof: proofs/intervals.md
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
 from math import ceil, floor, isinf
 
 import numpy as np
@@ -22,7 +21,7 @@ from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.release.bars.computed_rows import as_places, compute, numbered
+from sfumato.release.bars.computed_rows import ComputedRows, as_places, compute, numbered
 from sfumato.release.bars.forms import NEVER, Affine, Form, Number, Opaque, Truth
 from sfumato.release.bars.layers import Layers
 from sfumato.release.bars.measured_cells import Places, measured_cells
@@ -32,7 +31,7 @@ from sfumato.release.bars.tracing import Traced, trace
 from sfumato.release.decode import EngineValue
 from sfumato.release.estimates import estimates
 from sfumato.release.noisy import Noisy
-from sfumato.release.one_table import consistent, shown_cells
+from sfumato.release.one_table import AgreedMargin, consistent, shown_cells
 
 Rounding = Callable[[float], int | float]
 Bar = tuple[EngineValue, EngineValue]
@@ -108,15 +107,36 @@ def answer(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
     shown = len(outcome.items)
     places = {given.label: as_places(column_of) for given, column_of in zip(traced.tables, found[shown:], strict=True)}
 
-    @cache
-    def find() -> tuple[tuple[Form | None, ...], bool]:
-        layers = Layers(plan, noisy, evaluate, measured_cells(plan, noisy, agreed))
-        return layers.top(traced, places, computed)
-
-    answered = Answered(plan, traced, tuple(map(tuple, found[:shown])), find)
+    forms = _FoundForms(plan, noisy, evaluate, agreed, traced, places, computed)
+    answered = Answered(plan, traced, tuple(map(tuple, found[:shown])), forms)
     if not answered.plain:
-        find()  # what cannot be made must not be kept as an answer
+        forms()  # what cannot be made must not be kept as an answer
     return answered
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _FoundForms:
+    """Finds the forms of an answer when they are first asked for. It is data, so that answers can be pickled."""
+
+    plan: Plan
+    noisy: Noisy
+    evaluate: Evaluate
+    agreed: Mapping[tuple[str, str], AgreedMargin]
+    traced: Traced
+    places: Mapping[str, Places]
+    computed: Mapping[str, ComputedRows]
+    known: list[tuple[tuple[Form | None, ...], bool]] = field(default_factory=list)
+
+    def __call__(self) -> tuple[tuple[Form | None, ...], bool]:
+        if not self.known:
+            layers = Layers(self.plan, self.noisy, self.evaluate, measured_cells(self.plan, self.noisy, self.agreed))
+            self.known.append(layers.top(self.traced, self.places, self.computed))
+        return self.known[0]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Leave out what was found: it is found again from the same numbers."""
+        parts = (self.plan, self.noisy, self.evaluate, self.agreed, self.traced, self.places, self.computed)
+        return _FoundForms, parts
 
 
 def open_columns(answered: Answered) -> list[str]:
