@@ -25,7 +25,8 @@ from sfumato.engines.spark.dialect import SPARK
 from sfumato.engines.spark.dialect import quoted as in_backticks
 from sfumato.engines.spark.source import read_schema
 from sfumato.engines.sql.copy import bounded_table
-from sfumato.engines.sql.names import quoted
+from sfumato.engines.sql.level_totals import has_totals
+from sfumato.engines.sql.names import TOTALS, quoted, together_name
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Location, Policy
 from sfumato.policy.reading import read_policy
@@ -66,6 +67,11 @@ def _public(build: SparkBuild) -> dict[str, Rows]:
         return {name: Counter(connection.execute(f"FROM {quoted(name)}").fetchall()) for name in names}
 
 
+def _compared(columns: list[str]) -> list[str]:
+    """Return the columns that a copy has on every engine."""
+    return [name for name in columns if not name.startswith(together_name(""))]
+
+
 class SparkUnderLaw:
     """A local Spark of our own."""
 
@@ -104,13 +110,16 @@ class SparkUnderLaw:
             private = [table for table in policy.tables if not table.public]
             copied = [one for table in private for one in bounded_table(build, table, lambda *_: None)]
             listed = {one.name: ", ".join(in_backticks(column.name) for column in one.columns) for one in copied}
-            if how.get("hidden"):  # every column, and the tables of removed rows
-                listed = dict.fromkeys([*listed, *(one.name + REMOVED for one in private)], "*")
-            found = {name: execute(f"SELECT {columns} FROM {build.kept(name)}") for name, columns in listed.items()}  # noqa: S608
+            if how.get("hidden"):  # every table, and every column but what the build keeps for itself
+                names = [*listed, *(one.name + REMOVED for one in private)]
+                names += [one.name + TOTALS for one in private if has_totals(one)]
+                found = {name: spark().table(build.kept(name)).columns for name in names}
+                listed = {name: ", ".join(map(in_backticks, _compared(columns))) for name, columns in found.items()}
+            rows = {name: execute(f"SELECT {columns} FROM {build.kept(name)}") for name, columns in listed.items()}  # noqa: S608
             public = _public(build)
             build.drop(["salt", *(path.name.removeprefix("s_") for path in (folder / "stage").iterdir())])
             assert not list((folder / "stage").iterdir())
             build.forget()
         finally:
             shutil.rmtree(folder)
-        return public | {name: Counter(tuple(map(as_integer, row)) for row in rows) for name, rows in found.items()}
+        return public | {name: Counter(tuple(map(as_integer, row)) for row in each) for name, each in rows.items()}

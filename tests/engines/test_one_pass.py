@@ -18,7 +18,9 @@ from sfumato.engines.duckdb.duckdb_file import SOURCE
 from sfumato.engines.duckdb.source import read_schema
 from sfumato.engines.sql import one_pass
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.names import quoted
+from sfumato.engines.sql.names import quoted, together_name
+from sfumato.engines.sql.staging import owned_rows
+from sfumato.errors import BadSource
 from sfumato.policy.policy import Policy
 
 ONE_PASS = replace(DUCKDB, sent=lambda query, name: query)
@@ -55,7 +57,10 @@ SCHEMAS = {
 
 
 def copied_by(dialect: Dialect, policy: Policy, tables: Mapping[str, pa.Table]) -> dict[str, Counter[Any]]:
-    """Return every table of the copy to the last hidden column, those of removed rows and of losses among them."""
+    """Return every table of the copy to the last hidden column, those of removed rows and of losses among them.
+
+    But for what a build in one pass keeps for itself.
+    """
     with duckdb.connect(config={"threads": 1}) as connection:
         for name in (COPY, STAGE, SOURCE):
             connection.execute(f"ATTACH ':memory:' AS {name}")
@@ -69,7 +74,8 @@ def copied_by(dialect: Dialect, policy: Policy, tables: Mapping[str, pa.Table]) 
         found = connection.execute("SELECT database_name, table_name FROM duckdb_tables() ORDER BY ALL").fetchall()
         assert not [name for database, name in found if database == STAGE]
         kept = [name for database, name in found if database == COPY]
-        return {name: Counter(connection.execute(f"FROM {COPY}.main.{quoted(name)}").fetchall()) for name in kept}
+        listed = f"SELECT COLUMNS(lambda one: NOT starts_with(one, '{together_name('')}')) FROM {COPY}.main."  # noqa: S608
+        return {name: Counter(connection.execute(listed + quoted(name)).fetchall()) for name in kept}
 
 
 def tables_of(seed: int) -> dict[str, pa.Table]:
@@ -106,6 +112,17 @@ def policy_with(unique: Collection[str], truncation: str | None, **words: Any) -
     return policy_of(tables, budget=budget)
 
 
+def _in_parts() -> Dialect:
+    assert DUCKDB.parted is not None
+    return replace(DUCKDB, parted=replace(DUCKDB.parted, rows=25))
+
+
+@pytest.mark.parametrize("unique", [(), ("visit",)], ids=["none", "unique"])
+def test_people_who_are_ranked_in_parts_keep_the_same_rows_numbers_and_losses(unique: tuple[str, ...]) -> None:
+    policy, tables = policy_with(unique, "0.1"), tables_of(5)
+    assert copied_by(_in_parts(), policy, tables) == copied_by(DUCKDB, policy, tables)
+
+
 CHOSEN = {"rows_per_unit": {"most": 6, "choose": "private"}}
 
 
@@ -135,4 +152,20 @@ def test_one_pass_keeps_the_same_rows_numbers_and_losses(
     for name, rows in here.items():
         assert rows == there[name], name
     assert min(rows.total() for rows in here.values()) > 0
-    assert len(here) == (5 if truncation is None else 7)
+    assert len(here) == (5 if truncation is None else 7) + bool(words)  # totals of levels, where questions choose them
+
+
+@pytest.mark.parametrize("unique", [(), ("visit",)], ids=["none", "unique"])
+def test_a_row_that_is_lost_before_it_meets_the_others_of_its_person_is_missed(
+    unique: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {name: table.slice(0, 60) for name, table in tables_of(3).items()}
+    words: dict[str, Any] = {"rows_per_unit": 100}
+    assert copied_by(ONE_PASS, policy_with(unique, None, **words), few)
+
+    def one_less(*given: Any) -> str:
+        return f"SELECT * FROM ({owned_rows(*given)}) AS o ORDER BY ALL OFFSET 1"  # noqa: S608
+
+    monkeypatch.setattr(one_pass, "owned_rows", one_less)
+    with pytest.raises(BadSource, match="not every row of the source was accounted for"):
+        copied_by(ONE_PASS, policy_with(unique, None, **words), few)

@@ -64,10 +64,6 @@ class Build:
         """Write the rows of a query, in its order, into a new table; `salted`: the query holds `salt_sql`."""
         self._run(f"CREATE TABLE {relation} AS {query}", salted)
 
-    def append(self, relation: str, query: str, *, salted: bool = False) -> None:
-        """Write the rows of a query into a table that there is."""
-        self._run(f"INSERT INTO {relation} {query}", salted)
-
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself."""
         return execute(self.connection, query)

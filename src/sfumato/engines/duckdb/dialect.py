@@ -3,7 +3,7 @@
 from sfumato.engines.duckdb import numbers, texts, times
 from sfumato.engines.duckdb.numbers import NARROW, TYPES, WIDE, given, nullif
 from sfumato.engines.sql.constant import constant_form, row_number
-from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.dialect import Dialect, Parted
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.language.facts import Facts, Kind
@@ -81,6 +81,5 @@ DUCKDB = Dialect(
     by_person=False,
     in_order="ORDER BY",
     numbers_rows=False,
-    ranked_at_once=1_000_000,
-    part=lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)",
+    parted=Parted(1_000_000, lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)"),
 )

@@ -105,10 +105,6 @@ class ServerBuild:
         if relation not in map(self.stage, _READ_WHOLE):
             execute(self.connection, f"ANALYZE {relation}")
 
-    def append(self, relation: str, query: str, *, salted: bool = False) -> None:
-        """Write the rows of a query into a table that there is."""
-        execute(self.connection, f"INSERT INTO {relation} {query}")
-
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself."""
         return execute(self.connection, query)

@@ -111,8 +111,5 @@ POSTGRES = Dialect(
     by_person=True,
     in_order="ORDER BY",
     numbers_rows=True,
-    ranked_at_once=1 << 62,
-    part=lambda id, parts: (
-        f"CAST(CAST(CAST('x' || left(CAST({id} AS text), 8) AS bit(32)) AS bigint) % {parts} AS integer)"
-    ),
+    parted=None,
 )

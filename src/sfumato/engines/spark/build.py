@@ -113,12 +113,6 @@ class SparkBuild:
         guarded(lambda: self.session.sql(query).write.parquet(str(path)))
         self._show(relation)
 
-    def append(self, relation: str, query: str, *, salted: bool = False) -> None:
-        """Write the rows of a query beside those that there are."""
-        path = self._place(relation)
-        guarded(lambda: self.session.sql(query).write.mode("append").parquet(str(path)))
-        self._show(relation)
-
     def _show(self, relation: str) -> None:
         path, name = self._place(relation), relation.strip("`")
         guarded(lambda: self.session.read.parquet(str(path)).createOrReplaceTempView(name))

@@ -53,11 +53,14 @@ The threshold lets Spark keep of each person and partition the rows that come fi
 person with very many rows is no slow task.
 """
 OLDEST = 4
-_ZONE = "spark.sql.session.timeZone"
+_TOLD = "spark.sql.optimizer.windowGroupLimitThreshold"
+"""A setting that has our value in no session but ours."""
 _ELSEWHERE = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
 """Where these are set, a Spark that somebody else started is to be used."""
 _RETRIES = 5
 """A server that does not answer is asked again so many times, over 17 seconds."""
+_CHANNEL = {"grpc.use_local_subchannel_pool": 1, "grpc.max_reconnect_backoff_ms": 1000}
+"""A server that was started again is reached at once: else all channels of a process wait together, ever longer."""
 Result = TypeVar("Result")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -108,8 +111,8 @@ def guarded(work: Callable[[], Result]) -> Result:
         return work()
     except Refusal:
         raise
-    except Exception:  # a session that died raises whatever the driver happened to do  # noqa: S110
-        pass
+    except (Exception, SystemExit):  # a session that died raises whatever the driver happened to do  # noqa: S110
+        pass  # and under `python -c` PySpark ends the process where a package of Connect is missing
     raise EngineFailed()
 
 
@@ -144,6 +147,8 @@ def _begun(limits: Limits) -> _Held:
             running = guarded(spark.SparkSession.getActiveSession)
         if running is None and any(name in os.environ for name in _ELSEWHERE):
             running = _refusing(spark.SparkSession.builder.getOrCreate)
+            if _is_remote(running):
+                _end_with_the_process(running)
         gateway, folder = None, None
         if running is None:
             gateway, folder, running = _started(limits)
@@ -159,10 +164,14 @@ def _begun(limits: Limits) -> _Held:
 
 def _pinned(running: Any) -> Any:
     """Return a session beside the running one, which keeps its own settings; None where one was not taken."""
+    if _is_remote(running):
+        for option, number in _CHANNEL.items():
+            running.client._builder.setChannelOption(option, number)  # of channels that are opened from now on
     pinned = running.newSession()
     if _is_remote(pinned):  # it would try for ten minutes to reach a server that is gone
         retrying: Any = import_module("pyspark.sql.connect.client.retries")
         pinned.client.set_retry_policies([retrying.DefaultPolicy(max_retries=_RETRIES)])
+        _end_with_the_process(pinned)
     for key, value in SETTINGS.items():
         pinned.conf.set(key, value)
     return pinned if all(pinned.conf.get(key) == value for key, value in SETTINGS.items()) else None
@@ -239,10 +248,24 @@ def _is_remote(session: Any) -> bool:
     return ".connect." in type(session).__module__
 
 
+def _end_with_the_process(session: Any) -> None:
+    """See to it that a remote session of our own ends with the process, and its connection with it.
+
+    PySpark closes the connection when it forgets a session, where gRPC waits without end for calls to a server that is
+    gone; and at the end of the process it asks the server to drop models that we never make, for ten minutes.
+    """
+    session.client.close = _nothing
+    atexit.unregister(session.client._on_exit)
+
+
+def _nothing() -> None:
+    pass
+
+
 def _is_alive(session: Any) -> bool:
     def alive() -> bool:
         if _is_remote(session):  # a server that was started again does not know our settings
-            return not session.is_stopped and session.conf.get(_ZONE) == SETTINGS[_ZONE]
+            return not session.is_stopped and session.conf.get(_TOLD) == SETTINGS[_TOLD]
         return session.sparkContext._jsc is not None and not session.sparkContext._jsc.sc().isStopped()
 
     try:

@@ -104,6 +104,5 @@ SPARK = Dialect(
     by_person=False,
     in_order="SORT BY",
     numbers_rows=True,
-    ranked_at_once=1 << 62,
-    part=lambda id, parts: "0",
+    parted=None,
 )

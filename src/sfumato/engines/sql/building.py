@@ -61,9 +61,6 @@ class Building(Protocol):
     def make(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new table; `salted`: the query holds `salt_sql`."""
 
-    def append(self, relation: str, query: str, *, salted: bool = False) -> None:
-        """Write the rows of a query into a table that there is."""
-
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself: sums and counts, which nobody is shown."""
 

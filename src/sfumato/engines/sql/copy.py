@@ -23,6 +23,7 @@ from sfumato.engines.sql.one_pass import (
     in_one_pass,
     kept_in_one_pass,
     lost_in_one_pass,
+    together_in_one_pass,
 )
 from sfumato.engines.sql.read_again import choose_again, cut_of_people, number_crowded, removed_of_people
 from sfumato.engines.sql.staging import are_read_again, rows_of, rows_with_owners, stage_rows
@@ -31,11 +32,10 @@ from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold
 from sfumato.policy.tables import REMOVED_ROWS
 
-_STAGED = (
-    *("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "people"),
-    *("bounded", "counts", "cut"),
-)
-"""Every intermediate table that there may be, but the keys of columns."""
+_STAGED = ("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "people")
+"""Every intermediate table that there may be, but the keys of columns and those of parts."""
+_IN_PARTS = ("bounded", "counts", "cut")
+"""Intermediate tables of which there is one for each part, where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class CopiedTable:
 
 def bounded_table(build: Building, table: Table, progress: Progress) -> list[CopiedTable]:
     """Write one private table of the copy, and where the policy spends on it the table of what that cuts off."""
-    columns, unit, sources = _kept_columns(table), unit_column(table), _Sources()
+    columns, unit, sources, parts = _kept_columns(table), unit_column(table), _Sources(), 1
     cuts = None if build.policy.budget.truncation is None else cut_columns(build, columns, unit)
     if build.arrived(table.name) != ():  # something did, or everything is read
         progress("read", table.name)
         if unit is not None and in_one_pass(build, table):
             rows = kept_in_one_pass(build, table, columns, unit, progress)
-            lost, cut = lost_in_one_pass(build, table, unit), cut_in_one_pass(build, table, columns, unit)
+            lost, cut = (look(build, table, columns, unit) for look in (lost_in_one_pass, cut_in_one_pass))
             sources = _Sources(rows, cut=cut, lost=lost)
         else:
             parts = stage_rows(build, table, columns)
@@ -88,11 +88,12 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
         _write_removed(build, table, unit, sources)
     if cuts is not None:
         order = [build.dialect.quoted(name) for name, _ in cuts]
-        _put_together(build, table, table.name + CUT, sources.cut, order, order if unit is None else order[:1])
+        _put_of_parts(build, table, table.name + CUT, sources.cut, order, order if unit is None else order[:1])
     _account_for_every_row(build, table)
     if has_totals(table):
         write_totals(build, table)
-    build.drop([*_STAGED, *(f"keys{at}" for at in range(len(columns)))])
+    in_parts = [f"{name}{part}" for name in _IN_PARTS for part in range(parts)]
+    build.drop([*_STAGED, *in_parts, *(f"keys{at}" for at in range(len(columns)))])
     named = [CopiedColumn(column.name, build.reading.storage(column)) for column in columns]
     if unit is not None:
         named.insert(0, CopiedColumn(unit, build.dialect.id_type))
@@ -147,10 +148,14 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
             found["cut"] = cut_rows(build, columns, unit, here)
         if parts > 1:
             for name, query in found.items():
-                (build.append if part else build.make)(build.stage(name), query)
+                build.make(build.stage(f"{name}{part}"), query)
     if parts > 1:
-        found = {name: f"SELECT * FROM {build.stage(name)}" for name in found}  # noqa: S608
+        found = {name: _of_parts(build, name, parts) for name in found}
     return _Sources(found["bounded"], found["counts"], found.get("cut"))
+
+
+def _of_parts(build: Building, name: str, parts: int) -> str:
+    return " UNION ALL ".join(f"SELECT * FROM {build.stage(f'{name}{part}')}" for part in range(parts))  # noqa: S608
 
 
 def _find_crowded(build: Building, table: Table, columns: list[Column], parts: int) -> None:
@@ -167,7 +172,8 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
         for key in unique
     ]
     # what a person's draws begin with is written once for all their rows
-    own = [f"{dialect.id_text('id')} || '#' AS own", f"{dialect.part('id', parts) if parts > 1 else 0} AS part"]
+    part = "0" if parts == 1 or dialect.parted is None else dialect.parted.part("id", parts)
+    own = [f"{dialect.id_text('id')} || '#' AS own", f"{part} AS part"]
     build.make(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
 
 
@@ -247,15 +253,16 @@ def _write(build: Building, table: Table, columns: list[Column], rows: str | Non
     if unit is not None and dialect.by_person:  # the rows of one person were sorted when they were numbered
         order = [dialect.quoted(unit)]
     if unit is not None:
-        names = [dialect.quoted(unit), *names, *map(dialect.quoted, numbers(dialect, table, columns, []))]
+        hidden = [*numbers(dialect, table, columns, []), *together_in_one_pass(build, table, columns)]
+        names = [dialect.quoted(unit), *names, *map(dialect.quoted, hidden)]
     names = names or [dialect.quoted(LONE)]
     number = None
     if unit is None and dialect.numbers_rows:
         number = f"{dialect.row_number([], order)} AS {dialect.quoted(NUMBER)}"
-    _put_together(build, table, table.name, rows, names, order, number)
+    _put_of_parts(build, table, table.name, rows, names, order, number)
 
 
-def _put_together(
+def _put_of_parts(
     build: Building,
     table: Table,
     name: str,
@@ -303,7 +310,7 @@ def _write_removed(build: Building, table: Table, unit: str, sources: _Sources) 
             f"FROM ({found}) AS f WHERE n > 0"
         )
     names = [quoted(unit), quoted(REMOVED_ROWS)]
-    _put_together(build, table, table.name + REMOVED, lost, names, names[:1])
+    _put_of_parts(build, table, table.name + REMOVED, lost, names, names[:1])
 
 
 def _account_for_every_row(build: Building, table: Table) -> None:
@@ -323,7 +330,7 @@ def _account_for_every_row(build: Building, table: Table) -> None:
         require_all(table, read == count_rows(build, build.stage("rows")) == kept)
         return
     if in_one_pass(build, table):
-        require_all(table, all_accounted_for(build, table, unit, kept))
+        require_all(table, all_accounted_for(build, table, _kept_columns(table), unit, kept))
         return
     owned = staged = rows_with_owners(build, table)
     lost = f"(SELECT * FROM {build.stage('lost')})"  # noqa: S608

@@ -116,42 +116,44 @@ def lost_of_all(build: Building, columns: list[Column]) -> dict[str, str]:
     return found
 
 
-def unbounded_name(column: Column) -> str:
-    """Return the name under which kept rows of an intermediate table hold a value as it was before its bounds."""
-    return f'"unbounded" {column.name}'
+def spared(build: Building, columns: list[Column], most: int, key: str) -> dict[str, str]:
+    """Return what the kept rows `r` of a person `key`, at most `most`, spare them, by the names of losses.
 
-
-def cut_in_all(build: Building, columns: list[Column], unit: str, most: int, people: str, kept: str) -> str:
-    """Return the query for the losses of everybody who lost something, one row each.
-
-    They are what somebody would lose if no row were kept, less what the rows that are kept, at most `most`, spare them.
-    `people` is a relation of ids, numbers of rows n and `lost_of_all`, `kept` one of rows with what they were before.
+    And how many of them were moved to a bound. Empty where no losses are kept.
     """
-    quoted, wide, clipped = build.dialect.quoted, build.dialect.wide, uncut(columns)
-    listed = [f"{quoted(unit)} AS id"]
-    listed += [f"{quoted(one.name)} AS c{at}, {quoted(unbounded_name(one))} AS o{at}" for at, one in clipped]
-    sums = ["count(*) AS n", f"sum(CASE WHEN {_moved(clipped)} THEN 1 ELSE 0 END) AS beyond"]
-    losses = {REMOVED_FROM: "p.n - k.n", BEYOND: "k.beyond"}
+    if build.policy.budget.truncation is None:
+        return {}
+    found = {BEYOND: (f"CASE WHEN {_moved(uncut(columns))} THEN 1 ELSE 0 END", "BIGINT")}
     for at, column in _lossy(build, columns):
         grid, value = column.grid, _value(column, at)
         if grid is None:
             raise AssertionError("it has bounds")
         narrow = max(abs(grid.least), abs(grid.greatest)) * max(most, 2) < MOST_LOST
-        kind = "BIGINT" if narrow else wide  # a kept row spares no more than its value within bounds
+        kind = "BIGINT" if narrow else build.dialect.wide  # a kept row spares no more than its value within bounds
         value = f"CAST({value} AS {kind})"
-        above = f"greatest({value}, 0) - greatest({value}, c{at}) + c{at}"
-        below = f"least({value}, c{at}) - least({value}, 0) - c{at}"
-        sums += [
-            f"sum(CAST(coalesce({above}, 0) AS {kind})) AS a{at}",
-            f"sum(CAST(coalesce({below}, 0) AS {kind})) AS b{at}",
-        ]
-        losses |= {ABOVE + column.name: f"p.a{at} - k.a{at}", BELOW + column.name: f"p.b{at} - k.b{at}"}
-    rows = f"SELECT {', '.join(listed)} FROM {kept}"  # noqa: S608
-    spared_all = f"SELECT id, {', '.join(sums)} FROM ({rows}) AS r GROUP BY id"  # noqa: S608
+        found[ABOVE + column.name] = (f"greatest({value}, 0) - greatest({value}, c{at}) + c{at}", kind)
+        found[BELOW + column.name] = (f"least({value}, c{at}) - least({value}, 0) - c{at}", kind)
+    return {
+        name: f"CAST(sum(CAST(coalesce({sql}, 0) AS {kind})) OVER (PARTITION BY r.{key}) AS {kind})"
+        for name, (sql, kind) in found.items()
+    }
+
+
+def cut_in_all(build: Building, columns: list[Column], unit: str, people: str, firsts: str) -> str:
+    """Return the query for the losses of everybody who lost something, one row each.
+
+    They are what somebody would lose if no row were kept, less what the rows that are kept spare them. `people` is a
+    relation of ids, numbers of rows n and `lost_of_all`; `firsts` one of ids, numbers of kept rows and `spared`.
+    """
+    quoted = build.dialect.quoted
+    losses = {REMOVED_FROM: "p.n - k.kept", BEYOND: f"k.{quoted(BEYOND)}"}
+    for at, column in _lossy(build, columns):
+        for letter, name in (("a", ABOVE + column.name), ("b", BELOW + column.name)):
+            losses[name] = f"p.{letter}{at} - k.{quoted(name)}"
     named = [f"CAST(least({sql}, {MOST_LOST}) AS BIGINT) AS {quoted(name)}" for name, sql in losses.items()]
     return (
-        f"SELECT p.id AS {quoted(unit)}, {', '.join(named)} FROM {people} AS p JOIN ({spared_all}) AS k ON p.id = k.id "  # noqa: S608
-        f"WHERE p.n > k.n OR k.beyond > 0"
+        f"SELECT p.id AS {quoted(unit)}, {', '.join(named)} FROM {people} AS p JOIN {firsts} AS k ON p.id = k.id "  # noqa: S608
+        f"WHERE p.n > k.kept OR k.{quoted(BEYOND)} > 0"
     )
 
 

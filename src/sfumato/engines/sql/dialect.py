@@ -18,6 +18,16 @@ Given = Callable[[Sequence[str], Callable[..., str]], str]
 
 
 @dataclass(frozen=True, slots=True)
+class Parted:
+    """Rows that are ranked in parts, each person in one of them."""
+
+    rows: int
+    """About how many rows are in a part."""
+    part: Callable[[str, int], str]
+    """A number below the second, by an id: the same part for the same person."""
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """One engine's SQL."""
 
@@ -110,7 +120,5 @@ class Dialect:
     """How a query says in which order its rows are written: of all of them, or of those that one task writes."""
     numbers_rows: bool
     """Whether the copy has to store NUMBER where each row is a person: the engine has no number of its own."""
-    ranked_at_once: int
-    """So many rows are ranked at a time, each person in one part, so that a part fits into little memory."""
-    part: Callable[[str, int], str]
-    """A number below the second, by an id: the same part for the same person."""
+    parted: Parted | None
+    """In which parts rows are ranked, so that a part fits into little memory; None where all are ranked at once."""

@@ -63,6 +63,11 @@ def last_name(column: str) -> str:
     return f'"last" {column}'
 
 
+def together_name(what: str) -> str:
+    """Return the hidden column that says, in the first row of a person, something about all kept ones: for a build."""
+    return f'"together" {what}'
+
+
 def quoted(name: str) -> str:
     """Return a name as an SQL identifier.
 

@@ -3,7 +3,7 @@
 They let a statement keep to the bounds that it was priced for without counting; proofs/lineage.md §6.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sfumato.engines.catalog_of import (
     counted_columns,
@@ -54,17 +54,22 @@ def numbered_rows(
     ranked: Sequence[tuple[str, str]],
     key: str = "id",
     over: str | None = None,
+    together: Mapping[str, str] | None = None,
 ) -> str:
     """Return the query for rows as the copy has them, with their numbers within a person.
 
     `ranked` holds what stands after FROM, rows `r`, and the rank of each of them; `key` tells people apart. `over` is
     the window of the first rank, if it takes all rows of a person: then these are counted in it, too, in one go.
+    `together` are numbers that all rows of a person have in common: the first of them holds these, by their names.
     """
+    together = together or {}
     quoted, within = dialect.quoted, in_order_of(dialect, columns)
     names = [f"id AS {quoted(unit or '')}"]
     names += [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
     names += [f"{sql} AS {quoted(name)}" for name, sql in numbers(dialect, table, columns, within, key).items()]
+    names += [f"CASE WHEN nth = 1 THEN t{at} END AS {quoted(name)}" for at, name in enumerate(together)]
     found = [f"r.{name}" for name in dict.fromkeys([key, "id", *(f"c{at}" for at in range(len(columns)))])]
+    found += [f"{sql} AS t{at}" for at, sql in enumerate(together.values())]
     if numbered_keys(table):
         found += [f"{_cell_draw(dialect, f'r.c{at}', columns[at])} AS d{at}" for at in _places(table, columns)]
     own = f"PARTITION BY r.{key}"

@@ -1,7 +1,8 @@
 """Bounding in one pass, where rows are sent around: read, sent to the others of their person, ranked there, written.
 
-Nothing but the people is written down in between; and where losses are kept, the rows that stay, with what they were
-before their bounds. The rows that are kept, and their numbers, are those of `copy`.
+Nothing but the people is written down in between. The rows that are kept, and their numbers, are those of `copy`. What
+a person's rows have together (what they were before bounds, how many there were before unique columns) is in the first
+of their kept rows, in columns that no question reads: from these follow what was lost, and that no row is missing.
 
 Proof: proofs/bounded_copy.md §3
 """
@@ -9,14 +10,17 @@ Proof: proofs/bounded_copy.md §3
 from sfumato.engines.catalog_of import in_drawn_order, most_rows
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import cut_in_all, tracked, unbounded_name
+from sfumato.engines.sql.cut import cut_in_all, spared, tracked
 from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
+from sfumato.engines.sql.names import RANK, together_name
 from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows
 from sfumato.engines.sql.staging import count_people, owned_rows, read_rows
-from sfumato.policy.policy import Column, ColumnType, EachRow, Table, UnitPath
+from sfumato.policy.policy import Column, EachRow, Table, UnitPath
 
 VERY_MANY = 1 << 17
 """Whoever has more rows is ranked apart, where most rows are left out before any of a person's meet in one place."""
+_KEPT, _OWN, _MET = "kept", "own", "met"
+"""How many rows of a person are kept; and with unique columns, how many these leave, and how many there were."""
 
 
 def in_one_pass(build: Building, table: Table) -> bool:
@@ -28,64 +32,93 @@ def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit:
     """Return the query for the rows that are kept, with their numbers; the people are written down first."""
     count_people(build, table, columns)
     progress("bound", table.name)
-    least = max(VERY_MANY, most_rows(table))
+    least = _least(table)
     ((apart,),) = build.rows(f"SELECT count(*) FROM {_people(build, table)} WHERE n > {least}")  # noqa: S608
     ranked = [_ranked(build, table, columns, _rows_of_most(build, table, columns, least if apart else None))]
     if apart:
         people = _leading(build, table, f"n > {least}")
         rows = owned_rows(build, columns, read_rows(build, table, columns), people, _along(table))
         ranked.append(_ranked(build, table, columns, rows, apart=True))
-    before, along = "", list(columns)  # values before their bounds go along as columns of their own
-    for at in tracked(build, columns):
-        before += f", o{at} AS c{len(along)}"
-        along.append(Column(unbounded_name(columns[at]), ColumnType.INTEGER))
-    sources = [f"(SELECT *{before} FROM ({rows}) AS l) AS r WHERE nth <= {most_rows(table)}" for rows in ranked]  # noqa: S608
-    kept = " UNION ALL ".join(
-        numbered_rows(build.dialect, table, along, unit, [(one, "nth")], _who(table)) for one in sources
+    together = together_in_one_pass(build, table, columns)
+    return " UNION ALL ".join(
+        numbered_rows(
+            build.dialect,
+            table,
+            columns,
+            unit,
+            [(f"({rows}) AS r WHERE nth <= {most_rows(table)}", "nth")],
+            _who(table),
+            together=together,
+        )
+        for rows in ranked
     )
-    if build.policy.budget.truncation is None:
-        return kept
-    build.make(build.stage("bounded"), kept)
-    return f"SELECT * FROM {build.stage('bounded')}"  # noqa: S608
 
 
-def lost_in_one_pass(build: Building, table: Table, unit: str) -> str:
+def together_in_one_pass(build: Building, table: Table, columns: list[Column]) -> dict[str, str]:
+    """Return the hidden columns for the build itself, by their names, over the kept rows `r` of a person."""
+    together = _together(build, table, columns) if in_one_pass(build, table) else {}
+    return {together_name(name): sql for name, sql in together.items()}
+
+
+def _together(build: Building, table: Table, columns: list[Column]) -> dict[str, str]:
+    found, kept = spared(build, columns, most_rows(table), _who(table)), f"count(*) OVER (PARTITION BY r.{_who(table)})"
+    if _is_unique(columns):
+        found |= {_OWN: f"r.{_OWN}", _MET: f"r.{_MET}"}
+    return {**found, _KEPT: kept} if found else {}
+
+
+def lost_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str) -> str:
     """Return the query for how many rows each person loses, after the others were written."""
     people, most = _people(build, table), most_rows(table)
-    if not _is_unique(table):  # all but the most that are kept
+    if not _is_unique(columns):  # all but the most that are kept
         return f"SELECT id, n - {most} AS n FROM {people} WHERE n > {most}"  # noqa: S608
-    own = build.dialect.quoted(unit)
-    kept = f"SELECT {own} AS id, count(*) AS n FROM {build.kept(table.name)} GROUP BY {own}"  # noqa: S608
-    return f"SELECT p.id AS id, p.n - coalesce(k.n, 0) AS n FROM {people} AS p LEFT JOIN ({kept}) AS k ON p.id = k.id"  # noqa: S608
+    firsts = _firsts(build, table, columns, unit)
+    return f"SELECT p.id AS id, p.n - k.kept AS n FROM {people} AS p JOIN {firsts} AS k ON p.id = k.id"  # noqa: S608
 
 
 def cut_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str) -> str | None:
     """Return the query for what everybody loses; None where no losses are kept."""
     if build.policy.budget.truncation is None:
         return None
-    return cut_in_all(build, columns, unit, most_rows(table), _people(build, table), build.stage("bounded"))
+    return cut_in_all(build, columns, unit, _people(build, table), _firsts(build, table, columns, unit))
 
 
-def all_accounted_for(build: Building, table: Table, unit: str, kept: int) -> bool:
+def all_accounted_for(build: Building, table: Table, columns: list[Column], unit: str, kept: int) -> bool:
     """Tell whether every row that was read has an owner or none, and of each owner as many are kept as there may be.
 
-    With unique columns that number is not known beforehand: then of each owner at least one, and none of anybody else.
+    With unique columns that number is known when rows meet: as many have to meet as were counted. Of somebody who has
+    very many they never do, so that of these there have to be some, and as many as were numbered.
     """
     found = "found" if isinstance(table.unit, UnitPath) else "units"
     if build.arrived(table.name) is not None:
         found = "arrived"
     ((named,),) = build.rows(f"SELECT coalesce(sum(n), 0) FROM {build.stage(found)}")  # noqa: S608
-    if _is_unique(table):
-        both = f"{_people(build, table)} AS p JOIN ({lost_in_one_pass(build, table, unit)}) AS l ON p.id = l.id"
-        count = f"SELECT sum(p.n - l.n), count(CASE WHEN l.n >= p.n THEN 1 END) FROM {both}"  # noqa: S608
-    else:
-        count = f"SELECT sum(least(n, {most_rows(table)})), 0 FROM {_people(build, table)} AS p"  # noqa: S608
+    people, most = _people(build, table), most_rows(table)
+    count = f"SELECT sum(least(n, {most})), 0 FROM {people} AS p"  # noqa: S608
+    if _is_unique(columns):
+        right = f"k.met = p.n AND k.kept = least(k.own, {most})"
+        wrong = f"CASE WHEN p.n <= {_least(table)} THEN NOT coalesce({right}, FALSE) ELSE k.kept IS NULL END"
+        both = f"{people} AS p LEFT JOIN {_firsts(build, table, columns, unit)} AS k ON p.id = k.id"
+        count = f"SELECT sum(k.kept), count(CASE WHEN {wrong} THEN 1 END) FROM {both}"  # noqa: S608
     ((expected, without),) = build.rows(count)
     return bool(build.read[table.name] == named and kept == (expected or 0) and without == 0)
 
 
-def _is_unique(table: Table) -> bool:
-    return any(column.unique for column in table.columns)
+def _firsts(build: Building, table: Table, columns: list[Column], unit: str) -> str:
+    """Return the relation of the first kept rows of people: their ids, and what their rows have together."""
+    quoted = build.dialect.quoted
+    names = [f"{quoted(together_name(name))} AS {quoted(name)}" for name in _together(build, table, columns)]
+    listed = ", ".join([f"{quoted(unit)} AS id", *names])
+    return f"(SELECT {listed} FROM {build.kept(table.name)} WHERE {quoted(RANK)} = 1)"  # noqa: S608
+
+
+def _least(table: Table) -> int:
+    """Return how many rows somebody has at most who is not ranked apart."""
+    return max(VERY_MANY, most_rows(table))
+
+
+def _is_unique(columns: list[Column]) -> bool:
+    return any(column.unique for column in columns)
 
 
 def _who(table: Table) -> str:
@@ -144,8 +177,11 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
     chosen, order = f"SELECT {names}, {first} AS first FROM ({rows}) AS r", "draw"  # noqa: S608
     among = [f"{name} NULLS LAST" for name in lost]
     if apart or unique:
-        number = dialect.row_number([who, "first"], among)
-        chosen = f"SELECT {names}, first, {number} AS nth FROM ({chosen}) AS d"  # noqa: S608
+        number, met = dialect.row_number([who, "first"], among), ""
+        if unique:
+            met = f", {'CAST(NULL AS BIGINT)' if apart else f'count(*) OVER (PARTITION BY {who})'} AS {_MET}"
+        chosen = f"SELECT {names}, first, {number} AS nth{met} FROM ({chosen}) AS d"  # noqa: S608
+        names += f", {_MET}" if unique else ""
         chosen = f"SELECT {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({chosen}) AS d"  # noqa: S608
     else:
         chosen = drawn_last(chosen, who, names, most, dialect, among)
@@ -153,8 +189,11 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
         once = dialect.row_number([who, key], ["draw"])
         chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
         chosen = f"SELECT {names}, draw FROM ({chosen}) AS o WHERE {key} IS NULL OR once = 1"  # noqa: S608
+    if unique:
+        own = "CAST(NULL AS BIGINT)" if apart else f"count(*) OVER (PARTITION BY {who})"
+        chosen = f"SELECT {names}, draw, {own} AS {_OWN} FROM ({chosen}) AS d"  # noqa: S608
+        names += f", {_OWN}"
     if unique and not all_drawn:
-        chosen = f"SELECT {names}, draw, count(*) OVER (PARTITION BY {who}) AS own FROM ({chosen}) AS d"  # noqa: S608
-        order = f"CASE WHEN n > {most} OR own < n THEN draw END"
+        order = f"CASE WHEN n > {most} OR {_OWN} < n THEN draw END"
     rank = dialect.row_number([who], [order] if apart else [order, *in_order_of(dialect, columns)])
     return f"SELECT {names}, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS l"  # noqa: S608

@@ -22,7 +22,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     """
     _key_tables(build, columns)
     dialect, arrived = build.dialect, build.arrived(table.name)
-    key, kept, joined, parts, order = None, _values(build, columns), "", 1, ""
+    key, kept, joined, parts, order, parted = None, _values(build, columns), "", 1, "", dialect.parted
     match table.unit:
         case UnitColumn(name):
             key = _declared(build, table.name, name)
@@ -37,11 +37,11 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
             build.make(build.stage("found"), _counted(build, table, key))
             _owners(build, target, name, there)
             kept, joined = ["owners.id AS id", *kept], f"JOIN {build.stage('owners')} AS owners ON p.u = owners.k"
-    if key is not None:
-        parts += rows_with_owners(build, table) // dialect.ranked_at_once
-    if parts > 1:
-        kept.append(f"{dialect.part('id', parts)} AS part")
-        order = " ORDER BY part"
+    if key is not None and parted is not None:
+        parts += rows_with_owners(build, table) // parted.rows
+        if parts > 1:
+            kept.append(f"{parted.part('id', parts)} AS part")
+            order = " ORDER BY part"
     read = build.parts(table.name)
     if arrived is not None and key is None:  # each row is a person, and those that were there stay as they are
         read = arrived
