@@ -7,7 +7,7 @@ import pytest
 import sfumato
 from sfumato.planning.truncation import bounding_notes
 from sfumato.preparing import Price
-from sfumato.release.notes import SELECTED
+from sfumato.release.notes import SELECTED, apart_from_noise
 
 CELLS = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
 
@@ -87,3 +87,9 @@ def test_what_is_computed_over_selected_groups_says_that_the_others_are_missing(
 def test_a_quote_and_its_answer_tell_the_same_about_bounds(clinic: sfumato.Database) -> None:
     plan = clinic._prepare(CELLS, None, Price("1")).plan
     assert set(bounding_notes(plan)) <= set(clinic.ask(CELLS, epsilon="1").notes)
+
+
+def test_apart_from_noise_it_is_the_same_whether_noise_found_one_thing_or_two() -> None:
+    found = [f"Different values were counted by matching, with at most {limit} of a person." for limit in (2, 4)]
+    assert apart_from_noise(["A note.", *found]) == apart_from_noise(["A note.", found[0]])
+    assert apart_from_noise(["A note.", found[0]]) != apart_from_noise(["A note."])

@@ -78,7 +78,8 @@ def test_the_charges_of_a_stream_keep_to_epsilon_in_every_window(tmp_path: Path,
     assert heaviest(costs(charges), window) <= epsilon
     published = [len(step) == 2 for step in charges]
     assert any(published)
-    assert not all(published)
+    if seed % 2:  # what grows at every step may be published at each; what stays the same for nine is not
+        assert not all(published)
     repeats = [bool((later == earlier).all()) for earlier, later in pairwise(raw)]
     assert [not one for one in published[1:]] == repeats  # nothing but a publication changes what is shown
 

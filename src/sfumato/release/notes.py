@@ -35,9 +35,12 @@ _CUT = "What caps and bounds cut off may change "
 
 
 def apart_from_noise(notes: Sequence[str]) -> tuple[str, ...]:
-    """Return notes without what noise decided of them, for whoever compares what neighbours show."""
+    """Return notes without what noise decided of them, for whoever compares what neighbours show.
+
+    How many there are hangs on it, too: of two limits that are the same one note is told.
+    """
     told = [note for note in notes if not note.startswith(_CUT)]
-    return tuple("found by noise" if _FOUND.match(note) else note for note in told)
+    return tuple(dict.fromkeys("found by noise" if _FOUND.match(note) else note for note in told))
 
 
 def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:
