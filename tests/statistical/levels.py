@@ -1,7 +1,8 @@
 """How far off is a total whose level a question chooses? `python -m tests.statistical.levels 60` draws it so often.
 
-29 shapes of what people have, 21 of them counts and 8 sums, at epsilon 0.1 and 1. The noise is drawn by numpy, the
-level and what is added by `take_level`, and the mean error is printed relative to noise for the policy's own cap.
+29 shapes of what people have, 21 of them counts and 8 sums, at epsilon 0.1 and 1; and 10 counts of few people, of
+whom noise may hide all. The noise is drawn by numpy, the level and what is added by `take_level`, and the
+mean error is printed relative to noise for the policy's own cap.
 """
 
 import sys
@@ -70,6 +71,17 @@ def sums() -> Iterator[Shape]:
     yield Shape("two kinds", both, 10**6)
 
 
+def few() -> Iterator[Shape]:
+    """Yield numbers of rows of few people: near to the cap, far below it, and from tails."""
+    rng = np.random.default_rng(13)
+    for people in (50, 300):
+        yield Shape(f"{people} have 40 of 50", np.full(people, 40), 50)
+        yield Shape(f"{people} have 10 of 50", np.full(people, 10), 50)
+        yield Shape(f"{people} have 200 of 4,096", np.full(people, 200), 4096)
+        yield Shape(f"{people}, geometric, 8 of 100", np.minimum(rng.geometric(1 / 8, people), 100), 100)
+        yield Shape(f"{people}, Pareto 1.3 of 1,024", _up(1 + rng.pareto(1.3, people), 1024), 1024)
+
+
 def _up(values: npt.NDArray[np.float64], most: int) -> Totals:
     return np.minimum(np.ceil(values), most).astype(np.int64)
 
@@ -120,7 +132,7 @@ def errors(shape: Shape, epsilon: str, draws: int, seed: int) -> npt.NDArray[np.
 def main() -> None:
     """Print the mean error of every shape, and their geometric means last."""
     draws = int(sys.argv[1]) if len(sys.argv) > 1 else 60
-    for kind, shapes in (("counts", counts), ("sums", sums)):
+    for kind, shapes in (("counts", counts), ("sums", sums), ("few people", few)):
         means = []
         for shape in shapes():
             means.append([errors(shape, epsilon, draws, seed=3).mean() for epsilon in EPSILONS])

@@ -25,6 +25,8 @@ _ENDS, _RETURNS = 0.1, 0.02
 """How often a steady tail begins to fall, and a falling one becomes steady."""
 _FLAT, _ANY = 0.05, 0.03
 """How often nobody is between two levels, whatever went before; and how often anything follows."""
+_ALL_ABOVE, _ANEW = 0.2, 0.2
+"""How often everybody has more than the first level; and how often anything follows where nobody was in between."""
 _ROUGH = 0.1
 """Numbers may be off by this part of themselves and still follow such a law."""
 _SURELY = 1e-4
@@ -55,7 +57,8 @@ def survivors(people: Floats, amounts: Floats, scale: float) -> Survivors:
     likely = [
         way.likely(value) for value, way in zip(people.tolist(), [*(ways[step] for step in steps), last], strict=True)
     ]
-    before = [np.ones((len(numbers), len(falls)))]
+    # before anything was counted, every number of people is as likely as any other: so large steps are likelier
+    before = [np.outer(np.maximum(numbers, numbers[1] / 2), _beginning())]
     for step, weights in zip(steps, likely, strict=False):
         before.append(ways[step].moved(_whole(before[-1] * weights)) @ _going_on())
     behind = np.ones_like(before[0])
@@ -143,6 +146,12 @@ def _going_on() -> Matrix:
     return np.block([[(1 - _ENDS) * steady, _ENDS * falling], [_RETURNS * steady, (1 - _RETURNS) * falling]])
 
 
+def _beginning() -> Floats:
+    """Return how likely each fall is from the first level on, of steady tails and of those that fall faster."""
+    size = len(_falls())
+    return np.tile(np.append(_ALL_ABOVE, np.full(size - 1, (1 - _ALL_ABOVE) / (size - 1))), 2)
+
+
 def _mixed(shares: dict[int, float], size: int) -> Matrix:
     found: npt.NDArray[Any] = np.full((size, size), _ANY / size)
     found[:, 0] += _FLAT
@@ -150,4 +159,5 @@ def _mixed(shares: dict[int, float], size: int) -> Matrix:
         for steps, share in shares.items():
             least = min(place, 1)  # nothing falls to no fall at all by small steps
             found[place, min(max(place + steps, least), size - 1)] += (1 - _ANY - _FLAT) * share
+    found[0] = (1 - _ANEW) * found[0] + _ANEW / size
     return found
