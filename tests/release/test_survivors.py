@@ -46,3 +46,10 @@ def test_without_noise_everybody_is_found() -> None:
     reached = np.cumsum(_people(totals)[::-1])[::-1]
     assert found.median == pytest.approx(reached, rel=0.2, abs=1)
     assert np.isfinite(found.mean).all()
+
+
+def test_few_people_who_have_about_the_same_are_not_taken_for_noise() -> None:
+    """300 people have 40 rows each below a cap of 50, and noise of 50 people is expected; here none is drawn."""
+    found = survivors(np.array([0.0, 0, 0, 0, 0, 167, 133]), np.array([1.0, 2, 4, 8, 16, 32, 50]), 50.0)
+    assert (found.median[:-1] > 100).all()
+    assert (found.mean < 300).all()
