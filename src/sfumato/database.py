@@ -29,6 +29,7 @@ from sfumato.errors import (
 from sfumato.exact import integer
 from sfumato.ledger.accounts import Accounts, open_accounts
 from sfumato.ledger.affording import afforded
+from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
@@ -164,17 +165,17 @@ class Database:
         with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
                 return self._kept(asked, charge.kept)
+            self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
             tell("run", "")
-            levels = LevelChoice(asked.plan, self._source)  # where caps are chosen: by noisy people, as they are found
+            source = charge.noise_from(self._source)
+            levels = LevelChoice(asked.plan, source)  # where caps are chosen: by noisy people, as they are found
             aggregates = asked.engine.run(asked.job, levels)  # exact integers, clipped, secret
             tell("noise", "")
-            # noise and thresholds; nothing exact goes on
-            noisy = publish(asked.plan, aggregates, self._source, levels.found)
-            receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
-            losses = self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
-            releases = [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]
-            charge.settle(_stored(receipt, noisy, asked))  # kept: asking again is free
-        return releases
+            noisy = publish(asked.plan, aggregates, source, levels.found)  # noise and thresholds; nothing exact goes on
+            receipt = self._receipt(asked, charge.receipt, charge.sequence, charge.head, noisy)
+            stored = _stored(receipt, noisy, asked)
+            charge.settle(stored)  # durable before anything of it is shown; asking again is free
+        return self._kept(asked, stored)
 
     def explain(
         self,
@@ -266,10 +267,13 @@ class Database:
         self._check_open()
         return self._ledger.budget(self.account)
 
-    def history(self) -> tuple[Entry, ...]:
-        """Return what was charged to this account, oldest first; releases can be asked again at no cost."""
+    def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+        """Return what was charged to this account, newest first; releases can be asked again at no cost.
+
+        At most `limit` entries; `before` is the sequence of an entry, and only older ones are returned.
+        """
         self._check_open()
-        return self._ledger.history(self.account)
+        return self._ledger.history(self.account, *page_of(limit, before))
 
     @property
     def catalog(self) -> Catalog:
