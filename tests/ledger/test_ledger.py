@@ -14,7 +14,6 @@ from tests.ledger.accounts import TABLES, policy_in, pure, request_for
 from sfumato.accounting.event import Approximate, GaussianNoise, LaplaceNoise, Neighbours, Parallel
 from sfumato.accounting.filter import Filter
 from sfumato.errors import (
-    AnswerLost,
     BadParameter,
     BadPolicy,
     BudgetExhausted,
