@@ -22,7 +22,7 @@ SWEEPS = (
         TOO_EARLY,
         Fault("pwrite64", KILL, 32),
         Fault("fdatasync", KILL, 16),
-        Fault("fsync", KILL, 11),
+        Fault("fsync", KILL, 14),
         Fault("link", KILL, 3),
         Fault("ftruncate", KILL, 5),
     ),
@@ -78,6 +78,18 @@ def test_a_step_that_is_shown_before_it_is_stored_is_found(folder: Path) -> None
                 behind += len(shown_in(home)) > stream.time
             ledger.close()
     assert behind
+
+
+@pytest.mark.parametrize("fault", [fault for fault in SWEEPS[0] if not fault.planted], ids=lambda fault: fault.call)
+def test_a_stream_that_is_created_again_after_a_fault_is_charged_once(folder: Path, fault: Fault) -> None:
+    for home in fault.homes(folder / "0")[::6]:
+        again = home.with_name(f"{home.name} again")
+        shutil.copytree(home, again)
+        feed(again, STEPS)
+        ledger = open_ledger(policy_in(again, 1))
+        assert len(ledger.history()) == 1
+        ledger.close()
+        assert not (again / f"{STREAM}.attempt").exists() or len(shown_in(home)) > 0
 
 
 def test_after_a_fault_the_stream_can_be_fed_to_its_end(folder: Path) -> None:

@@ -53,6 +53,8 @@ class SqliteStore:
         self._path = path
         self._lock = FileLock(_beside(path, "lock"))
         self._changed = False
+        self._anchor_is_behind = False
+        """Whether entries may be durable that the anchor does not know. Nothing is answered then."""
         try:
             with _failing_closed(), self._lock.held():
                 self._connection = self._opened()
@@ -76,7 +78,7 @@ class SqliteStore:
             _check_anchor(connection, anchor, last)
             if not sealed and anchor is not None and last == anchor.sequence:
                 raise damaged("Its file is not the one that was closed last.")
-            if anchor is None:
+            if anchor is None or anchor.sequence < last:  # a process ended between its commit and the rename
                 write_anchor(_beside(self._path, "anchor"), _last_entry(connection))
             self._add_indexes(connection)
         except BaseException:
@@ -98,6 +100,10 @@ class SqliteStore:
         with _failing_closed(), self._lock.held():
             if _identity(self._path) != self._identity:
                 raise damaged("Its file was replaced while it was in use.", "Nothing was released. Open it again.")
+            anchor = _beside(self._path, "anchor")
+            if self._anchor_is_behind:
+                write_anchor(anchor, _last_entry(self._connection))
+                self._anchor_is_behind = False
             before = self._connection.total_changes
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -105,8 +111,9 @@ class SqliteStore:
                 if self._connection.total_changes == before:
                     self._connection.execute("ROLLBACK")
                     return
-                anchor = _beside(self._path, "anchor")
-                aside = prepare_anchor(anchor, _last_entry(self._connection))  # what can fail does so before the commit
+                # what can fail does so before the commit, but for the rename: that is made good before the next turn
+                aside = prepare_anchor(anchor, _last_entry(self._connection))
+                self._anchor_is_behind = True
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -114,6 +121,7 @@ class SqliteStore:
                 raise
             self._changed = True
             aside.replace(anchor)
+            self._anchor_is_behind = False
 
     def last(self) -> int:
         with _failing_closed():
