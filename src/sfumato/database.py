@@ -275,6 +275,16 @@ class Database:
         self._check_open()
         return self._ledger.history(self.account, *page_of(limit, before))
 
+    def entry(self, receipt: str) -> Entry | None:
+        """Return the charge of this account that was answered under a receipt; None where there is none."""
+        self._check_open()
+        return self._ledger.settled(receipt, self.account)
+
+    def charges(self) -> int:
+        """Return how many charges this account has made."""
+        self._check_open()
+        return self._ledger.count_charges(self.account)
+
     @property
     def catalog(self) -> Catalog:
         """The tables that a question may name."""

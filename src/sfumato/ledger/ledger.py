@@ -167,6 +167,12 @@ class Ledger:
         page = store.charges(account, before or _NO_LIMIT, limit or _NO_LIMIT)
         return tuple(entry_of(charge, settled, self._is_open(state, charge)) for charge, settled in page)
 
+    @_failing_closed()
+    def count_charges(self, account: str) -> int:
+        """Return how many charges an account has made."""
+        with self._writing:
+            return self._opened().count_charges(account, _NO_LIMIT)
+
     def _is_open(self, state: State, charge: Row) -> bool:
         """Tell whether a charge without an outcome is being answered somewhere."""
         if charge.sequence > state.sequence:  # it came after we looked

@@ -2,22 +2,21 @@
 
 Questions run in worker threads, of which one account gets a part, so that a slow one holds up nobody else. Whoever
 stops waiting for a question does not undo it: it is charged, its answer is kept, and asking again is free. With
-`padding` in the policy every reply, refusals included, leaves at a multiple of that time after it was asked for.
+`padding` in the policy everything that can be observed of a request moves at multiples of that time: see `padding`.
 """
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
-from math import ceil
-from time import monotonic, sleep
 from typing import TypeVar
 
 from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
 from sfumato.errors import Busy, FreeLimit, NotGranted, Refusal, StillAnswering, Stopping
+from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
 from sfumato.policy.policy import Policy, fold
@@ -25,6 +24,7 @@ from sfumato.release.release import Release
 from sfumato.server.audit import Audit
 from sfumato.server.grants import Grant, Grants
 from sfumato.server.pace import Pace
+from sfumato.server.padding import Clock, Padding
 from sfumato.server.watch import PolicyWatch
 
 T = TypeVar("T")
@@ -35,8 +35,6 @@ MOST_ROWS = 100_000
 _KEPT_ANSWERS, _KEPT_ROWS = 256, 1000
 """So many answers, of at most so many rows, are at hand without the ledger."""
 _LONGEST_KEY = 200
-_EXACTLY = 0.005
-"""For so many seconds before a padded reply leaves, a thread waits instead of the loop."""
 _Question = tuple[str, str, bytes]
 """Account, snapshot, and a digest of text and price: who sends long ones fills no memory with them."""
 
@@ -104,15 +102,16 @@ class Gate:
         audit: Audit,
         watch: PolicyWatch | None = None,
         limits: GateLimits | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.policy: Policy = database.policy
+        self._padding = Padding(self.policy.padding, clock)
         self.grants = grants
         self.audit = audit
         self._owner = database
         database.timing = self.timing
         self._watch = watch
         self._limits = limits or GateLimits()
-        self._quantum = None if self.policy.padding is None else float(self.policy.padding)
         self._questions = ThreadPoolExecutor(self._limits.questions, "question")
         self._others = ThreadPoolExecutor(self._limits.others, "other")
         self._rooms: dict[str, _Room] = {}
@@ -176,9 +175,19 @@ class Gate:
         """Return what the caller's account may spend, has spent and has left."""
         return await self._served(caller, "budget", self.database(caller).budget)
 
-    async def history(self, caller: Caller) -> tuple[Entry, ...]:
-        """Return what was charged to the caller's account."""
-        return await self._served(caller, "history", self.database(caller).history)
+    async def history(self, caller: Caller, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+        """Return what was charged to the caller's account, newest first; with padding, at rounded times."""
+
+        def page() -> tuple[Entry, ...]:
+            entries = self.database(caller).history(limit, before)
+            return tuple(replace(entry, time=self._padding.round_time(entry.time)) for entry in entries)
+
+        return await self._served(caller, "history", page)
+
+    async def entry(self, caller: Caller, receipt: str) -> Entry | None:
+        """Return the charge of the caller's account that a receipt belongs to; None where another account paid."""
+        found = await self._served(caller, "history", partial(self.database(caller).entry, receipt))
+        return None if found is None else replace(found, time=self._padding.round_time(found.time))
 
     async def release(self, caller: Caller, receipt: str) -> Release:
         """Return an answer that the caller's account was given before; free."""
@@ -207,7 +216,7 @@ class Gate:
         found = []
         for analyst in self.policy.analysts:
             with self._owner.as_analyst(analyst.name) as seen:
-                found.append(AccountState(analyst.name, fold(analyst.name), seen.budget(), len(seen.history())))
+                found.append(AccountState(analyst.name, fold(analyst.name), seen.budget(), seen.charges()))
         return tuple(found)
 
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:
@@ -230,19 +239,7 @@ class Gate:
     @property
     def timing(self) -> str:
         """The timing mode, as receipts say it."""
-        return "none" if self.policy.padding is None else f"padded to multiples of {self.policy.padding} s"
-
-    async def padded(self, arrived: float) -> None:
-        """Wait until a multiple of the policy's padding has passed since `arrived`, of the loop's clock.
-
-        The loop wakes up whole milliseconds after it began to wait, and so would say within which part of one an answer
-        was ready: a thread waits for the last few of them, to the microsecond.
-        """
-        if self._quantum is not None:
-            now = monotonic()
-            end = arrived + max(1, ceil((now - arrived) / self._quantum)) * self._quantum
-            await asyncio.sleep(end - now - _EXACTLY)
-            await asyncio.to_thread(_wait_until, end)
+        return self._padding.timing
 
     async def stop(self) -> bool:
         """Begin nothing new, let running questions settle, and say whether all have."""
@@ -261,28 +258,31 @@ class Gate:
         self, caller: Caller, verb: str, action: Callable[[], T], charged: bool = False, known: T | None = None
     ) -> T:
         """Do one thing for a caller: admitted, at their pace, in a thread unless it is known, padded, on record."""
-        arrived = asyncio.get_running_loop().time()
+        arrival = self._padding.arrival()
         result: T | None = known
-        refusal: Refusal | None = None
+        failure: Exception | None = None
         try:
-            self._admit(caller)
-            room = self._room(caller.account)
-            await room.pace.wait()
-            if known is None:
-                result = await self._in_thread(room, action, charged)
-        except Refusal as refused:
-            refusal = refused
+            try:
+                self._admit(caller)
+                room = self._room(caller.account)
+                await room.pace.wait()
+                if known is None:
+                    result = await self._in_thread(room, self._padding.padded(arrival, action), charged)
+            except Exception as error:  # whatever it is, it leaves when an answer would
+                failure = error
+                arrival.has_waited &= not isinstance(error, Busy | StillAnswering)
+            await self._padding.leave(arrival)
         except asyncio.CancelledError:
             self.audit.write(caller.channel, caller.address, caller.account, verb, "cancelled")
             raise
-        receipt = result.receipt.id if isinstance(result, Release) else None
-        outcome = "ok" if refusal is None else refusal.code
-        self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
-        caller.recorded.add(verb)
-        await self.padded(arrived)
-        if refusal is not None:
-            raise refusal
-        return result  # type: ignore[return-value]  # there is a refusal, or a result
+        if failure is None or isinstance(failure, Refusal):
+            receipt = result.receipt.id if isinstance(result, Release) else None
+            outcome = "ok" if failure is None else failure.code
+            self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
+            caller.recorded.add(verb)
+        if failure is not None:
+            raise failure
+        return result  # type: ignore[return-value]  # there is a failure, or a result
 
     def _admit(self, caller: Caller) -> None:
         if self._stopping:
@@ -347,10 +347,6 @@ class Gate:
             questions, others = max(1, self._limits.questions // 2), max(1, self._limits.others // 2)
             self._rooms[account] = _Room(asyncio.Semaphore(questions), asyncio.Semaphore(others), Pace())
         return self._rooms[account]
-
-
-def _wait_until(end: float) -> None:
-    sleep(max(0.0, end - monotonic()))
 
 
 def _shorten(kept: dict[K, V], most: int) -> None:

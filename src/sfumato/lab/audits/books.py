@@ -115,7 +115,7 @@ def _failure(database: Database, before: Any) -> Iterator[str]:
         pass
     if database.budget().spent.epsilon <= before.epsilon:
         yield "a question that was started and failed was refunded"
-    if [entry.state for entry in database.history()][-1] != "failed":
+    if database.history()[0].state != "failed":
         yield "a failed question is not in the books as failed"
 
 
