@@ -24,9 +24,7 @@ from sfumato.errors import (
     PolicyChanged,
     Setting,
     UnknownName,
-    shown,
 )
-from sfumato.exact import integer
 from sfumato.ledger.accounts import Accounts, open_accounts
 from sfumato.ledger.affording import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
@@ -41,7 +39,7 @@ from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.reading import read_policy
-from sfumato.preparing import Preparation, Prepared, Price
+from sfumato.preparing import Preparation, Prepared, Price, question_place
 from sfumato.query.outline import Outline, outline
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
@@ -227,7 +225,7 @@ class Database:
             )
         kept = json.loads(found.release)
         wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
-        place = _place_of(question, kept)
+        place = question_place(question, kept)
         event = KeptPlan(found.event, account_of_share(wish))
         epsilon, within, share, delta = (wish.get(name) for name in _PRICES)
         price, engine = Price(epsilon, within, share, delta, event), self._engine
@@ -481,31 +479,6 @@ def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
     content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish_document(asked.wish)}
     together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
     return json.dumps({**content, "question": _name_of(asked), **together})
-
-
-def _place_of(question: object, kept: Mapping[str, object]) -> int:
-    """Return which of the questions that were asked together is meant; there is one, if none were."""
-    together = integer(kept.get("together", 1), "together", 1)
-    if together > 1 and "texts" not in kept:
-        raise BadParameter(
-            "This answer belongs to several questions that were asked together.",
-            "Each of them has its own table, under one receipt.",
-            "Ask the same list again: it is free.",
-        )
-    place = 1 if question is None and together == 1 else question
-    if together == 1 and place != 1:
-        raise BadParameter(
-            f"This answer belongs to one question, and not to question {shown(place)}.",
-            "Only questions that were asked together are numbered.",
-            "Leave `question` out.",
-        )
-    if place is None or integer(place, "question", 1) > together:
-        raise BadParameter(
-            f"This answer belongs to {together} questions that were asked together.",
-            "Each of them has its own table, under one receipt.",
-            f"Say which, for example question=1; the last is question={together}.",
-        )
-    return integer(place, "question", 1) - 1
 
 
 def _name_of(asked: Prepared) -> str:

@@ -1,7 +1,7 @@
 """Everything that is done before a charge: text, policy, public tables and, for a share, the ledger decide it."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sfumato.accounting.loss import PrivacyLoss
@@ -9,6 +9,7 @@ from sfumato.analysis.analyse import analyse
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.engine import Engine, Job
 from sfumato.errors import BadParameter, Setting, shown
+from sfumato.exact import integer
 from sfumato.ledger.ledger import Ledger
 from sfumato.planning.kept import KeptPlan
 from sfumato.planning.plan import Plan
@@ -219,3 +220,28 @@ def _questions(texts: object) -> Sequence[str]:
             'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
         )
     return texts  # type: ignore[return-value]
+
+
+def question_place(question: object, kept: Mapping[str, object]) -> int:
+    """Return which of the questions that were asked together is meant; there is one, if none were."""
+    together = integer(kept.get("together", 1), "together", 1)
+    if together > 1 and "texts" not in kept:
+        raise BadParameter(
+            "This answer belongs to several questions that were asked together.",
+            "Each of them has its own table, under one receipt.",
+            "Ask the same list again: it is free.",
+        )
+    place = 1 if question is None and together == 1 else question
+    if together == 1 and place != 1:
+        raise BadParameter(
+            f"This answer belongs to one question, and not to question {shown(place)}.",
+            "Only questions that were asked together are numbered.",
+            "Leave `question` out.",
+        )
+    if place is None or integer(place, "question", 1) > together:
+        raise BadParameter(
+            f"This answer belongs to {together} questions that were asked together.",
+            "Each of them has its own table, under one receipt.",
+            f"Say which, for example question=1; the last is question={together}.",
+        )
+    return integer(place, "question", 1) - 1
