@@ -24,7 +24,7 @@ from sfumato.server.gate import Caller, Gate, GateLimits
 from sfumato.server.grants import Grants, Secrets
 from sfumato.server.http import make_app
 from sfumato.server.origins import Origins
-from sfumato.server.padding import Padding
+from sfumato.server.padding import TimePadding
 from sfumato.server.wire.serving import start
 
 TICKS = ("0.05", "0.3", "0.6", "0.95", "1", "1.05", "1.5", "1.95", "2", "2.05", "3", "3.5")
@@ -214,8 +214,8 @@ def test_a_reply_is_padded_also_where_its_line_cannot_be_written_or_nobody_fores
 
 
 def test_times_of_the_history_are_multiples_of_the_quantum() -> None:
-    padding = Padding(Fraction(3, 2))
+    padding = TimePadding(Fraction(3, 2))
     assert padding.round_time(datetime(1970, 1, 1, 0, 0, 4, 400_000, UTC)) == datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC)
     assert padding.round_time(datetime(1970, 1, 1, 0, 0, 4, 500_000, UTC)).microsecond == 500_000
     exact = datetime(2026, 1, 2, 3, 4, 5, 678_901, UTC)
-    assert Padding(None).round_time(exact) == exact
+    assert TimePadding(None).round_time(exact) == exact

@@ -11,7 +11,7 @@ from tests.server import timing_attack
 
 import sfumato
 from sfumato.database import Database
-from sfumato.server.padding import Arrival, Padding
+from sfumato.server.padding import Arrival, TimePadding
 
 
 def test_a_timing_attack_succeeds_without_padding_and_fails_with_it(
@@ -44,7 +44,7 @@ def test_a_padded_reply_does_not_say_within_which_part_of_a_millisecond_it_was_r
     late: dict[float, list[float]] = {0.0001: [], 0.0009: []}
 
     async def course() -> None:
-        padding = Padding(Fraction(1, 50))
+        padding = TimePadding(Fraction(1, 50))
         for _ in range(40):
             for part, times in late.items():
                 arrived = time.monotonic() - 0.010 + part  # the rest of the quantum is 10 ms and a part

@@ -17,12 +17,10 @@ from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
 from sfumato.ledger.state import Reached, State, after, folded, reached_content, require_next, sums_text
 from sfumato.ledger.store import Store
+from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
 _TOLERATED = 300 * 10**6
 """So many microseconds may the clocks of several servers differ; a clock that is further back is refused."""
-
-MAX_CHARGES_PER_ACCOUNT = 100_000
-"""Maximum number of charges of one account, unless the policy says another: tiny prices cannot fill the disk."""
 
 
 @dataclass(frozen=True, slots=True)

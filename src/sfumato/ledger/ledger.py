@@ -19,7 +19,7 @@ from sfumato.accounting.calibrate import most_queries
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
-from sfumato.ledger.book import MAX_CHARGES_PER_ACCOUNT, Book, KeptAnswer, Reserved, Wait, caught_up
+from sfumato.ledger.book import Book, KeptAnswer, Reserved, Wait, caught_up
 from sfumato.ledger.budget import GAUGE, Budget
 from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, linked, same_question
 from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_storable
@@ -31,6 +31,7 @@ from sfumato.ledger.state import EMPTY, Reached, State, folded, is_digest, start
 from sfumato.ledger.store import Store
 from sfumato.ledger.turns import Task, Turn, Turns
 from sfumato.ledger.verifying import Verified
+from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
 __all__ = ["GAUGE", "Budget", "Charge", "Entry", "Ledger", "Reached", "Verified"]
 

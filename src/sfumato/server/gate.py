@@ -24,7 +24,7 @@ from sfumato.release.release import Release
 from sfumato.server.audit import Audit
 from sfumato.server.grants import Grant, Grants
 from sfumato.server.pace import Pace
-from sfumato.server.padding import Clock, Padding
+from sfumato.server.padding import TimePadding
 from sfumato.server.watch import PolicyWatch
 
 T = TypeVar("T")
@@ -102,10 +102,10 @@ class Gate:
         audit: Audit,
         watch: PolicyWatch | None = None,
         limits: GateLimits | None = None,
-        clock: Clock | None = None,
+        clock: PaddingClock | None = None,
     ) -> None:
         self.policy: Policy = database.policy
-        self._padding = Padding(self.policy.padding, clock)
+        self._padding = TimePadding(self.policy.padding, clock)
         self.grants = grants
         self.audit = audit
         self._owner = database

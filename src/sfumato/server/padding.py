@@ -23,7 +23,7 @@ _EXACT_SECONDS = 0.005
 _FIRST_INSTANT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Clock(Protocol):
+class PaddingClock(Protocol):
     """Seconds, and how to wait for them."""
 
     def now(self) -> float:
@@ -58,10 +58,10 @@ class Arrival:
     has_waited: bool = False
 
 
-class Padding:
+class TimePadding:
     """The quantum of a policy, or none."""
 
-    def __init__(self, quantum: Fraction | None, clock: Clock | None = None) -> None:
+    def __init__(self, quantum: Fraction | None, clock: PaddingClock | None = None) -> None:
         self._quantum = quantum
         self._clock = clock or MonotonicClock()
 
