@@ -231,7 +231,9 @@ def test_many_retries_at_once_are_one_attempt(ledger: Ledger, policy: Policy) ->
 
 
 @pytest.mark.parametrize(
-    "other", [{"account": "grace"}, {"version": "v2"}, {"question": "p"}, {"event": pure("0.02")}], ids=str
+    "other",
+    [{"account": "grace"}, {"version": "v2"}, {"question": "p"}, {"event": pure("0.02")}],
+    ids=["account", "version", "question", "event"],
 )
 def test_only_the_same_measurement_of_the_same_account_takes_up_a_charge(
     ledger: Ledger, policy: Policy, other: dict[str, object]

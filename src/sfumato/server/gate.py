@@ -24,7 +24,7 @@ from sfumato.release.release import Release
 from sfumato.server.audit import Audit
 from sfumato.server.grants import Grant, Grants
 from sfumato.server.pace import Pace
-from sfumato.server.padding import TimePadding
+from sfumato.server.padding import PaddingClock, TimePadding
 from sfumato.server.watch import PolicyWatch
 
 T = TypeVar("T")

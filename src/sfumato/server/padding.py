@@ -2,7 +2,7 @@
 
 The thread that answers waits for a multiple before it stores the outcome of its charge. So history, sequence, kept
 answers, the account's share of threads and the audit log change then, and the reply leaves right after. What charges
-nothing is padded when it leaves. Time comes from a clock that tests replace.
+nothing is padded when it leaves. Time comes from a clock that tests replace. Proof: proofs/padding.md
 """
 
 import asyncio
