@@ -14,6 +14,7 @@ from tests.ledger.accounts import policy_in, pure, request_for
 
 from sfumato.errors import AnswerLost, LedgerUnavailable, Refusal, TooManyCharges
 from sfumato.ledger import sqlite_store
+from sfumato.ledger.anchor import digest_of
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import open_ledger
 from sfumato.policy.policy import Policy
@@ -305,3 +306,24 @@ def test_a_page_of_history_is_found_by_index(ledger: Ledger, policy: Policy, tmp
         ):
             plan = connection.execute(f"EXPLAIN QUERY PLAN SELECT * FROM entries WHERE {where}").fetchall()  # noqa: S608
             assert [row[3].startswith("SEARCH entries USING INDEX") for row in plan] == [True], plan
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_ledger_of_an_older_version_gets_its_indexes_when_it_is_opened(
+    policy: Policy, tmp_path: Path, sealed: bool
+) -> None:
+    path, anchor, noise = tmp_path / "clinic.ledger", tmp_path / "clinic.ledger.anchor", Noise()
+    ledger = open_ledger(policy)
+    first = noise.ask(ledger, policy)
+    ledger.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for name in ("charges", "receipts"):
+            connection.execute(f"DROP INDEX {name}")
+    sequence, head, _ = anchor.read_text().split()
+    anchor.write_text(f"{sequence} {head} {digest_of(path) if sealed else '-'}\n")
+    for _ in range(2):
+        ledger = open_ledger(policy)
+        assert [entry.release for entry in ledger.history()] == [first]
+        assert ledger.verify().entries == 3
+        ledger.close()
+    assert anchor.read_text().split()[2] == digest_of(path)

@@ -84,6 +84,8 @@ class PostgresStore:
         self._url = url
         self._connection: Any
         self._marks: Any
+        self._claimed: set[int] = set()
+        """The charges that are marked here: a new connection marks them again."""
         with _failing_closed():
             self._connect()
 
@@ -91,6 +93,8 @@ class PostgresStore:
         self._connection, self._marks = _connected(self._url), _connected(self._url)
         self._table = _table(self._connection)
         self._identity = int(_one(self._connection, "SELECT %s::regclass::oid", self._table.name))
+        for sequence in self._claimed:
+            _one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence))
         for name, index in self._table.indexes.items():
             with suppress(Refusal), _failing_closed():  # a role that may not make one does without it
                 if not _one(self._connection, "SELECT to_regclass(%s) IS NOT NULL", name):
@@ -139,9 +143,13 @@ class PostgresStore:
 
     def claim(self, sequence: int) -> bool:
         with _failing_closed():
-            return bool(_one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence)))
+            claimed = bool(_one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence)))
+            if claimed:
+                self._claimed.add(sequence)
+            return claimed
 
     def disclaim(self, sequence: int) -> None:
+        self._claimed.discard(sequence)
         with _failing_closed():
             self._marks.execute("SELECT pg_advisory_unlock(%s)", (self._mark(sequence),))
 
