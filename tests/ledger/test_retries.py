@@ -13,6 +13,7 @@ import pytest
 from tests.ledger.accounts import policy_in, pure, request_for
 
 from sfumato.errors import AnswerLost, LedgerUnavailable, Refusal, TooManyCharges
+from sfumato.ledger import anchor as anchors
 from sfumato.ledger import sqlite_store
 from sfumato.ledger.anchor import digest_of
 from sfumato.ledger.ledger import Ledger
@@ -98,9 +99,9 @@ def _fails(*_: object) -> object:
 def broken(monkeypatch: pytest.MonkeyPatch, step: str, when: int) -> Iterator[None]:
     """Let one step of a turn fail from its `when`-th time on: before the commit, in it, or right after it."""
     count = 0
-    real_prepare, real_replace = sqlite_store.prepare_anchor, Path.replace
+    real_prepare, real_replace = anchors.prepare_anchor, Path.replace
 
-    def prepare(path: Path, anchor: sqlite_store.Anchor) -> Path:
+    def prepare(path: Path, anchor: anchors.Anchor) -> Path:
         nonlocal count
         count += step == "before"
         if step == "before" and count >= when:

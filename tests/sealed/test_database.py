@@ -161,7 +161,7 @@ def test_asking_twice_is_one_release_and_another_batch_is_another_question(tmp_p
         assert database.budget().spent.epsilon > spent.epsilon
         database.check()
         assert database.verify()
-        assert "padded sizes" in database.history()[0].sql
+        assert "padded sizes" in database.history()[-1].sql
     with pytest.raises(BadParameter, match="closed"):
         database.check()
 

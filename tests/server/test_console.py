@@ -86,7 +86,7 @@ def test_a_person_goes_all_the_way_from_the_token_to_a_downloaded_answer(server:
         for ending in ("csv", "arrow"):
             window.find_element(By.CSS_SELECTOR, f"a[href$='.{ending}']").click()
             until(window, lambda _, ending=ending: list(tmp_path.glob(f"*.{ending}")))
-        kept = server.get("/history").json[-1]["receipt"]
+        kept = server.get("/history").json[0]["receipt"]
         answer = server.get(f"/releases/{kept}").json
         table = pa.ipc.open_file(next(tmp_path.glob("*.arrow")).read_bytes()).read_all()
         assert table.column("n").to_pylist() == [row["n"] for row in answer["rows"]]

@@ -5,7 +5,7 @@ Time is moved by the test, so nothing here depends on how fast the machine is.
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -56,7 +56,7 @@ class World:
                 self.clock.wait_until(self.clock.now() + seconds)
                 if fails:
                     raise EngineFailed()
-            return real(engine, *arguments)  # type: ignore[arg-type]
+            return real(engine, *arguments)
 
         monkeypatch.setattr(type(self.database._engine), "run", run)
 
@@ -178,7 +178,7 @@ def test_a_slower_answer_is_seen_after_two_quanta_and_everything_with_it(
 
 
 class _Broken(Audit):
-    def write(self, *_: object, **__: object) -> None:  # type: ignore[override]
+    def write(self, *_: object, **__: object) -> None:
         raise LedgerUnavailable("The audit log cannot be written.", "Why.", "Next.")
 
 
@@ -194,15 +194,15 @@ def test_a_reply_is_padded_also_where_its_line_cannot_be_written_or_nobody_fores
         caller = Caller(grant, "http", "")
         if verb == "unforeseen":
             monkeypatch.setattr(type(world.database), "budget", lambda _: 1 / 0)
-        request = {
+        requests: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
             "ask": lambda: gate.ask(caller, COUNT, epsilon="1"),
             "refused": lambda: gate.ask(caller, "SELECT", epsilon="1"),
             "budget": lambda: gate.budget(caller),
             "history": lambda: gate.history(caller),
             "explain": lambda: gate.explain(caller, COUNT, epsilon="1"),
             "unforeseen": lambda: gate.budget(caller),
-        }[verb]()
-        task = world.clock.begin(request)
+        }
+        task = world.clock.begin(requests[verb]())
         await world.clock.advance(world.clock.now() + 0.99)
         assert not task.done()
         await world.clock.advance(world.clock.now() + 0.01)

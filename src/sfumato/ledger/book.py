@@ -129,7 +129,7 @@ class Book:
             self.add(Row(0, RowKind.FAILED.value, 0, same=same, about=place))  # the price of the same words has changed
         return Reserved(self._charged(request, key, same))
 
-    def _of_others(self, request: Request) -> KeptAnswer | Wait | None:
+    def _of_others(self, request: Request) -> Reserved | KeptAnswer | Wait | None:
         """Find the answer that another account has paid for, or the one that is just being given to it."""
         for account in self.state.accounts:
             same = same_question(account, request.question, request.version)

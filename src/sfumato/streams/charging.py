@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
@@ -48,6 +48,12 @@ def attempt_at(path: Path, described: Sequence[str]) -> Iterator[str]:
         place.unlink(missing_ok=True)
         raise
     place.unlink(missing_ok=True)
+
+
+def forget_attempt(path: Path) -> None:
+    """Remove what a crash right after the creation has left beside a stream: its file exists, and knows its charge."""
+    with suppress(OSError):
+        path.with_name(path.name + _ATTEMPT).unlink(missing_ok=True)
 
 
 def _known_attempt(place: Path, digest: str) -> str | None:

@@ -22,7 +22,7 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, system_source
-from sfumato.streams.charging import attempt_at, require_known, stream_request
+from sfumato.streams.charging import attempt_at, forget_attempt, require_known, stream_request
 from sfumato.streams.plans import (
     FARTHEST,
     GaussianSums,
@@ -124,6 +124,7 @@ class Stream:
                 stream._accept(step_from_bytes(payload, head.plan.cells, stream._process, state))
             digests = [digest.hex() for digest in stream._digests[-2:]]
             require_known(ledger, head.charge, len(payloads), digests)
+            forget_attempt(stream_path(path))
         except BaseException:
             file.close()
             raise
