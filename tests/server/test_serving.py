@@ -95,8 +95,9 @@ def test_sigterm_lets_a_running_question_settle_and_ends_soon(tmp_path: Path) ->
                 statuses.append(0)  # it came after the door was closed
     assert set(statuses) <= {200, 503, 0}
     with sfumato.open(server.policy, analyst="research") as database:
-        assert [one.state for one in database.history()] == ["settled"] * len(database.history())
-        assert len(database.history()) >= statuses.count(200)
+        charged = database.history(limit=10_000)
+        assert {one.state for one in charged} == {"settled"}
+        assert len(charged) >= statuses.count(200)
     assert server.token() not in server.out
     assert "Traceback" not in server.out
 
@@ -123,13 +124,18 @@ def test_after_a_kill_it_starts_again_at_once_on_the_same_port(tmp_path: Path) -
         server.options = ("--http-port", str(server.port))
         server.begin()
         assert server.get("/health", None).status == 200
-        charged = server.get("/history").json
+        charged = server.get("/history?limit=1000").json
         settled = [one for one in charged if one["state"] == "settled"]
         assert len(settled) >= len(answers) > 0  # every answer that left is in the ledger
         assert len(charged) - len(answers) <= 4  # at most one charge per client is without an answer
         for n, rows in answers[-3:]:
             again = server.ask(f"SELECT COUNT(*) AS n FROM visits WHERE cost > {n}", epsilon="0.01")  # noqa: S608
             assert again.json["rows"] == rows
+        for one in charged:
+            if one["state"] != "settled":
+                assert server.ask(one["sql"], epsilon="0.01").status == 200  # it takes up what was charged
+        later = server.get("/history?limit=1000").json
+        assert [(one["sequence"], one["state"]) for one in later] == [(one["sequence"], "settled") for one in charged]
 
 
 def test_what_cannot_work_is_a_clear_refusal(tmp_path: Path) -> None:
