@@ -111,8 +111,8 @@ class Affine:
         """Return what the true sums can be, whatever the data."""
         spans = np.array([self.cells.reach(kind) for kind in range(len(self.cells.measured))]).reshape(-1, 2)
         least, most = spans[self.cells.kinds[self.places]].T
-        with np.errstate(invalid="ignore"):
-            one, other = self.weights * least, self.weights * most
+        with np.errstate(invalid="ignore"):  # what weighs nothing adds nothing, however far it reaches
+            one, other = (np.where(self.weights == 0, 0.0, self.weights * end) for end in (least, most))
         return self.constant + self.total(np.minimum(one, other)), self.constant + self.total(np.maximum(one, other))
 
     def total(self, parts: Floats) -> Floats:
@@ -195,6 +195,8 @@ class Ratio:
     most: Floats
     divisors: tuple[Affine, ...]
     open: bool = False
+    completed: bool = False
+    """Whether what is shown divides sums with what was added to each: then both ends of each sum are tried."""
     _known: dict[Fraction, Ends] = field(default_factory=dict)
 
     @property
@@ -213,9 +215,14 @@ class Ratio:
         return self._known[tail]
 
     def _all_ends(self, tail: Fraction) -> Ends:
-        """Return the possible ratios; where a part is near its threshold, the quotients of what the parts can be."""
+        """Return the possible ratios; where a part is near its threshold, the quotients of what the parts can be.
+
+        So are they where something was added to a part, by itself: the ends of each part hold it with and without.
+        """
         low, high = self._ends(float(tail))
         near = self.over.near(tail) | self.under.near(tail)
+        if self.completed:
+            near |= (self.over.addition != 0) | (self.under.addition != 0)
         if not near.any():
             return low, high
         over, under = self.over.ends(tail / 2), self.under.ends(tail / 2)
