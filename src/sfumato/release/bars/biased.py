@@ -6,7 +6,7 @@ nothing is known is open.  Proof: proofs/truncation.md
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from math import ceil, floor, inf, isinf
+from math import ceil, floor, inf, isfinite
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from sfumato.language.facts import Kind
 from sfumato.planning.missing import FOR_LOSSES, Missing
 from sfumato.release.bars.form_algebra import quotient_ends
 from sfumato.release.bars.forms import Affine, Ends, Exact, Form, Opaque, Ratio, Truth
-from sfumato.release.bars.intervals import Answered, Bar
+from sfumato.release.bars.intervals import Answered, Bar, bars
 from sfumato.release.bars.noise_law import Floats
+from sfumato.release.decode import EngineValue
 
 Cut = Mapping[tuple[str, str], Missing]
 """What may be missing of each measurement, by the label of its group and its name."""
@@ -24,22 +25,37 @@ Cut = Mapping[tuple[str, str], Missing]
 def biased_bars(
     answered: Answered, level: Fraction, missing: Callable[[Fraction], Cut]
 ) -> list[list[Bar | None] | None]:
-    """Return the bars of every column as `bars` does, each wider by what may be missing."""
+    """Return the bars of every column as `bars` does, each wider by what may be missing: none is inside the plain one.
+
+    What was added for the sake of what lies above a level is inside both.
+    """
     cut = missing(FOR_LOSSES * (1 - level))
     found: list[list[Bar | None] | None] = []
-    for place, form in enumerate(answered.forms):
-        if form is None or isinstance(form, Truth | Opaque):
+    for place, (form, plain) in enumerate(zip(answered.forms, bars(answered, level), strict=True)):
+        if form is None or plain is None or isinstance(form, Truth | Opaque):
             found.append(None)
             continue
         values, whole = answered.columns[place], answered.bar_facts(place).kind is Kind.INTEGER
         # where nothing can be cut off, which policy and question decide alone, the noise has the whole tail
         tail = (1 - level) * (1 - FOR_LOSSES if _can_lack(form, cut) else 1)
         low, high = _ends(form, tail, cut, len(values))
-        shown = np.array([np.nan if value is None or isinstance(value, str) else float(value) for value in values])
-        # what was added for the sake of what lies above a level is inside
-        ends = zip(values, np.fmin(low, shown).tolist(), np.fmax(high, shown).tolist(), strict=True)
-        found.append([None if value is None else (_end(a, floor, whole), _end(b, ceil, whole)) for value, a, b in ends])
+        wider = zip(_rounded(low, floor, whole), _rounded(high, ceil, whole), strict=True)
+        found.append([_hull(bar, ends) for bar, ends in zip(plain, wider, strict=True)])
     return found
+
+
+def _rounded(ends: Floats, rounding: Callable[[float], int], whole: bool) -> list[EngineValue]:
+    """Return ends as an engine keeps them; one that is infinite, or of a NULL, is None."""
+    return [(rounding(end) if whole else end) if isfinite(end) else None for end in ends.tolist()]
+
+
+def _hull(one: Bar | None, other: Bar) -> Bar | None:
+    """Return the least interval around two; a side that is open in one is open. NULL has none."""
+    return None if one is None else (_outer(one[0], other[0], min), _outer(one[1], other[1], max))
+
+
+def _outer(one: EngineValue, other: EngineValue, choose: Callable[[float, float], float]) -> EngineValue:
+    return choose(one, other) if isinstance(one, int | float) and isinstance(other, int | float) else None
 
 
 def extensions(answered: Answered, place: int, cut: Cut) -> tuple[float, float] | None:
@@ -49,12 +65,6 @@ def extensions(answered: Answered, place: int, cut: Cut) -> tuple[float, float] 
         return None
     (down, up), addition = _widths(form, cut), form.addition
     return float(np.maximum(down + addition, 0).max()), float(np.maximum(up - addition, 0).max())
-
-
-def _end(end: float, rounding: Callable[[float], int], whole: bool) -> int | float | None:
-    if isinf(end):
-        return None
-    return rounding(end) if whole else end
 
 
 def _ends(form: Form, tail: Fraction, cut: Cut, rows: int) -> Ends:
@@ -82,8 +92,8 @@ def _can_lack(form: Form, cut: Cut) -> bool:
 
 
 def _sum_ends(form: Affine, tail: Fraction, cut: Cut) -> Ends:
-    margin, (down, up) = form.margin(tail), _widths(form, cut)
-    return form.centre - margin - down, form.centre + margin + up
+    (low, high), (down, up) = form.measured_bar(tail), _widths(form, cut)
+    return low - down, high + up
 
 
 def _widths(form: Affine, cut: Cut) -> tuple[Floats, Floats]:

@@ -145,12 +145,19 @@ class Affine:
         return found
 
     def bar(self, tail: Fraction) -> Ends:
-        """Return where each sum lies, whatever it can be: around the centre, but for cells near their threshold.
+        """Return where each sum lies, whatever it can be.
 
-        There each true integer lies in its own interval, given that it was released. Proof: proofs/counted_keys.md
         What was added to the sum lies inside: the bar is longer by it, so that it holds the sum without it.
         """
-        centre, margin, addition = self.centre, self.margin(tail), self.addition
+        (low, high), addition = self.measured_bar(tail), self.addition
+        return low + np.minimum(addition, 0), high + np.maximum(addition, 0)
+
+    def measured_bar(self, tail: Fraction) -> Ends:
+        """Return where each sum lies without what was added: around the centre, but for cells near their threshold.
+
+        There each true integer lies in its own interval, given that it was released. Proof: proofs/counted_keys.md
+        """
+        centre, margin = self.centre, self.margin(tail)
         low, high = centre - margin, centre + margin
         counts = np.bincount(self.rows, minlength=len(self.constant))
         near = self.near(tail)
@@ -163,7 +170,7 @@ class Affine:
             for ends, parts in ((low, np.minimum(one, other)), (high, np.maximum(one, other))):
                 total = np.bincount(places, weights=parts, minlength=len(ends))
                 ends[rows] = self.constant[rows] + total[rows]
-        return low + np.minimum(addition, 0), high + np.maximum(addition, 0)
+        return low, high
 
     def near(self, tail: Fraction) -> Flags:
         """Return the rows that depend on an integer near the threshold that released it."""
