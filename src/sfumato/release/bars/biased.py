@@ -4,8 +4,9 @@ Theorem: such a bar holds the untruncated truth at its level, if the tails of th
 nothing is known is open.  Proof: proofs/truncation.md
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor, inf, isfinite
 
 import numpy as np
@@ -13,9 +14,10 @@ import numpy as np
 from sfumato.language.facts import Kind
 from sfumato.planning.missing import FOR_LOSSES, Missing
 from sfumato.release.bars.form_algebra import quotient_ends
-from sfumato.release.bars.forms import Affine, Ends, Exact, Form, Opaque, Ratio, Truth
+from sfumato.release.bars.forms import Affine, Ends, Exact, Number, Opaque, Ratio, Truth
 from sfumato.release.bars.intervals import Answered, Bar, bars
 from sfumato.release.bars.noise_law import Floats
+from sfumato.release.bars.unforeseen import or_open
 from sfumato.release.decode import EngineValue
 
 Cut = Mapping[tuple[str, str], Missing]
@@ -35,13 +37,22 @@ def biased_bars(
         if form is None or plain is None or isinstance(form, Truth | Opaque):
             found.append(None)
             continue
-        values, whole = answered.columns[place], answered.bar_facts(place).kind is Kind.INTEGER
-        # where nothing can be cut off, which policy and question decide alone, the noise has the whole tail
-        tail = (1 - level) * (1 - FOR_LOSSES if _can_lack(form, cut) else 1)
-        low, high = _ends(form, tail, cut, len(values))
-        wider = zip(_rounded(low, floor, whole), _rounded(high, ceil, whole), strict=True)
-        found.append([_hull(bar, ends) for bar, ends in zip(plain, wider, strict=True)])
+        whole = answered.bar_facts(place).kind is Kind.INTEGER
+        find = partial(_wider, form, plain, level, cut, whole)
+        found.append(or_open(find, partial(_open, plain)))
     return found
+
+
+def _wider(form: Number, plain: Sequence[Bar | None], level: Fraction, cut: Cut, whole: bool) -> list[Bar | None]:
+    # where nothing can be cut off, which policy and question decide alone, the noise has the whole tail
+    tail = (1 - level) * (1 - FOR_LOSSES if _can_lack(form, cut) else 1)
+    low, high = _ends(form, tail, cut, len(plain))
+    wider = zip(_rounded(low, floor, whole), _rounded(high, ceil, whole), strict=True)
+    return [_hull(bar, ends) for bar, ends in zip(plain, wider, strict=True)]
+
+
+def _open(plain: Sequence[Bar | None]) -> list[Bar | None]:
+    return [None if bar is None else (None, None) for bar in plain]
 
 
 def _rounded(ends: Floats, rounding: Callable[[float], int], whole: bool) -> list[EngineValue]:
@@ -67,7 +78,7 @@ def extensions(answered: Answered, place: int, cut: Cut) -> tuple[float, float] 
     return float(np.maximum(down + addition, 0).max()), float(np.maximum(up - addition, 0).max())
 
 
-def _ends(form: Form, tail: Fraction, cut: Cut, rows: int) -> Ends:
+def _ends(form: Number, tail: Fraction, cut: Cut, rows: int) -> Ends:
     match form:
         case Exact(values):
             return values, values
@@ -80,7 +91,7 @@ def _ends(form: Form, tail: Fraction, cut: Cut, rows: int) -> Ends:
     return np.full(rows, -inf), np.full(rows, inf)
 
 
-def _can_lack(form: Form, cut: Cut) -> bool:
+def _can_lack(form: Number, cut: Cut) -> bool:
     """Whether caps, bounds or a level that noise chose may have cut something off."""
     sums = [form] if isinstance(form, Affine) else [form.over, form.under] if isinstance(form, Ratio) else []
     return any(

@@ -165,8 +165,8 @@ def gathered(form: Form, places: Places, leaf: str) -> Form:
             parts = [_moved(one, at) for one in (over, under, *divisors)]
             found = [part for part in parts if part is not None]
             if len(found) == len(parts):
-                moved = found[0], found[1], least[at], most[at], tuple(found[2:])
-                return Ratio(*moved, completed=form.completed)
+                ends, divided_by = (least[at], most[at]), tuple(found[2:])
+                return Ratio(found[0], found[1], *ends, divided_by, completed=form.completed)
         case Opaque(_, open):
             return Opaque(len(places), open)
         case Truth():

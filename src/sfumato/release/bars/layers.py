@@ -55,7 +55,8 @@ from sfumato.release.one_table import shown_cells
 
 _MOST_ROWS = 250_000
 """Below an aggregate so many rows are looked at, one by one."""
-_SPREAD = frozenset({Type.INTEGER, Type.DECIMAL, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
+SPREAD = frozenset({Type.INTEGER, Type.DECIMAL, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
+"""The types whose values have bars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +88,13 @@ class Layers:
         wanted = [
             scalar
             for scalar in traced.items
-            if scalar is not None and scalar.facts.type in _SPREAD and not columns(scalar).isdisjoint(measured)
+            if scalar is not None and scalar.facts.type in SPREAD and not columns(scalar).isdisjoint(measured)
         ]
         forms = iter(joined.forms(wanted))
         kept = {id(scalar) for scalar in wanted}
         found: list[Form | None] = []
         for scalar, item in zip(traced.items, self.plan.private.outcome.items, strict=True):
-            if scalar is None and item.scalar.facts.type in _SPREAD:
+            if scalar is None and item.scalar.facts.type in SPREAD:
                 found.append(unknown(item.scalar.facts, rows))
             else:
                 found.append(next(forms) if scalar is not None and id(scalar) in kept else None)
