@@ -38,14 +38,14 @@ def biased_bars(
             found.append(None)
             continue
         whole = answered.bar_facts(place).kind is Kind.INTEGER
-        find = partial(_wider, form, plain, level, cut, whole)
+        find = partial(_wider, form, plain, answered.tail(level), cut, whole)
         found.append(or_open(find, partial(_open, plain)))
     return found
 
 
-def _wider(form: Number, plain: Sequence[Bar | None], level: Fraction, cut: Cut, whole: bool) -> list[Bar | None]:
+def _wider(form: Number, plain: Sequence[Bar | None], tail: Fraction, cut: Cut, whole: bool) -> list[Bar | None]:
     # where nothing can be cut off, which policy and question decide alone, the noise has the whole tail
-    tail = (1 - level) * (1 - FOR_LOSSES if _can_lack(form, cut) else 1)
+    tail = tail * (1 - FOR_LOSSES) if _can_lack(form, cut) else tail
     low, high = _ends(form, tail, cut, len(plain))
     wider = zip(_rounded(low, floor, whole), _rounded(high, ceil, whole), strict=True)
     return [_hull(bar, ends) for bar, ends in zip(plain, wider, strict=True)]
