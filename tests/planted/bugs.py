@@ -1,5 +1,6 @@
 """Bugs to plant: each is a small change that somebody could make, and that takes away a promise."""
 
+from tests.planted.bars_bugs import BARS_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.findings import FINDINGS
 
@@ -442,4 +443,5 @@ BUGS: tuple[Bug, ...] = (
         ("analysis/groups.py", "    if wanted > most:\n", "    if wanted > most * 1000:\n"),
     ),
     *FINDINGS,
+    *BARS_BUGS,
 )
