@@ -4,9 +4,12 @@ Statistical: the median of 41 releases is off by more than a tenth, where its de
 probability below 1e-6. The bits are fixed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow
 import pytest
 from tests.release.bars_clinic import opened, released
@@ -28,7 +31,7 @@ FREE = {"type": "integer", "bounds": {"within": [0, 1000], "choose": "private"}}
 BOUNDED = {"type": "integer", "bounds": [0, 100]}
 
 
-def _rows() -> dict[str, object]:
+def _rows() -> dict[str, Any]:
     """Two thousand people, a few of them with many rows; a third of x and a fifth of y is NULL."""
     draw = np.random.default_rng(5)
     people = np.repeat(np.arange(2000), np.minimum((draw.pareto(1.3, 2000) + 1).astype(int), 100))
@@ -71,21 +74,22 @@ def test_all_parts_of_a_number_are_cut_by_one_choice_or_each_is_completed(
     assert made
 
 
-@pytest.mark.parametrize(
-    ("number", "truth"),
-    [
-        ("VAR_POP(x)", lambda x, _: x.var()),
-        ("GEOMEAN(x)", lambda x, _: np.exp(np.log(x).mean())),
-        ("AVG(SQRT(x))", lambda x, _: np.sqrt(x).mean()),
-        ("AVG(CASE WHEN k = 'a' THEN x END)", lambda x, k: x[k == "a"].mean()),
-    ],
-)
-def test_what_is_made_of_several_sums_is_right_in_the_median(tmp_path_factory, number, truth) -> None:  # type: ignore[no-untyped-def]
+Numbers = npt.NDArray[np.float64]
+TRUE: dict[str, Callable[[Numbers, npt.NDArray[np.str_]], float]] = {
+    "VAR_POP(x)": lambda x, _: float(x.var()),
+    "GEOMEAN(x)": lambda x, _: float(np.exp(np.log(x).mean())),
+    "AVG(SQRT(x))": lambda x, _: float(np.sqrt(x).mean()),
+    "AVG(CASE WHEN k = 'a' THEN x END)": lambda x, k: float(x[k == "a"].mean()),
+}
+
+
+@pytest.mark.parametrize("number", TRUE)
+def test_what_is_made_of_several_sums_is_right_in_the_median(tmp_path: Path, number: str) -> None:
     rows = _rows()
-    known = np.array(rows["x"].is_valid())  # type: ignore[attr-defined]
-    expected = truth(np.array(rows["x"].fill_null(0), dtype=float)[known], rows["k"][known])  # type: ignore[attr-defined,index]
+    known = np.array(rows["x"].is_valid())
+    truth = TRUE[number](np.array(rows["x"].fill_null(0), dtype=np.float64)[known], rows["k"][known])
     columns = {"x": BOUNDED, "y": BOUNDED, "z": BOUNDED, "k": {"type": "text", "values": ["a", "b"]}}
     table = {"rows_per_unit": {"most": 100, "choose": "private"}, "columns": columns}
-    with opened(tmp_path_factory.mktemp("median"), rows, table) as database:
+    with opened(tmp_path, rows, table) as database:
         found = [one.rows()[0]["r"] for one in released(database, f"SELECT {number} AS r FROM v", 41, "4")]  # noqa: S608
-    assert abs(np.median([float(one) for one in found]) / expected - 1) < 0.1
+    assert abs(np.median([float(one) for one in found]) / truth - 1) < 0.1
