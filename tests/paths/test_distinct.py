@@ -94,7 +94,7 @@ def test_a_tiny_price_buys_much_noise_and_nothing_else(shop: sfumato.Database) -
 
 @pytest.mark.parametrize("values", [1, 5, 40])
 def test_values_that_are_each_one_persons_own_lie_in_the_interval(tmp_path: Path, values: int) -> None:
-    """Twenty people with 40 own values each: 800 were said to lie between 31 and 67.
+    """Twenty people with 40 own values each: 800 were said to lie between 18 and 26.
 
     Of 60 releases with fixed bits; with others, bars of exactly 95 % fail with probability below 1e-6 (binomial).
     """
