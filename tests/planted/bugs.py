@@ -1,5 +1,6 @@
 """Bugs to plant: each is a small change that somebody could make, and that takes away a promise."""
 
+from tests.planted.bars_bugs import BARS_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.findings import FINDINGS
@@ -453,4 +454,5 @@ BUGS: tuple[Bug, ...] = (
     ),
     *FINDINGS,
     *CHARGE_BUGS,
+    *BARS_BUGS,
 )

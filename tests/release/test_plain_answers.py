@@ -36,6 +36,6 @@ def test_plain_answers_have_no_open_side_and_no_rows_that_noise_chose(
     assert len(plain) > 3
     assert len(found) - len(plain) > 3
     for one in plain:
-        forms, chosen = one._find()
-        assert not chosen
-        assert not any(form.open for form in forms if form is not None)
+        found_forms = one._find()
+        assert not found_forms.candidates
+        assert not any(form.open for form in found_forms.forms if form is not None)
