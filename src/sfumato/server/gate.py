@@ -232,6 +232,11 @@ class Gate:
         """The timing mode, as receipts say it."""
         return "none" if self.policy.padding is None else f"padded to multiples of {self.policy.padding} s"
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the server was told to stop: nothing new begins."""
+        return self._stopping
+
     async def padded(self, arrived: float) -> None:
         """Wait until a multiple of the policy's padding has passed since `arrived`, of the loop's clock.
 
