@@ -23,10 +23,10 @@ from sfumato.server.wire.catalogue.trees import identifier
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.sqlstates import WireError
 
-MAX_CACHED_PLAN_BYTES = 4 << 20
+MAX_CACHED_PLAN_BYTES = 8 << 20
 """Maximum memory of the plans that one account's catalogue keeps."""
-BYTES_PER_EXPRESSION = 3000
-"""Memory of one compiled expression or column, in bytes: an upper bound, measured."""
+_PLAN_BYTES, _EXPRESSION_BYTES = 4000, 2500
+"""Memory of a plan, and of each expression or column in it, in bytes: upper bounds, measured."""
 _SCHEMAS = ("pg_catalog", "information_schema")
 _FROM = re.compile(r"\bfrom\b", re.IGNORECASE)
 _NAMES = re.compile(r"\bpg_|\binformation_schema\b|\bcurrent_|\bversion\s*\(|\bformat_type\b", re.IGNORECASE)
@@ -116,7 +116,7 @@ class Catalogue:
         plan = queries.read(tree, None)
         parameters = {name: _described(learned.of(name)) for name in learned.types}
         columns = tuple(Column(name, _described(oid)) for name, oid in plan.columns)
-        return CataloguePlan(columns, parameters, learned.made * BYTES_PER_EXPRESSION, plan, self._shadow)
+        return CataloguePlan(columns, parameters, _PLAN_BYTES + learned.made * _EXPRESSION_BYTES, plan, self._shadow)
 
     def _own(self, sql: str) -> exp.Expr | None:
         """Return the tree of a question that is answered here, or None."""
