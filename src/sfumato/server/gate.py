@@ -253,6 +253,8 @@ class Gate:
         """Begin nothing new, let running questions settle, and say whether all have."""
         self._stopping = True
         running = [asyncio.wrap_future(one) for one in self._running]
+        for one in running:
+            one.add_done_callback(_forget)
         late = (await asyncio.wait(running, timeout=self._limits.settling))[1] if running else set()
         for pool in (self._questions, self._others):
             pool.shutdown(wait=False, cancel_futures=True)

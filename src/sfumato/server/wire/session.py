@@ -190,6 +190,7 @@ class WireSession:
             if self._skipping:
                 break
             try:
+                self._check_session()
                 await _EXTENDED[kind](self, Body(body))
             except (Refusal, WireError) as error:
                 self._fail(error)
@@ -350,7 +351,6 @@ class WireSession:
     async def _execute(self, body: Body) -> None:
         name, most = body.text(), body.number(">i")
         body.end()
-        self._check_session()
         portal = self._portal(name)
         statement = portal.prepared.statement
         self._block.check(statement)
