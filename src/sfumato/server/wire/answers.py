@@ -156,9 +156,14 @@ class Answering:
         def write() -> Answer:
             holding = Holding(self._memory, self._caller.account)
             messages: list[bytes] = []
-            for row in rows():
-                messages.append(data_row(row, columns, formats))
-                holding.add(getsizeof(messages[-1]) + _POINTER_BYTES)
+            try:
+                for row in rows():
+                    messages.append(data_row(row, columns, formats))
+                    holding.add(getsizeof(messages[-1]) + _POINTER_BYTES)
+            except BaseException:
+                messages.clear()  # an error holds on to this frame until it is told
+                holding.release()
+                raise
             return Answer(columns, messages, holding, tag, tag == "SELECT")
 
         return await self._gate.work(self._caller, write)

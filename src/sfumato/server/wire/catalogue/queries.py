@@ -321,7 +321,7 @@ class Queries:
         else:
             joins.append(CatalogueJoin(self._source(node.this, scope_of(joins, parent)), kind, start))
         scope = scope_of(joins, parent)
-        self.expressions.learned.spend(len(scope.fields), 1 + len(scope.fields) // 8)
+        self.expressions.learned.spend(len(scope.fields), 1 + len(joins[-1].source.fields) // 4)
         for part in conjuncts(node.args.get("on")):
             joins[-1].on.append(self._condition(part, scope))
         for name in node.args.get("using") or []:
