@@ -12,12 +12,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
-import sfumato
 from tests.server.wire.served import (
     SYNC,
     Bare,
     Said,
-    Served,
     bind,
     errors,
     execute,
@@ -30,6 +28,7 @@ from tests.server.wire.served import (
 )
 from tests.server.wire.test_catalogue import QUESTIONS
 
+import sfumato
 from sfumato.server.wire import answers, session
 from sfumato.server.wire.catalogue import catalogue as catalogues
 from sfumato.server.wire.catalogue import compiled
@@ -188,7 +187,7 @@ def test_what_one_call_into_c_does_is_counted_before_it_runs(shown: Catalogue) -
         "SELECT '%300000000d'::text % 5, pg_backend_pid()",
         "SELECT mod('%300000000d'::text, 5), pg_backend_pid()",
         "SELECT ARRAY[1] * 300000000, pg_backend_pid()",
-        "SELECT " + " * ".join(["'1e1000'::numeric"] * 50) + ", pg_backend_pid()",  # noqa: S608
+        "SELECT " + " * ".join(["'1e1000'::numeric"] * 50) + ", pg_backend_pid()",
     ],
     ids=["repeat", "repeat-right", "format", "mod", "list", "exponent"],
 )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import sfumato
 from tests.server.wire.served import (
     SYNC,
     Bare,
@@ -25,6 +24,7 @@ from tests.server.wire.served import (
 )
 from tests.server.wire.test_catalogue import QUESTIONS
 
+import sfumato
 from sfumato.server.wire.catalogue.catalogue import MAX_CACHED_PLAN_BYTES, Catalogue
 from sfumato.server.wire.memory import Holding, MemoryLimits, SessionMemory
 from sfumato.server.wire.sqlstates import WireError
@@ -156,9 +156,9 @@ def test_an_account_and_a_server_have_limits_and_what_is_gone_is_given_back() ->
 
 HOSTILE = [
     WIDE,
-    "SELECT " + " + ".join(["1"] * 200) + ", pg_backend_pid()",  # noqa: S608
+    "SELECT " + " + ".join(["1"] * 200) + ", pg_backend_pid()",
     "SELECT " + ", ".join(["pg_backend_pid()"] * 900),
-    "SELECT 1 FROM " + ", ".join(f"pg_class a{number}" for number in range(60)),
+    "SELECT 1 FROM " + ", ".join(f"pg_class a{number}" for number in range(60)),  # noqa: S608
     "SELECT " + ", ".join(["'xxxxxxxxx'"] * 1500) + " FROM pg_am",  # noqa: S608
     "SELECT CASE " + "WHEN oid = 1 THEN 2 " * 600 + "END FROM pg_am",
     "SELECT oid IN (" + ", ".join(["111"] * 3000) + ") FROM pg_am",  # noqa: S608
