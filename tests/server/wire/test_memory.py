@@ -69,7 +69,11 @@ def valued(number: int) -> bytes:
     return parse("SELECT $1::int8[]", name) + bind((items,), name, name) + SYNC
 
 
-KINDS = {"portals": portal, "statements": wide, "values": valued}
+def long(number: int) -> bytes:
+    return parse(f"SET application_name = '{'é' * 100_000}'", f"l{number}") + SYNC
+
+
+KINDS = {"portals": portal, "statements": wide, "values": valued, "long texts": long}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -67,14 +67,15 @@ class ReadyStatement:
     intervals: Fraction | None = None
     offset: int = 0
     """Where the statement begins in the text that was sent."""
+    text_bytes: int = 0
+    """The memory of that text."""
 
     @property
     def size(self) -> int:
         """The memory of a prepared statement, in bytes, as an upper bound."""
         names = sum(getsizeof(column.name) for column in self.columns or ())
         described = len(self.columns or ()) * (2 if self.outline is None else 4) + len(self.parameters) * 2
-        text, _ = question_of(self.statement)
-        return 2000 + 2 * getsizeof(text) + 2 * names + 150 * (described + len(self.declared))
+        return 2000 + 2 * self.text_bytes + 2 * names + 150 * (described + len(self.declared))
 
 
 class Answering:
@@ -134,8 +135,9 @@ class Answering:
             raise AssertionError("only a question has an answer")
         sql, outline = prepared.statement.sql, prepared.outline
         if prepared.is_catalogue:
-            stopped = self._is_stopped()
-            return await self._sent(prepared, lambda: self._catalogued(sql, prepared, given, stopped), formats)
+            async with self._catalogue.turns:
+                stopped = self._is_stopped()
+                return await self._sent(prepared, lambda: self._catalogued(sql, prepared, given, stopped), formats)
         if outline is None:
             raise AssertionError("a question about data has an outline")
         release, level = await self._asked(sql, {name: given[name] for name in outline.parameters}), prepared.intervals
@@ -193,13 +195,14 @@ class Answering:
         """Return the values that stand between the brackets of an EXECUTE."""
         if not text.strip():
             return []
-        stopped = self._is_stopped()
 
         def compute() -> list[object]:
             plan = self._catalogue.constants(f"SELECT {text}")
             return list(plan.rows(Run(self._facts, {}, stopped))[0])
 
-        return await self._gate.work(self._caller, compute)
+        async with self._catalogue.turns:
+            stopped = self._is_stopped()
+            return await self._gate.work(self._caller, compute)
 
     def oid_of(self, name: str) -> int:
         """Return the number of a type that a PREPARE names."""

@@ -1,5 +1,7 @@
 """The statements that a session has prepared, by name, within limits."""
 
+from sys import getsizeof
+
 from sfumato.server.wire.answers import ReadyStatement
 from sfumato.server.wire.memory import Holding, SessionMemory
 from sfumato.server.wire.sqlstates import WireError, too_large
@@ -35,7 +37,7 @@ class PreparedStatements:
                 "Too many statements are prepared.", f"DEALLOCATE some: a session has at most {MOST_STATEMENTS}."
             )
         holding = Holding(self._memory, self._account)
-        holding.add(prepared.size + len(name))
+        holding.add(prepared.size + getsizeof(name))
         self._statements[name] = prepared, holding
 
     def forget(self, name: str) -> None:

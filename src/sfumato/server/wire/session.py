@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from sys import getsizeof
 from time import monotonic
 from typing import TypeVar
 
@@ -292,7 +293,7 @@ class WireSession:
             prepared = await self._wait(self._answering.prepare(statement, declared))
         except (Refusal, WireError) as error:
             raise self._located(error, statement, offset) from None
-        self._statements.keep(name, replace(prepared, offset=offset))
+        self._statements.keep(name, replace(prepared, offset=offset, text_bytes=getsizeof(text)))
         self._send(frame(b"1"))
 
     async def _bind(self, body: Body) -> None:
@@ -428,7 +429,8 @@ class WireSession:
         if not isinstance(statement, SelectStatement | Explain | ShowSetting):
             raise unsupported("Only questions can be prepared.", "PREPARE name AS SELECT …")
         declared = [self._answering.oid_of(type) for type in types]
-        self._statements.keep(name, await self._wait(self._answering.prepare(statement, declared)))
+        prepared = await self._wait(self._answering.prepare(statement, declared))
+        self._statements.keep(name, replace(prepared, text_bytes=getsizeof(sql)))
         self._send(command_complete("PREPARE"))
 
     # ── what all of them need ──

@@ -1,6 +1,7 @@
 """Which questions are about the catalogue or the session, and their answers. No data is behind it, and no engine."""
 
 import re
+from asyncio import Semaphore
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ MAX_CACHED_PLAN_BYTES = 8 << 20
 """Maximum memory of the plans that one account's catalogue keeps."""
 _PLAN_BYTES, _EXPRESSION_BYTES = 4000, 2500
 """Memory of a plan, and of each expression or column in it, in bytes: upper bounds, measured."""
+MAX_EVALUATIONS = 2
+"""Maximum number of questions about the catalogue that one account computes at once."""
 _SCHEMAS = ("pg_catalog", "information_schema")
 _FROM = re.compile(r"\bfrom\b", re.IGNORECASE)
 _NAMES = re.compile(r"\bpg_|\binformation_schema\b|\bcurrent_|\bversion\s*\(|\bformat_type\b", re.IGNORECASE)
@@ -73,6 +76,8 @@ class Catalogue:
         self._plans: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], CataloguePlan | None] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
+        self.turns = Semaphore(MAX_EVALUATIONS)
+        """Whoever evaluates takes a turn, so that one account leaves threads to others."""
 
     @property
     def cached_bytes(self) -> int:
