@@ -219,9 +219,8 @@ def test_the_event_loop_never_evaluates(tmp_path: Path, monkeypatch: pytest.Monk
         return call
 
     monkeypatch.setattr(CataloguePlan, "rows", watched(CataloguePlan.rows))
-    monkeypatch.setattr(catalogues, "foreign_tree", watched(catalogues.foreign_tree))
-    monkeypatch.setattr(catalogues, "Queries", watched(catalogues.Queries))
-    monkeypatch.setattr(answers, "data_row", watched(answers.data_row))
+    for module, name in ((catalogues, "foreign_tree"), (catalogues, "Queries"), (answers, "data_row")):
+        monkeypatch.setattr(module, name, watched(getattr(module, name)))
     for name in ("split", "read_statement", "one_statement", "read_values"):
         monkeypatch.setattr(session, name, watched(getattr(session, name), long=True))
     with served(tmp_path) as server, server.client() as client:
