@@ -4,6 +4,7 @@ from tests.planted.bars_bugs import BARS_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.findings import FINDINGS
+from tests.planted.wire_bugs import WIRE_BUGS
 
 _REAL_NOISE = """import numpy as np
 
@@ -455,4 +456,5 @@ BUGS: tuple[Bug, ...] = (
     *FINDINGS,
     *CHARGE_BUGS,
     *BARS_BUGS,
+    *WIRE_BUGS,
 )

@@ -241,10 +241,17 @@ class Gate:
         """The timing mode, as receipts say it."""
         return self._padding.timing
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the server was told to stop: nothing new begins."""
+        return self._stopping
+
     async def stop(self) -> bool:
         """Begin nothing new, let running questions settle, and say whether all have."""
         self._stopping = True
         running = [asyncio.wrap_future(one) for one in self._running]
+        for one in running:
+            one.add_done_callback(_forget)
         late = (await asyncio.wait(running, timeout=self._limits.settling))[1] if running else set()
         for pool in (self._questions, self._others):
             pool.shutdown(wait=False, cancel_futures=True)

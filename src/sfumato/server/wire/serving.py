@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import hmac
+import socket
 import ssl
 import struct
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from sfumato.errors import Refusal
+from sfumato.errors import Refusal, Stopping
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.server.gate import Caller, Gate
@@ -17,6 +18,7 @@ from sfumato.server.wire.authentication import Exchange, begin, failed, mechanis
 from sfumato.server.wire.catalogue.catalogue import Catalogue
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
+from sfumato.server.wire.memory import MemoryLimits, SessionMemory
 from sfumato.server.wire.session import WireSession
 from sfumato.server.wire.settings import SERVER_VERSION, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, violation
@@ -29,6 +31,8 @@ MOST_STARTING = 200
 MOST_SESSIONS = 400
 MOST_SESSIONS_OF_ONE = 128
 _CHANNEL = "postgresql"
+_KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 120_000}
+"""A peer that does not answer is gone after two minutes: seconds, seconds, probes, milliseconds."""
 
 
 @dataclass(slots=True)
@@ -44,6 +48,14 @@ class Wire:
     sessions: dict[tuple[int, int], WireSession] = field(default_factory=dict)
     accounts: dict[str, int] = field(default_factory=dict)
     catalogues: dict[str, Catalogue] = field(default_factory=dict)
+    memory: SessionMemory = field(default_factory=SessionMemory)
+    connections: "dict[asyncio.Task[None], _Connection]" = field(default_factory=dict)
+
+    def end(self) -> None:
+        """Tell every client that the server ends, as PostgreSQL does, and let go of it."""
+        for task, connection in self.connections.items():
+            connection.say(error_frame(reported(Stopping())))
+            task.cancel()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; whatever goes wrong ends it, and nothing else."""
@@ -54,8 +66,9 @@ class Wire:
         while len(self.starting) > MOST_STARTING:
             next(iter(self.starting)).cancel()
             self.starting.pop(next(iter(self.starting)))
-        connection = _Connection(self, reader, writer, task)
+        connection = self.connections[task] = _Connection(self, reader, writer, task)
         try:
+            _keep_alive(writer)
             await connection.serve()
         except (WireError, Refusal) as error:
             connection.say(error_frame(reported(error)))
@@ -65,6 +78,7 @@ class Wire:
             connection.say(error_frame(reported(violation("The server could not go on."))))
         finally:
             self.starting.pop(task, None)
+            self.connections.pop(task, None)
             await connection.close()
 
 
@@ -76,11 +90,41 @@ async def start(
     port: int,
     ssl_context: ssl.SSLContext | None = None,
     certificate: bytes | None = None,
-) -> asyncio.Server:
+    limits: MemoryLimits | None = None,
+) -> "WireServer":
     """Listen for PostgreSQL's clients. With TLS, `certificate` (DER) also lets them bind the password to it."""
     binding = None if certificate is None or ssl_context is None else sha256(certificate).digest()
-    wire = Wire(gate, grants, policy, ssl_context, binding)
-    return await asyncio.start_server(wire.connected, host, port, backlog=512)
+    wire = Wire(gate, grants, policy, ssl_context, binding, memory=SessionMemory(limits))
+    return WireServer(wire, await asyncio.start_server(wire.connected, host, port, backlog=512))
+
+
+class WireServer:
+    """A server that listens, and its connections."""
+
+    def __init__(self, wire: Wire, listener: asyncio.Server) -> None:
+        self.wire = wire
+        self._listener = listener
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        """Listen no longer, and end every connection with PostgreSQL's own words."""
+        self._listener.close()
+        self.wire.end()
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    """Let the system notice a peer that is gone: a session that hears nothing else would last for ever."""
+    connection = writer.get_extra_info("socket")
+    if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class _Connection:
@@ -139,6 +183,8 @@ class _Connection:
                     return packet
 
     def _check(self, packet: StartUp) -> None:
+        if self._wire.gate.stopping:
+            raise WireError("57P03", "the database system is shutting down", "", "Try again later.", fatal=True)
         if self._wire.tls is not None and not self._encrypted:
             raise WireError(
                 "28000",
@@ -194,7 +240,7 @@ class _Connection:
 
     async def _answer(self) -> bytes:
         try:
-            kind, body = await read_frame(self._reader)
+            kind, body = await read_frame(self._reader, await self._reader.readexactly(1))
         except TooLarge:
             raise violation("A message of the authentication is too long.") from None
         if kind != b"p" or len(body) > 4096:
@@ -218,7 +264,7 @@ class _Connection:
         host, port = self._writer.get_extra_info("sockname")[:2]
         facts = SessionFacts(caller.grant.account, wire.policy.name, key[0], host, port, self._encrypted, settings)
         session = WireSession(
-            self._reader, self._writer, wire.gate, caller, self._catalogue(caller.grant), settings, facts
+            self._reader, self._writer, wire.gate, caller, self._catalogue(caller.grant), settings, facts, wire.memory
         )
         wire.sessions[key] = session
         wire.accounts[account] = wire.accounts.get(account, 0) + 1
@@ -228,7 +274,7 @@ class _Connection:
             self._writer.write(frame(b"K", struct.pack(">II", *key)))
             await session.serve()
         finally:
-            session.cancel()
+            session.end()
             del wire.sessions[key]
             wire.accounts[account] -= 1
 
