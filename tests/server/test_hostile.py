@@ -95,7 +95,7 @@ def test_before_any_question_every_page_is_the_same_without_one_person(tmp_path:
     for folder, people in (("all", range(300)), ("without", range(299))):
         with Running(make_clinic(tmp_path / folder, people=people), names=("research", "")) as server:
             seen = []
-            cookies = [{"Cookie": f"sfumato-{server.port}={server.token(name)}"} for name in ("research",)]
+            cookies = [{"Cookie": server.cookie()}]
             for path in ("/health", "/budget", "/history", "/tables", "/openapi.json", "/", "/nope"):
                 for headers in ({}, *cookies):
                     reply = server.request("GET", path, headers=headers)

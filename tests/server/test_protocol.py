@@ -5,11 +5,13 @@ import socket
 import threading
 import time
 
-import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
+from tests.server.running import until
 
-from sfumato.server import protocol
+from sfumato.server.connections import Connections
+from sfumato.server.limits import ServerLimits
+from sfumato.server.protocol import protocol_over
 
 BODY = bytes(16 << 20)
 
@@ -25,9 +27,9 @@ def held(server: uvicorn.Server) -> int:
     return sum(one.transport.get_write_buffer_size() for one in connections)
 
 
-def test_a_reply_that_nobody_takes_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "SECONDS", 0.6)
-    config = uvicorn.Config(large, http=protocol.Protocol, ws="none", lifespan="off", log_config=None)
+def test_a_reply_that_nobody_takes_is_not_held() -> None:
+    counted = protocol_over(Connections(ServerLimits(header_seconds=0.6)))
+    config = uvicorn.Config(large, http=counted, ws="none", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
@@ -40,15 +42,11 @@ def test_a_reply_that_nobody_takes_is_not_held(monkeypatch: pytest.MonkeyPatch) 
             for one in (idle, slow):
                 one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             taken = 0
-            time.sleep(0.2)
-            assert held(server) > 1 << 20
+            until(lambda: held(server) > 1 << 20)
             while taken < len(BODY):
                 taken += len(slow.recv(1 << 20))
                 time.sleep(0.02)
-            end = time.monotonic() + 5
-            while held(server) and time.monotonic() < end:
-                time.sleep(0.05)
-            assert not held(server)
+            until(lambda: not held(server))
     finally:
         server.should_exit = True
         thread.join(10)

@@ -27,12 +27,15 @@ class TooLarge(Exception):  # noqa: N818  (it is answered, not raised to anybody
         self.kind = kind
 
 
-async def read_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """Return the next frame's kind and body; wait for its first byte as long as it takes."""
+async def read_frame(reader: asyncio.StreamReader, largest: int | None = None) -> tuple[bytes, bytes]:
+    """Return the next frame's kind and body; wait for its first byte as long as it takes.
+
+    With `largest`, a longer frame is a violation and nothing of it is read.
+    """
     kind = await reader.readexactly(1)
     async with asyncio.timeout(SECONDS_PER_FRAME):
         (length,) = struct.unpack(">I", await reader.readexactly(4))
-        if length < 4 or length > LARGEST_SKIPPED:
+        if length < 4 or length > (LARGEST_SKIPPED if largest is None else largest + 4):
             raise violation("The length of a message is impossible.")
         if length - 4 > LARGEST_FRAME:
             await skip(reader, length - 4)
