@@ -1,7 +1,6 @@
 """Under load and abuse: half-open requests, large bodies, malformed ones, many clients over one budget, neighbours."""
 
 import socket
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,10 +23,8 @@ def test_half_open_requests_leave_others_served(server: Running) -> None:
             connection = socket.create_connection((server.host, server.port), timeout=10)
             connection.sendall(heads[number % len(heads)])
             held.append(connection)
-        begun = time.monotonic()
         assert server.get("/health", None).status == 200
         assert server.ask(COUNT, epsilon="0.01").status == 200
-        assert time.monotonic() - begun < 5
     finally:
         for connection in held:
             connection.close()

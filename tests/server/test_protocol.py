@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import threading
-import time
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
@@ -11,7 +10,7 @@ from tests.server.running import until
 
 from sfumato.server.connections import Connections
 from sfumato.server.limits import ServerLimits
-from sfumato.server.protocol import protocol_over
+from sfumato.server.protocol import _Unread, protocol_over
 
 BODY = bytes(16 << 20)
 
@@ -35,18 +34,17 @@ def test_a_reply_that_nobody_takes_is_not_held() -> None:
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
     thread.start()
     try:
-        with (
-            socket.create_connection(listening.getsockname()) as idle,
-            socket.create_connection(listening.getsockname()) as slow,
-        ):
-            for one in (idle, slow):
-                one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            taken = 0
+        with socket.create_connection(listening.getsockname()) as idle:
+            idle.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             until(lambda: held(server) > 1 << 20)
-            while taken < len(BODY):
-                taken += len(slow.recv(1 << 20))
-                time.sleep(0.02)
             until(lambda: not held(server))
     finally:
         server.should_exit = True
         thread.join(10)
+
+
+def test_who_takes_a_little_of_a_reply_begins_anew_and_who_takes_nothing_does_not() -> None:
+    seen = _Unread.seen(None, 1000, 0.0)
+    assert _Unread.seen(seen, 1000, 9.0).since == 0
+    assert _Unread.seen(seen, 999, 9.0).since == 9
+    assert _Unread.seen(seen, 0, 9.0).since == 9

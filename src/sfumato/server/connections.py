@@ -16,8 +16,9 @@ from sfumato.server.proxies import TrustedProxies
 
 _MAX_REFUSED_PER_ACCEPT = 64
 """Refused connections in a row before the event loop does something else."""
-_MAX_CLOSING = 64
-"""Sockets beyond the limit that were ended to make room and close in this round of the event loop."""
+_MAX_CLOSING = 8
+"""Connections that were ended to make room and are not closed yet. The event loop closes them before more come, and
+reads what others have sent: in a flood, whoever sends at once is heard before its turn to be ended."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 """A peer that is gone without a word is noticed after two minutes."""
 
@@ -42,7 +43,7 @@ def network_of(address: str) -> str:
 class Connection:
     """One accepted connection."""
 
-    __slots__ = ("abort", "account", "is_closed", "network", "started")
+    __slots__ = ("abort", "account", "is_closed", "is_ended", "network", "started")
 
     def __init__(self, network: str, abort: Callable[[], None]) -> None:
         self.network = network
@@ -52,6 +53,8 @@ class Connection:
         """Who has logged in; None before that."""
         self.is_closed = False
         """Whether its socket is closed; a request that was read from it may still be under way."""
+        self.is_ended = False
+        """Whether it was ended to make room for another; its socket closes soon."""
         self.started = False
         """Whether the protocol has it: the TLS handshake of an HTTP connection is complete."""
 
@@ -69,6 +72,7 @@ class Connections:
         self._waiting: dict[str, dict[Connection, None]] = {}
         """Those on which nobody has logged in, by network, oldest first."""
         self._waiting_count = 0
+        self._closing = 0
 
     @property
     def open(self) -> int:
@@ -82,7 +86,7 @@ class Connections:
 
     def has_room(self) -> bool:
         """Tell whether another socket may be accepted now."""
-        return len(self._open) < self.limits.connections + _MAX_CLOSING
+        return self._closing < _MAX_CLOSING and len(self._open) - self._closing <= self.limits.connections
 
     def admit(self, descriptor: int, address: str, abort: Callable[[], None]) -> bool:
         """Count a connection that was accepted, or say that it must be closed."""
@@ -114,7 +118,7 @@ class Connections:
 
     def log_in(self, connection: Connection, account: str) -> bool:
         """Note who has logged in; say whether there is room for them."""
-        if connection.is_closed or connection.account == account:
+        if connection.is_closed or connection.is_ended or connection.account == account:
             return True
         self.log_out(connection)
         per_account = self._per_account.get(account, 0)
@@ -140,6 +144,9 @@ class Connections:
         if connection is None:
             return
         connection.is_closed = True
+        if connection.is_ended:
+            self._closing -= 1
+            return
         _decrease(self._per_network, connection.network)
         if connection.account is not None:
             _decrease(self._per_account, connection.account)
@@ -161,6 +168,9 @@ class Connections:
     def _evict(self, network: str) -> None:
         oldest = next(iter(self._waiting[network]))
         self._stop_waiting(oldest)
+        _decrease(self._per_network, network)
+        oldest.is_ended = True
+        self._closing += 1
         oldest.abort()
 
     def _watch_handshake(self, connection: Connection) -> None:

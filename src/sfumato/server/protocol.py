@@ -1,6 +1,7 @@
 """HTTP/1.1 on a connection, with what uvicorn leaves out: an end to waiting, and refusals as JSON."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import h11
@@ -12,6 +13,19 @@ from sfumato.server.connections import Connection, Connections
 from sfumato.server.statuses import refusal_document
 
 _REFUSED = BadRequest("This is no HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """How much of a reply waits to be taken, and since when it is so much."""
+
+    size: int
+    since: float
+
+    @classmethod
+    def seen(cls, before: "_Unread | None", size: int, now: float) -> "_Unread":
+        """Return what is known now: a client that took something begins anew."""
+        return before if before is not None and size and size == before.size else cls(size, now)
 
 
 def protocol_over(connections: Connections) -> "type[Protocol]":
@@ -28,8 +42,7 @@ class Protocol(H11Protocol):
     _looking: asyncio.TimerHandle | None = None
     _since: float | None = None
     """When the head of a request began that is not complete yet."""
-    _unread: tuple[int, float] = (0, 0.0)
-    """How much of a reply waits to be taken, and since when it is so much."""
+    _unread: "_Unread | None" = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the head of a request."""
@@ -65,11 +78,10 @@ class Protocol(H11Protocol):
         """Close a connection whose request never became one, or whose reply nobody takes; else look again later."""
         seconds = self.counted.limits.header_seconds
         now, waiting = self.loop.time(), self.transport.get_write_buffer_size()
-        if not waiting or waiting != self._unread[0]:
-            self._unread = (waiting, now)
+        self._unread = _Unread.seen(self._unread, waiting, now)
         if self.transport.is_closing() and not waiting:
             return
-        if (self._since is not None and now - self._since >= seconds) or now - self._unread[1] >= seconds:
+        if (self._since is not None and now - self._since >= seconds) or now - self._unread.since >= seconds:
             self.transport.abort()
         else:
             self._looking = self.loop.call_later(seconds / 2, self._look)
