@@ -16,16 +16,21 @@ def run(course: Callable[[], object]) -> None:
     asyncio.run(bounded())
 
 
-@pytest.mark.parametrize("threads", [3, 4, 8, 16])
-def test_however_much_two_accounts_ask_a_third_begins_at_once(threads: int) -> None:
+@pytest.mark.parametrize("threads", [4, 5, 8, 16])
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_however_much_two_accounts_ask_a_third_begins_at_once(threads: int, in_turn: bool) -> None:
     async def course() -> None:
         pool, let_go = FairPool(threads, "test", 1000), Event()
-        others = [pool.submit(f"account {number % 2}", let_go.wait) for number in range(100)]
+        names = [f"account {number % 2 if in_turn else number // 50}" for number in range(100)]
+        others = [pool.submit(name, let_go.wait) for name in names]
         third = pool.submit("third", lambda: "answer")
         assert third is not None
-        assert await asyncio.wrap_future(third) == "answer"  # while nothing of the others has ended
-        assert not any(one is not None and one.done() for one in others)
-        let_go.set()
+        try:
+            answer = await asyncio.wait_for(asyncio.wrap_future(third), 20)  # while nothing of the others has ended
+            assert answer == "answer"
+            assert not any(one is not None and one.done() for one in others)
+        finally:
+            let_go.set()
         assert all(await asyncio.gather(*(asyncio.wrap_future(one) for one in others if one is not None)))
         pool.shutdown()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from tests.server import soak
 from tests.server.clinic import COUNT, make_clinic
 from tests.server.running import Running, until
 from tests.server.test_gate import House
@@ -231,3 +232,10 @@ def test_a_public_address_is_one_that_browsers_use() -> None:
     for wrong in ("db.example", "ftp://db.example", "https://db.example/path", "https://u@db.example", "https://[", ""):
         with pytest.raises(sfumato.Refusal):
             read_public_url(wrong)
+
+
+def test_an_analyst_is_answered_beside_all_strangers_at_once(tmp_path: Path) -> None:
+    """A few rounds of the soak; `python -m tests.server.soak` goes on for minutes."""
+    course = soak.run(tmp_path, questions=6, seconds=600, pause=0, rounds=2)
+    assert len(course.seconds) == 6
+    assert all(course.strangers.values())  # each attack did something

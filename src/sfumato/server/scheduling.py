@@ -3,6 +3,8 @@
 An account may begin another task only while it runs fewer tasks than there are free threads. So one account uses at
 most half of the threads, a second at most half of the rest, and a third still finds one free. When all are busy, the
 next free thread goes to the account whose turn it is, however many tasks others have waiting.
+
+Proof: proofs/admission.md
 """
 
 import asyncio
