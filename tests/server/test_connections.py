@@ -63,6 +63,8 @@ def test_nobody_before_log_in_ends_a_connection_after_it_and_a_flood_ends_only_i
         elif step < 0.8 and sockets.open:
             number = dice.choice(list(sockets.open))
             counted.log_in(sockets.open[number], f"account {number % 5}")
+        elif step < 0.85 and sockets.open:
+            counted.log_out(sockets.open[dice.choice(list(sockets.open))])
         elif sockets.open:
             sockets.close(dice.choice(list(sockets.open)))
         for number in sockets.ended:

@@ -98,7 +98,7 @@ class Connections:
         if not trusted and len(own) >= limits.connections_before_login_per_address:
             self._evict(network)
         elif self._waiting_count >= limits.connections_before_login:
-            self._evict(max(self._waiting, key=lambda name: len(self._waiting[name])))
+            self._evict(self._heaviest())
         connection = Connection(network, abort)
         self._open[descriptor] = connection
         self._per_network[network] = self._per_network.get(network, 0) + 1
@@ -137,6 +137,8 @@ class Connections:
             _decrease(self._per_account, connection.account)
             connection.account = None
             self._wait(connection)
+            if self._waiting_count > self.limits.connections_before_login:
+                self._evict(self._heaviest())
 
     def closed(self, descriptor: int) -> None:
         """Forget a connection whose socket is closed."""
@@ -164,6 +166,10 @@ class Connections:
             self._waiting_count -= 1
             if not own:
                 del self._waiting[connection.network]
+
+    def _heaviest(self) -> str:
+        """Return a network that has the most connections on which nobody has logged in."""
+        return max(self._waiting, key=lambda name: len(self._waiting[name]))
 
     def _evict(self, network: str) -> None:
         oldest = next(iter(self._waiting[network]))
