@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 from tests.server import soak
@@ -25,6 +25,7 @@ from sfumato.server.http import make_app
 from sfumato.server.limits import ServerLimits
 from sfumato.server.origins import Origins, read_public_url
 from sfumato.server.quota import ByteQuota
+from sfumato.server.statuses import refusal_document
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -239,3 +240,22 @@ def test_an_analyst_is_answered_beside_all_strangers_at_once(tmp_path: Path) -> 
     course = soak.run(tmp_path, questions=6, seconds=600, pause=0, rounds=2)
     assert len(course.seconds) == 6
     assert all(course.strangers.values())  # each attack did something
+
+
+def test_a_client_of_a_stopping_server_is_told_so() -> None:
+    body = json.dumps(refusal_document(Stopping())).encode()
+    reply = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+    def serve(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(reply)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=serve, args=(listening,))
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        with sfumato.connect(url, token="x") as database, pytest.raises(Stopping, match="being stopped"):
+            database.budget()
+        thread.join()
