@@ -256,6 +256,6 @@ def test_a_client_of_a_stopping_server_is_told_so() -> None:
         thread = Thread(target=serve, args=(listening,))
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        with sfumato.connect(url, token="x") as database, pytest.raises(Stopping, match="being stopped"):
+        with sfumato.connect(url, token=Stopping.code) as database, pytest.raises(Stopping, match="being stopped"):
             database.budget()
         thread.join()
