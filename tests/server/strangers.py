@@ -156,10 +156,14 @@ def main() -> None:
                 return
             ATTACKS[number](strangers[number])
 
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        stopped.set()
+
     threads = [threading.Thread(target=attack, args=(number,), daemon=True) for number in range(len(ATTACKS))]
     for thread in threads:
         thread.start()
-    threading.Thread(target=lambda: (sys.stdin.read(), stopped.set()), daemon=True).start()
+    threading.Thread(target=wait_for_end, daemon=True).start()
     for thread in threads:
         thread.join(given.seconds + 30)
     names = [one.__name__ for one in ATTACKS]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.errors import LedgerUnavailable
 from sfumato.server import audit as module
 from sfumato.server import pace
 from sfumato.server.audit import Audit, anonymous_path
@@ -75,7 +76,7 @@ def test_a_log_that_cannot_be_written_holds_up_those_with_a_grant_only(tmp_path:
     (tmp_path / "x.audit.anonymous").mkdir()
     log = Audit(tmp_path / "x.audit")
     log.write("http", "6.6.6.6", None, "GET /", "not_granted")
-    with pytest.raises(module.LedgerUnavailable):
+    with pytest.raises(LedgerUnavailable):
         log.write("http", "10.0.0.1", "", "verify", "ok")
 
 
