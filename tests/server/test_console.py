@@ -41,7 +41,7 @@ def send(
     if form is not None:
         given["Content-Type"] = "application/x-www-form-urlencoded"
     if name is not None:
-        given["Cookie"] = f"sfumato-{server.port}={server.token(name)}"
+        given["Cookie"] = server.cookie(name)
     given |= {key.replace("_", "-"): value for key, value in headers.items()}
     return server.request(method, path, None if form is None else urlencode(form), given, None)
 
@@ -147,13 +147,13 @@ def test_what_changes_something_is_taken_from_our_own_pages_only(server: Running
     form = {"sql": BY_DEPT, "by": "epsilon", "epsilon": "1"}
     for origin in ("https://evil.example", "null", "http://127.0.0.1:9"):
         assert send(server, "POST", "/ask-here", form, Origin=origin).status == 403
-    alone = {"Cookie": f"sfumato-{server.port}={server.token()}", "Content-Type": "application/x-www-form-urlencoded"}
+    alone = {"Cookie": server.cookie(), "Content-Type": "application/x-www-form-urlencoded"}
     assert server.request("POST", "/ask-here", urlencode(form), alone, None).status == 403
     assert server.spent() == before
 
 
 def test_the_cookie_opens_no_page_for_programs_and_a_token_no_page_for_people(server: Running) -> None:
-    cookie = {"Cookie": f"sfumato-{server.port}={server.token()}"}
+    cookie = {"Cookie": server.cookie()}
     assert server.request("GET", "/budget", headers=cookie, name=None).status == 401
     assert b"Your token" in server.get("/").body
     for path in ("/owner", "/answers/" + "0" * 32):
@@ -314,7 +314,7 @@ def _without_looks(part: Any) -> Any:
 def test_the_price_while_typing_is_free_and_for_pages_of_ours(server: Running) -> None:
     before = server.spent()
     given = {
-        "Cookie": f"sfumato-{server.port}={server.token()}",
+        "Cookie": server.cookie(),
         "Content-Type": "application/json",
         "Origin": server.url.rstrip("/"),
     }

@@ -84,10 +84,9 @@ class World:
     async def tick(self, to: str) -> None:
         """Move on, look at everything that can be looked at, and ask every page."""
         await self.clock.advance(self._begun + float(Fraction(to)))
-        room = self.gate._rooms["research"]
         lines = [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
         done = [(line["account"], line["verb"], line["outcome"]) for line in lines if line["verb"] == "ask"]
-        self.seen.append(("own eyes", self.at(), room.questions._value, sorted(done)))
+        self.seen.append(("own eyes", self.at(), self.gate._questions._running.get("research", 0), sorted(done)))
         for path in ("/history", "/history?limit=1", "/budget"):
             self.begin(self.http("research", path), path)
         if charged := self.database.as_analyst("research").history():
@@ -125,7 +124,7 @@ async def _watched(world: World, protocol: str) -> list[object]:
             await world.tick(tick)
         return await world.end()
     server = await start(world.gate, world.grants, world.database.policy, "127.0.0.1", 0)
-    port, password = server.sockets[0].getsockname()[1], world.secrets["research"].password
+    port, password = server.port, world.secrets["research"].password
     place = f"host=127.0.0.1 port={port} user=research dbname=clinic password={password}"
     connection = await psycopg.AsyncConnection.connect(
         f"{place} options='-c sfumato.epsilon=1'", autocommit=True, prepare_threshold=None

@@ -17,6 +17,7 @@ from typing import Any, Self
 import sfumato
 from sfumato.database import Database
 from sfumato.server.audit import Audit, audit_path
+from sfumato.server.connections import Connections
 from sfumato.server.gate import Caller, Gate, GateLimits
 from sfumato.server.grants import Grants
 from sfumato.server.wire.memory import MemoryLimits
@@ -136,6 +137,7 @@ def served(
     certificate: bytes | None = None,
     people: range = range(200),
     memory: MemoryLimits | None = None,
+    connections: Connections | None = None,
 ) -> Iterator[Served]:
     """Serve a fresh clinic on a free port of loopback."""
     policy = make_clinic(folder, epsilon, people)
@@ -148,7 +150,7 @@ def served(
 
     async def begin() -> tuple[Gate, WireServer]:
         gate = Gate(database, grants, Audit(audit_path(database.policy)), None, limits)
-        return gate, await start(gate, grants, database.policy, "127.0.0.1", 0, tls, certificate, memory)
+        return gate, await start(gate, grants, database.policy, "127.0.0.1", 0, tls, certificate, memory, connections)
 
     async def end() -> None:
         server.close()

@@ -341,7 +341,7 @@ def test_a_session_that_says_nothing_ends_and_a_peer_that_is_gone_is_noticed(
 ) -> None:
     with served(tmp_path) as server:
         with server.client() as client:
-            connection = next(iter(server.listener.wire.connections.values()))
+            connection = next(iter(server.listener.wire.served.values()))
             peer = connection._writer.get_extra_info("socket")
             assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60

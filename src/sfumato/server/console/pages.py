@@ -55,15 +55,16 @@ async def login(request: Request) -> Response:
     form = await _form(request)
     token = form.get("token", "").strip()
     gate = gate_of(request)
-    if gate.grants.of_token(token) is None:
+    grant = gate.grants.of_token(token)
+    if grant is None:
         return _html(views.login_page(gate.policy.name, refused=True), 401)
     reply = RedirectResponse("/", 303)
-    remember(request, reply, token)
+    remember(request, reply, grant)
     return reply
 
 
 async def logout(request: Request) -> Response:
-    """Forget the token."""
+    """End the session."""
     require_same_page(request)
     reply = RedirectResponse("/", 303)
     forget(request, reply)

@@ -29,11 +29,16 @@ class TooLarge(Exception):  # noqa: N818  (it is answered, not raised to anybody
         self.error = error
 
 
-async def read_frame(reader: asyncio.StreamReader, kind: bytes, holding: Holding | None = None) -> tuple[bytes, bytes]:
-    """Return a frame's kind, which was read, and its body; a large body is counted as memory while it is read."""
+async def read_frame(
+    reader: asyncio.StreamReader, kind: bytes, holding: Holding | None = None, largest: int | None = None
+) -> tuple[bytes, bytes]:
+    """Return a frame's kind, which was read, and its body; a large body is counted as memory while it is read.
+
+    With `largest`, a longer frame is a violation and nothing of it is read.
+    """
     async with asyncio.timeout(SECONDS_PER_FRAME):
         (length,) = struct.unpack(">I", await reader.readexactly(4))
-        if length < 4 or length > LARGEST_SKIPPED:
+        if length < 4 or length > (LARGEST_SKIPPED if largest is None else largest + 4):
             raise violation("The length of a message is impossible.")
         if length - 4 > LARGEST_FRAME:
             await skip(reader, length - 4)
