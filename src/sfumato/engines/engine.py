@@ -52,7 +52,7 @@ class Limits:
 class FreePublic(Public, Protocol):
     """What may be computed before anything is charged, within an allowance of time."""
 
-    def one_question(self) -> AbstractContextManager[None]:
+    def one_question(self, account: str = "") -> AbstractContextManager[None]:
         """Give everything that the body asks, in this thread, one allowance of time together."""
 
 

@@ -116,9 +116,10 @@ class _Step:
 def trace(outcome: Show) -> Traced:
     """Return the top of an outcome with its rows' numbers."""
     cut, computed = _cut(outcome.source)
-    number = _unused((outcome, *nodes(cut)))
+    everything = (outcome, *nodes(cut))
+    number = _unused(everything)
     step = _traced(cut, number, None)
-    if not any(isinstance(node, Order | Take) for node in nodes):
+    if not any(isinstance(node, Order | Take) for node in everything):
         step = replace(step, flow=Order(step.flow, _by_place(step)))  # without an order, that of the keys
     marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
     flow = Show(step.flow, outcome.label, (*outcome.items, *marks))
