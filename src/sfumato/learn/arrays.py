@@ -93,12 +93,23 @@ def rows_of(
 ) -> Rows:
     """Return the rows that count, as integers: at most `outline.most` of each person, none with anything missing."""
     table = read_matrix(X)
+    if groups is None and outline.most > 1:
+        raise BadParameter(
+            f"rows_per_person = {outline.most} is given without groups.",
+            "Without groups each row is a person of its own: rows of one person cannot be counted, nor drawn together.",
+            "Pass groups, the person of each row, or leave rows_per_person out.",
+        )
     present = np.ones(len(table), dtype=bool)
     labels = np.zeros(len(table), dtype=np.int64)
     if outline.numeric_target:
         target = read_column(y, len(table), "y")
-        numbers = _floats(target) if target.dtype.kind in "biufO" else np.full(len(table), np.nan)
-        table = np.column_stack([table, numbers])
+        if target.dtype.kind not in "biufO":
+            raise BadParameter(
+                f"y is an array of type {target.dtype}.",
+                "The target of this model is a number.",
+                "Convert y to numbers first, for example with y.astype(float).",
+            )
+        table = np.column_stack([table, _floats(target)])
     elif outline.classes:
         labels = _labels(read_column(y, len(table), "y"), outline.classes)
         present &= labels >= 0
