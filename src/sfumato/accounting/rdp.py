@@ -190,7 +190,8 @@ def _pure(bound: Enclosure, order: Fraction) -> Enclosure:
 def _bounded_range(bound: Fraction, order: Fraction, digits: int) -> Enclosure:
     """Enclose the largest loss of a release whose log-ratios span ε: that of a pair of two outcomes.
 
-    With a = α - 1, F = e^-ε, A = 1 - F^α, B = 1 - F^a: ε + ln(aA/(αB)) + ln(A/(α(1 - F)))/a. Proof: proofs/rdp.md, Lemma 5
+    With a = α - 1, F = e^-ε, A = 1 - F^α, B = 1 - F^a: ε + ln(aA/(αB)) + ln(A/(α(1 - F)))/a.
+    Proof: proofs/rdp.md, Lemma 5
     """
     epsilon, above = enclose(bound, digits), order - 1
     far, near = -(-epsilon * order).exp() + 1, -(-epsilon * above).exp() + 1
