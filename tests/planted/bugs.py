@@ -2,6 +2,7 @@
 
 from tests.planted.bug import Bug, planned
 from tests.planted.findings import FINDINGS
+from tests.planted.planning_bugs import PLANNING_BUGS
 
 _REAL_NOISE = """import numpy as np
 
@@ -442,4 +443,5 @@ BUGS: tuple[Bug, ...] = (
         ("analysis/groups.py", "    if wanted > most:\n", "    if wanted > most * 1000:\n"),
     ),
     *FINDINGS,
+    *PLANNING_BUGS,
 )

@@ -1,5 +1,6 @@
 """Arrays become rows of integers: what is not a number, or not a class, makes its row absent, whatever it is."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ _STEEPEST = 1e300
 
 def read_matrix(values: object) -> Floats:
     """Read a table of numbers; a cell that is no number becomes NaN, and only the shape and the type are refused."""
-    array = _array(values, 2)
+    array = None if _declares_texts(values) else _array(values, 2)
     if array is None or array.ndim != 2 or array.dtype.kind not in "biufO" or not 1 <= array.shape[1] <= MOST_COLUMNS:
         raise BadParameter(
             "X is not a table of numbers.",
@@ -23,6 +24,13 @@ def read_matrix(values: object) -> Floats:
             "Give a two-dimensional array; encode texts and dates as numbers first.",
         )
     return _floats(array)
+
+
+def _declares_texts(values: object) -> bool:
+    """Whether the columns of a frame are declared as texts, times or categories: no value decides it."""
+    kinds = getattr(values, "dtypes", None)
+    names = [str(kind) for kind in kinds] if isinstance(kinds, Iterable) else []
+    return any(name.startswith(("str", "datetime", "timedelta", "category", "period")) for name in names)
 
 
 def read_column(values: object, length: int, name: str) -> npt.NDArray[Any]:
