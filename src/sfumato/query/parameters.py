@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from sfumato.errors import BadParameter, shown
 from sfumato.exact import decimal_rational
@@ -76,16 +77,16 @@ def _plain(value: object, name: str) -> object:
         if getattr(value, "nanosecond", 0):
             raise _refused(name, value, "A timestamp has microseconds, and no finer part.")
         return value if kind is datetime else _as_datetime(value)
-    if kind.__module__ != "numpy" or not hasattr(value, "dtype") or getattr(value, "ndim", 1):
+    given: Any = value
+    if kind.__module__ != "numpy" or not hasattr(given, "dtype") or given.ndim:
         return value
-    if value.dtype.kind != "M":
-        return value if value.dtype.kind in "mVO" else value.item()  # type: ignore[attr-defined]
-    if value != value:
+    if given.dtype.kind != "M":
+        return value if given.dtype.kind in "mVO" else given.item()
+    if given != given:
         return None
-    days, moments = value.astype("datetime64[D]"), value.astype("datetime64[us]")  # type: ignore[attr-defined]
-    unit = str(value.dtype).removeprefix("datetime64[").removesuffix("]")
-    found = days if unit in {"Y", "M", "W", "D"} else moments
-    if found != value or not isinstance(plain := found.item(), date):
+    unit = str(given.dtype).removeprefix("datetime64[").removesuffix("]")
+    found = given.astype("datetime64[D]" if unit in {"Y", "M", "W", "D"} else "datetime64[us]")
+    if found != given or not isinstance(plain := found.item(), date):
         raise _refused(name, value, "A timestamp has microseconds and no finer part, in the years 1 to 9999.")
     return plain
 

@@ -5,7 +5,8 @@ one lacks a person, or has them replaced; or it holds the same people in another
 threads, and then nothing may move at all. What was refused must be refused in the same words, what was planned must be
 the same plan, and no question may fail, or take long, once it was accepted.
 
-`python -m sfumato.lab.audits.neighbours 100000` asks so many, in two processes; `--first` goes on where a run ended.
+`python -m sfumato.lab.audits.neighbours 100000` asks so many, in two processes; `--first` goes on where a run ended,
+and `--seconds` ends it after a time. It counts questions by their shape.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic, process_time
 from typing import TypeVar
 
 from sfumato.accounting.event import Neighbours
@@ -45,7 +46,7 @@ T = TypeVar("T")
 
 NAME = "neighbours"
 PATIENCE = 5.0
-"""So many seconds a question over some hundred rows may take; a crowd may need ten times as long."""
+"""So many seconds of the processor a question over some hundred rows may take; a crowd may need ten times as many."""
 _SLOW = " s for a few rows"
 _CHUNK = 2_000
 """So many questions are asked of the same people."""
@@ -130,7 +131,7 @@ def _other(policy: Policy, population: Population, folder: Path, place: int) -> 
 
 def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
     """Ask both; say what differs by more than is declared, and what fails."""
-    begun = perf_counter()
+    begun = process_time()
     read = _tried(lambda: parse(sql, one.engine.catalog))  # the catalogs are equal: `world` has compared them
     if isinstance(read, Refused | str):
         first: Plan | Refused | str = read
@@ -148,7 +149,7 @@ def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
     except Exception as error:  # whatever it is: the question was accepted
         return [f"fault: {type(error).__name__} after a quote"]
     found = [] if None in pair else list(compare(*pair, other.distance))  # type: ignore[arg-type]
-    seconds = perf_counter() - begun
+    seconds = process_time() - begun
     return found + [f"fault: {seconds:.0f}{_SLOW}"] * (seconds > other.patience)
 
 
