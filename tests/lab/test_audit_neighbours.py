@@ -46,7 +46,7 @@ def test_what_once_told_something_is_the_same_in_another_order() -> None:
 
 
 def test_the_grammar_knows_what_made_trouble(place: World) -> None:
-    asked = " ".join(question(place.schema, "grammar", number) for number in range(400))
+    asked = " ".join(question(place.schema, "grammar", number) for number in range(2000))
     assert [word for word in KNOWN if word not in asked] == []
     assert any("readings" in sql for sql in once_told())
 
@@ -105,7 +105,7 @@ def test_a_refusal_is_compared_word_by_word(place: World) -> None:
 
 
 def test_a_run_says_how_it_goes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def tried(numbers: range, seed: object, most: int) -> Outcomes:
+    def tried(numbers: range, seed: object, most: int, end: float | None) -> Outcomes:
         return Outcomes(len(numbers), found=[f"{numbers.start} of {seed}"] if numbers.start == 4_000 else [])
 
     class Here:
