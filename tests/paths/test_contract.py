@@ -145,7 +145,7 @@ def test_what_is_left_is_shown_rounded_down_wherever_it_is_shown(tmp_path: Path)
         assert str(database.budget().spent) == "ε = 0.3334, δ = 0"
 
 
-@pytest.mark.parametrize("progress", [5, "print", [print]])
+@pytest.mark.parametrize("progress", [5, "print", [print], lambda: None, lambda phase: None, lambda a, b, c: None])
 def test_what_cannot_be_told_of_progress_is_refused_before_anything_is_done(tmp_path: Path, progress: Any) -> None:
     write(tmp_path, a_world(5))
     with sfumato.open(policy(tmp_path)) as database:

@@ -4,6 +4,7 @@ from tests.planted.bars_bugs import BARS_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.findings import FINDINGS
+from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 
@@ -459,4 +460,5 @@ BUGS: tuple[Bug, ...] = (
     *BARS_BUGS,
     *WIRE_BUGS,
     *SERVER_BUGS,
+    *PLANNING_BUGS,
 )

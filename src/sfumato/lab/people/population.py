@@ -24,6 +24,7 @@ CANARY = "canary-7f3a"
 HIGH, LOW, WANDERER = 1, 2, 3
 _MOST_ROWS = 50
 _BEYOND = 1000
+_MANY_KEYS = 100
 _WORDS = ("er", "oslo", "rome", "é", "", "12", CANARY)
 _LONG = "lo" * 3000
 _PUBLIC_ROWS = 8
@@ -88,12 +89,14 @@ def populate(
     people: int = 8,
     likeness: Mapping[int, int] | None = None,
     public: Mapping[str, int] | None = None,
+    most_rows: int = _MOST_ROWS,
 ) -> Population:
     """Return made-up rows for the tables of a policy.
 
-    `likeness` says who has values like those of another one, `public` how many rows a public table has.
+    `likeness` says who has values like those of another one, `public` how many rows a public table has, and the worst
+    people have 2 · `most_rows` + 1 rows where a policy lets so many count.
     """
-    return _Making(policy, SeededDice(seed), people, likeness or {}, public or {}).population()
+    return _Making(policy, SeededDice(seed), people, likeness or {}, public or {}, most_rows).population()
 
 
 def neighbour_of(
@@ -103,11 +106,12 @@ def neighbour_of(
     person: int,
     people: int = 8,
     public: Mapping[str, int] | None = None,
+    most_rows: int = _MOST_ROWS,
 ) -> Population:
     """Return the neighbour without one person, or, where a policy replaces people, with other rows of theirs."""
     if policy.neighbours is Neighbours.ADD_REMOVE:
         return population.without(str(person))
-    other = populate(policy, seed, people, {person: HIGH if person == LOW else LOW}, public)
+    other = populate(policy, seed, people, {person: HIGH if person == LOW else LOW}, public, most_rows)
     return population.with_rows_of(str(person), other)
 
 
@@ -118,6 +122,7 @@ class _Making:
     people: int
     likeness: Mapping[int, int]
     public: Mapping[str, int]
+    most_rows: int
 
     def population(self) -> Population:
         types, lines = {}, {}
@@ -155,7 +160,7 @@ class _Making:
         ]
 
     def _rows(self, table: Table, person: int) -> int:
-        most = min(table.rows_per_unit or 1, _MOST_ROWS)
+        most = min(table.rows_per_unit or 1, self.most_rows)
         return 2 * most + 1 if person <= WANDERER else self.dice.randint(0, min(most, 4) + 1)
 
     def _public(self, columns: tuple[Column, ...], row: int) -> dict[str, Any]:
@@ -184,6 +189,8 @@ class _Making:
         else:
             least, most, choices = _reach(column)
             if person == WANDERER:
+                if (values := _many_keys(column)) is not None:
+                    return values[row % len(values)]
                 return f"only {row}" if column.type is ColumnType.TEXT else choices[row % len(choices)]
         if person in (HIGH, LOW):
             return most if person == HIGH else least
@@ -195,6 +202,15 @@ class _Making:
         ends = {(fold(unit.table), fold(unit.there)) for _, unit in units}
         ends |= {(fold(other.name), fold(unit.here)) for other, unit in units}
         return (fold(table.name), fold(column.name)) in ends
+
+
+def _many_keys(column: Column) -> range | None:
+    """Return all values of a column of many public keys: one person has a row with each of them."""
+    if column.type is not ColumnType.INTEGER or column.bounds is None:
+        return None
+    low, high = column.bounds.low, column.bounds.high
+    found = range(low, high + 1) if isinstance(low, int) and isinstance(high, int) else range(0)
+    return found if _MANY_KEYS <= len(found) <= _BEYOND else None
 
 
 def _name(column: Column, person: int) -> Any:
