@@ -15,7 +15,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates, Held, HeldKeys
 from sfumato.engines.engine import Engine
-from sfumato.errors import Refusal
+from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.people.grammar import Grammar
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.planning.quote import make_quote
@@ -69,6 +69,8 @@ class Both:
             wish = read_wish(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
             plan = make_plan(private, wish)
             job, quote = engine.prepare(plan), make_quote(plan)
+        except EngineFailed:
+            raise
         except Refusal as refusal:
             return refusal.code, str(refusal)
         price = quote.loss, quote.margins, quote.mechanisms, tuple(private.names)

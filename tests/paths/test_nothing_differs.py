@@ -13,7 +13,7 @@ from sfumato.database import Database
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
-from sfumato.errors import Refusal
+from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.fuzzing import difference, fuzz
 from sfumato.lab.people.grammar import Grammar
 from sfumato.ledger.opening import open_ledger
@@ -90,6 +90,8 @@ def test_the_random_questions_are_worth_asking(neighbours: tuple[Database, Datab
     for seed in range(60):
         try:
             neighbours[0].explain(Grammar(SCHEMA, Random(1000 + seed)).query(), epsilon="0.5")
+        except EngineFailed:
+            raise
         except Refusal:
             continue
         answered += 1

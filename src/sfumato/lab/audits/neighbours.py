@@ -24,7 +24,7 @@ from typing import TypeVar
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.engines.after_noise import evaluate
-from sfumato.errors import Refusal
+from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.replay import Recording, compare, record
 from sfumato.lab.audits.shrinking import shrunk
@@ -152,6 +152,8 @@ def _tried(step: Callable[[], T]) -> T | Refused | str:
     """Return what a step gives, how it refuses, or how it fails."""
     try:
         return step()
+    except EngineFailed:
+        return "the engine failed before a charge"
     except Refusal as refusal:
         return Refused(refusal.code, str(refusal))
     except Exception as error:  # whatever it is: no text may provoke it
