@@ -31,7 +31,7 @@ from sfumato.lab.audits.shrinking import shrunk
 from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.people.dice import SeededDice
 from sfumato.lab.people.grammar import LOW_BITS, Grammar, Schema
-from sfumato.lab.people.hospital import hospital
+from sfumato.lab.people.hospital import archive, hospital
 from sfumato.lab.people.population import CANARY, HIGH, LOW, WANDERER, Population, neighbour_of, populate
 from sfumato.lab.people.scratch import scratch
 from sfumato.planning.plan import Plan
@@ -204,7 +204,12 @@ def _seen(place: World, other: Other, sql: str, number: int) -> list[str]:
 
 
 def run(seed: object, folder: Path, number: int = 400) -> list[Alarm]:
-    """Ask a crowd what once told something, then the hospital and another crowd some questions."""
+    """Ask a crowd what once told something, an archive what once failed, and then all of them some questions."""
+    with world(archive(), seed, folder / "many") as place:
+        for other in place.others:
+            for sql in ONCE_FAILED:
+                if found := differences(place.house, other, sql, 0):
+                    return [Alarm(NAME, f"{other.name}: {sql}: {found[0]}")]
     with world(hospital(), seed, folder / "once", _CROWD, 4 * _READINGS) as place:
         for other in place.others[:2]:
             for sql in once_told():
@@ -213,6 +218,16 @@ def run(seed: object, folder: Path, number: int = 400) -> list[Alarm]:
     tally = Outcomes()
     _chunk(folder, seed, range(number), tally, 1)
     return [Alarm(NAME, found) for found in tally.found]
+
+
+ONCE_FAILED = (
+    "SELECT dept, COUNT(*) FROM stays WHERE age >= 0 GROUP BY dept",
+    "SELECT VAR_POP(age), STDDEV_SAMP(cost), CORR(age, cost) FROM stays",
+    "SELECT bed, COUNT(*), SUM(amount) FROM doses WHERE amount < 9 GROUP BY bed",
+    "SELECT SUM(LEAST(k * k * k * k, 5)) FROM (SELECT NTILE(100000) OVER (PARTITION BY person ORDER BY day) AS k "
+    "FROM stays) t",
+)
+"""Questions of an archive that failed where one person had more rows or cells than 8 bits count."""
 
 
 def once_told() -> Iterator[str]:
@@ -232,13 +247,15 @@ def once_told() -> Iterator[str]:
 
 
 def _chunk(folder: Path, seed: object, numbers: Sequence[int], tally: Outcomes, most: int) -> None:
-    """Ask questions: most of a few people, some where people are replaced, some of a crowd."""
+    """Ask questions: most of a few people, some where people are replaced, have many rows, or are a crowd."""
     crowd = [number for number in numbers if number % _CROWDED == 0]
     replaced = [number for number in numbers if number % _CROWDED in (1, 2, 3)]
-    few = [number for number in numbers if number % _CROWDED > 3]
+    many = [number for number in numbers if number % _CROWDED in (4, 5)]
+    few = [number for number in numbers if number % _CROWDED > 5]
     for name, policy, some, size in (
         ("few", hospital(), few, (8, _READINGS)),
         ("replaced", hospital(neighbours="replace"), replaced, (8, _READINGS)),
+        ("many rows", archive(), many, (8, _READINGS)),
         ("crowd", hospital(), crowd, (_CROWD, 4 * _READINGS)),
     ):
         if some and len(tally.found) < most:
