@@ -20,13 +20,14 @@ from tests.engines.postgres_under_law import PostgresUnderLaw
 from tests.engines.spark_under_law import SparkUnderLaw
 from tests.engines.test_same_answers import SALT, exact_of
 from tests.paths.shapes import SHAPES
-from tests.paths.worlds import STAFF, TYPES, VISITS, policy
+from tests.paths.worlds import STAFF, TYPES, policy
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Choose, Engine
 from sfumato.errors import EngineFailed, Refusal
+from sfumato.lab.people.clinic import VISITS
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.policy.reading import read_policy

@@ -47,8 +47,8 @@ def _database(seed: int) -> Database:
     """Return a few orders of a few people, whose keys are theirs, shared, or missing; some people are missing, too."""
     draw = Random(seed)
     keys, people = draw.choice([4, 40]), [None, "a", "A", "é", "b", "b "]
-    orders = [{"who": draw.choice(people), "number": draw.choice([None, *range(keys)])} for _ in range(8)]
-    lines = [{"number": draw.choice([None, *range(keys)]), "amount": draw.randrange(10)} for _ in range(12)]
+    orders: list[Row] = [{"who": draw.choice(people), "number": draw.choice([None, *range(keys)])} for _ in range(8)]
+    lines: list[Row] = [{"number": draw.choice([None, *range(keys)]), "amount": draw.randrange(10)} for _ in range(12)]
     return {"orders": orders, "lines": lines}
 
 
@@ -81,8 +81,9 @@ def test_the_statement_gives_a_row_one_owner_even_if_nothing_is_refused(
     """The relation that rows are joined with holds a key once: the refusal does not have to keep rows from doubling."""
     found = Build.rows
     monkeypatch.setattr(Build, "rows", lambda build, query: [(0,)] if "<> other" in query else found(build, query))
+    pairs = [*((who, 7) for who in "abcd"), ("a", 8)]
     database: Database = {
-        "orders": [{"who": who, "number": 7} for who in "abcd"] + [{"who": "a", "number": 8}],
+        "orders": [{"who": who, "number": number} for who, number in pairs],
         "lines": [{"number": number, "amount": 1} for number in (7, 8)],
     }
     copy = copied_by(dialect, policy_of(TABLES), _arrow(database))

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from tests.paths.shapes import SHAPES
-from tests.paths.worlds import SCHEMA, World, a_world, policy, write
+from tests.paths.worlds import MANY, SCHEMA, World, a_world, a_world_of_many, policy, write
 from tests.sources import HashSource
 
 from sfumato.database import Database
@@ -54,9 +55,9 @@ ORACLES = (
 """Questions that make other systems tell something by failing."""
 
 
-def _database(folder: Path, world: World) -> Database:
+def _database(folder: Path, world: World, **changes: Any) -> Database:
     write(folder, world)
-    read = read_policy(policy(folder))
+    read = read_policy(policy(folder, **changes))
     engine = DuckDB(read, register(read, lambda phase, table: None), Limits(threads=1))
     return Database(read, "", engine, open_ledger(read), HashSource("coins"))
 
@@ -74,6 +75,23 @@ def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Datab
 @pytest.mark.parametrize("sql", [*SHAPES, *ORACLES])
 def test_neighbours_show_the_same(neighbours: tuple[Database, Database], sql: str) -> None:
     assert difference(*neighbours, sql) is None
+
+
+@pytest.mark.parametrize("rows", [127, 128, 300])
+def test_neighbours_show_the_same_if_one_person_has_many_rows(tmp_path: Path, rows: int) -> None:
+    world = a_world_of_many(11, rows)
+    one, other = (
+        _database(tmp_path / name, some, visits=MANY)
+        for name, some in (("one", world), ("two", world.without(world.people[-1])))
+    )
+    with one, other:
+        for sql in (
+            "SELECT dept, COUNT(*), SUM(age) FROM visits WHERE score >= 0 GROUP BY dept",
+            "SELECT VAR_POP(age), CORR(age, cost) FROM visits",
+            "SELECT city, COUNT(DISTINCT patient_id) FROM visits WHERE urgent OR NOT urgent OR score > 0 GROUP BY city",
+            *SHAPES[rows % 40 :: 40],
+        ):
+            assert difference(one, other, sql) is None
 
 
 @pytest.mark.parametrize("seed", range(8))

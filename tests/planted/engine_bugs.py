@@ -1,4 +1,4 @@
-"""Bugs to plant again in the engines: what made a person's rows decide whether a question is answered, or count twice."""
+"""Bugs to plant again in the engines: a person's rows decided whether a question is answered, or counted twice."""
 
 from tests.planted.bug import Bug, planned
 
