@@ -3,6 +3,7 @@
 from tests.planted.bars_bugs import BARS_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
+from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
@@ -461,4 +462,5 @@ BUGS: tuple[Bug, ...] = (
     *WIRE_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,
+    *ENGINE_BUGS,
 )

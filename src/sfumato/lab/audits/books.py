@@ -122,6 +122,8 @@ def _failure(database: Database, before: Any) -> Iterator[str]:
 def _code(database: Database, sql: str) -> str:
     try:
         database.explain(sql, epsilon="1/2")
+    except EngineFailed:
+        raise
     except Refusal as refusal:
         return refusal.code
     return "answered"
