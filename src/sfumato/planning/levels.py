@@ -20,9 +20,9 @@ from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.chosen_bounds import chosen_rows, has_chosen_bounds, is_plain, rank_of
 from sfumato.planning.aggregates.counted import Counted
+from sfumato.planning.aggregates.others import PAIR
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.summed import Summed
-from sfumato.planning.aggregates.sums import PAIR
 from sfumato.planning.measurements import Measurement, Needs
 from sfumato.planning.one_table import unlabelled
 from sfumato.planning.sensitivities import of_quantity, of_sum
