@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.ledger.accounts import policy_in, pure, request_for
 
-from sfumato.errors import AnswerLost, LedgerUnavailable, Refusal, TooManyCharges
+from sfumato.errors import AnswerLost, LedgerUnavailable, TooManyCharges
 from sfumato.ledger import anchor as anchors
 from sfumato.ledger import sqlite_store
 from sfumato.ledger.anchor import digest_of
@@ -80,7 +80,7 @@ def test_without_files_a_dozen_retries_are_at_most_one_charge(ledger: Ledger, po
     noise = Noise()
     with few_files(free):
         for place in range(12):
-            with suppress(Refusal):
+            with suppress(LedgerUnavailable):
                 noise.ask(ledger, policy, key=KEYS[place % 3])
         assert ledger.budget().spent.epsilon == (PRICE if free else 0)
     noise.ask(ledger, policy)

@@ -71,6 +71,8 @@ class World:
             reply: object
             try:
                 reply = await request
+            except EngineFailed:
+                raise
             except (Refusal, psycopg.Error) as refusal:
                 reply = type(refusal).__name__
             self.seen.append((name, sent, self.at(), _shape(reply)))

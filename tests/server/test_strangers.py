@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from tests.refusals import refusing
 from tests.server import soak
 from tests.server.clinic import COUNT, make_clinic
 from tests.server.running import Running, until
@@ -231,7 +232,7 @@ def test_strangers_of_one_address_wait_and_those_with_a_grant_do_not(house: Hous
 def test_a_public_address_is_one_that_browsers_use() -> None:
     assert read_public_url("http://[::1]:8000/").port == 8000
     for wrong in ("db.example", "ftp://db.example", "https://db.example/path", "https://u@db.example", "https://[", ""):
-        with pytest.raises(sfumato.Refusal):
+        with refusing():
             read_public_url(wrong)
 
 

@@ -41,6 +41,7 @@ SQLSTATES = {
     "store_tampered": "58000",
     "stream_damaged": "58000",
     "stream_unavailable": "58000",
+    "too_many_charges": "53400",
     "unbounded_sum": "42501",
     "unit_revealed": "42501",
     "unknown_name": "42704",
