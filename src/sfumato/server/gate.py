@@ -309,7 +309,10 @@ class Gate:
             self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
             caller.recorded.add(verb)
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure  # it holds this frame, and must not hold itself
         return result  # type: ignore[return-value]  # there is a failure, or a result
 
     def _admit(self, caller: Caller) -> None:
@@ -337,7 +340,8 @@ class Gate:
             future.cancel()  # what has begun goes on
             raise
         if done:
-            return waited.result()
+            del future, waited  # an error holds this frame, and must not hold itself
+            return done.pop().result()
         if future.cancel() or not charged:
             raise _busy()
         raise StillAnswering(
