@@ -89,9 +89,13 @@ class FairPool:
                 continue
             self._free -= 1
             self._running[account] = self._running.get(account, 0) + 1
-            self._threads.submit(self._run, account, action, future, asyncio.get_running_loop())
+            self._threads.submit(self._run, account, [(action, future)], asyncio.get_running_loop())
 
-    def _run(self, account: str, action: Callable[[], T], future: Future[T], loop: asyncio.AbstractEventLoop) -> None:
+    def _run(
+        self, account: str, task: list[tuple[Callable[[], T], Future[T]]], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Carry out a task. It is taken out of its list: an error holds this frame and the one that called it."""
+        action, future = task.pop()
         try:
             result = action()
         except BaseException as error:  # it belongs to whoever waits for the future
@@ -101,7 +105,7 @@ class FairPool:
             self._give_back(account, loop)
             future.set_result(result)
         finally:
-            del future, action  # an error holds this frame: it would hold itself, and all that was read for it
+            del action, future  # an error that holds its own future stays, with all that was read before it
 
     def _give_back(self, account: str, loop: asyncio.AbstractEventLoop) -> None:
         if not loop.is_closed():
