@@ -329,7 +329,9 @@ class Gate:
         future = (self._questions if charged else self._others).submit(account, action)
         if future is None:
             raise Stopping() if self._stopping else _busy()
-        return await self._result(future, charged)
+        waiting = self._result(future, charged)
+        del future  # an error holds this frame, and must not hold itself
+        return await waiting
 
     async def _result(self, future: Future[T], charged: bool) -> T:
         waited = asyncio.wrap_future(future)
