@@ -165,11 +165,7 @@ class Database:
                 return self._kept(asked, charge.kept)
             self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
             tell("run", "")
-            source = charge.noise_from(self._source)
-            levels = LevelChoice(asked.plan, source)  # where caps are chosen: by noisy people, as they are found
-            aggregates = asked.engine.run(asked.job, levels)  # exact integers, clipped, secret
-            tell("noise", "")
-            noisy = publish(asked.plan, aggregates, source, levels.found)  # noise and thresholds; nothing exact goes on
+            noisy = _noisy(asked, charge.noise_from(self._source), tell)
             receipt = self._receipt(asked, charge.receipt, charge.sequence, charge.head, noisy)
             stored = _stored(receipt, noisy, asked)
             charge.settle(stored)  # durable before anything of it is shown; asking again is free
@@ -472,6 +468,14 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
     if read.sealed is None:
         require_ledger(read, was_paid_for)
     return open_accounts(read)
+
+
+def _noisy(asked: Prepared, source: Source, tell: Progress) -> Noisy:
+    """Read, and add noise. Nothing exact goes on: all of it is freed here, before the outcome's time is waited for."""
+    levels = LevelChoice(asked.plan, source)  # where caps are chosen: by noisy people, as they are found
+    aggregates = asked.engine.run(asked.job, levels)  # exact integers, clipped, secret
+    tell("noise", "")
+    return publish(asked.plan, aggregates, source, levels.found)  # noise and thresholds
 
 
 def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:

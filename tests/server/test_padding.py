@@ -4,8 +4,10 @@ Time is moved by the test, so nothing here depends on how fast the machine is.
 """
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -17,8 +19,11 @@ from tests.server.clinic import BY_DEPT, COUNT, make_clinic
 from tests.server.virtual import VirtualClock, exchange
 
 import sfumato
+from sfumato import database as databases
+from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, LedgerUnavailable, Refusal
+from sfumato.ledger.outcome_time import outcomes_after
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.gate import Caller, Gate, GateLimits
 from sfumato.server.grants import Grants, Secrets
@@ -220,3 +225,35 @@ def test_times_of_the_history_are_multiples_of_the_quantum() -> None:
     assert padding.round_time(datetime(1970, 1, 1, 0, 0, 4, 500_000, UTC)).microsecond == 500_000
     exact = datetime(2026, 1, 2, 3, 4, 5, 678_901, UTC)
     assert TimePadding(None).round_time(exact) == exact
+
+
+@pytest.mark.parametrize("failing", ["", "publish", "_stored"])
+def test_nothing_exact_is_left_to_be_freed_after_the_outcome_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """How long it takes to free what was read tells how much there was: so it is freed before the multiple."""
+    left: list[int] = []
+    made: list[int] = []
+
+    def fail(_plan: object, aggregates: object, *_: object) -> object:
+        made.append(1)
+        raise EngineFailed
+
+    def exact() -> int:
+        return sum(isinstance(one, Aggregates | GroupAggregates) for one in gc.get_objects())
+
+    if failing:
+        monkeypatch.setattr(databases, failing, fail)
+    with sfumato.open(make_clinic(tmp_path)) as database:
+        gc.collect()
+        gc.disable()
+        try:
+            before = exact()
+            with outcomes_after(lambda: left.append(exact() - before)), suppress(EngineFailed):
+                database.ask(BY_DEPT, epsilon="1")
+                assert not failing
+        finally:
+            gc.enable()
+    assert bool(made) == bool(failing)
+    assert left
+    assert not any(left)

@@ -1,6 +1,8 @@
 """Worker threads are shared fairly: a third account never waits for two others, and turns go round."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 from threading import Event
 
@@ -89,3 +91,42 @@ def test_what_waits_can_be_refused_and_what_runs_goes_on() -> None:
         pool.shutdown()
 
     run(course)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_a_task_returned_or_raised_is_gone_when_nobody_holds_it(fails: bool) -> None:
+    """No reference cycle keeps an answer, or what was read before an error, until the garbage collector comes."""
+
+    class Answer:
+        pass
+
+    async def course() -> None:
+        pool = FairPool(2, "test", 10)
+        seen: list[weakref.ref[Answer]] = []
+
+        def task() -> Answer:
+            made = Answer()
+            seen.append(weakref.ref(made))
+            if fails:
+                raise ValueError  # which holds this frame
+            return made
+
+        future = pool.submit("a", task)
+        assert future is not None
+        waited = asyncio.wrap_future(future)
+        await asyncio.wait([waited])
+        failed = waited.exception() is not None
+        assert failed == fails
+        del waited
+        del future
+        pool.shutdown()
+        pool._threads.shutdown(wait=True)
+        await asyncio.sleep(0)
+        assert [one() for one in seen] == [None]
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(course)
+    finally:
+        gc.enable()

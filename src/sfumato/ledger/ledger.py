@@ -13,6 +13,7 @@ from functools import partial
 from threading import Event as Signal
 from threading import Lock
 from time import monotonic, sleep
+from traceback import clear_frames
 from weakref import WeakSet
 
 from sfumato.accounting.calibrate import most_queries
@@ -98,6 +99,9 @@ class Ledger:
         charge = self._charged(request, key or "")
         try:
             yield charge
+        except BaseException as error:
+            clear_frames(error.__traceback__)  # what was read is freed before the outcome's time, not after it
+            raise
         finally:
             charge.close()
 

@@ -309,7 +309,10 @@ class Gate:
             self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
             caller.recorded.add(verb)
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure  # it holds this frame, and must not hold itself
         return result  # type: ignore[return-value]  # there is a failure, or a result
 
     def _admit(self, caller: Caller) -> None:
@@ -326,7 +329,9 @@ class Gate:
         future = (self._questions if charged else self._others).submit(account, action)
         if future is None:
             raise Stopping() if self._stopping else _busy()
-        return await self._result(future, charged)
+        waiting = self._result(future, charged)
+        del future  # an error holds this frame, and must not hold itself
+        return await waiting
 
     async def _result(self, future: Future[T], charged: bool) -> T:
         waited = asyncio.wrap_future(future)
@@ -337,7 +342,8 @@ class Gate:
             future.cancel()  # what has begun goes on
             raise
         if done:
-            return waited.result()
+            del future, waited  # an error holds this frame, and must not hold itself
+            return done.pop().result()
         if future.cancel() or not charged:
             raise _busy()
         raise StillAnswering(

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -42,13 +43,12 @@ class FairPool:
             return None
         future: Future[T] = Future()
         queue = self._waiting.setdefault(account, deque())
-        task = (action, future)
-        queue.append(task)
+        queue.append((action, future))
         self._start()
         if len(self._waiting.get(account, ())) > self._max_waiting:
-            self._remove(account, task)
+            self._remove(account, future)
             return None
-        future.add_done_callback(lambda done: self._remove(account, task) if done.cancelled() else None)
+        future.add_done_callback(partial(self._leave, account))  # it must not hold the future, which holds it
         return future
 
     def refuse_waiting(self, reason: Callable[[], Exception]) -> None:
@@ -64,9 +64,14 @@ class FairPool:
         self._is_shut_down = True
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _remove(self, account: str, task: tuple[Callable[[], Any], Future[Any]]) -> None:
-        queue = self._waiting.get(account)
-        if queue is not None and task in queue:
+    def _leave(self, account: str, done: Future[Any]) -> None:
+        if done.cancelled():
+            self._remove(account, done)
+
+    def _remove(self, account: str, future: Future[Any]) -> None:
+        queue = self._waiting.get(account, deque())
+        task = next((one for one in queue if one[1] is future), None)
+        if task is not None:
             queue.remove(task)
             if not queue:
                 del self._waiting[account]
@@ -84,9 +89,13 @@ class FairPool:
                 continue
             self._free -= 1
             self._running[account] = self._running.get(account, 0) + 1
-            self._threads.submit(self._run, account, action, future, asyncio.get_running_loop())
+            self._threads.submit(self._run, account, [(action, future)], asyncio.get_running_loop())
 
-    def _run(self, account: str, action: Callable[[], T], future: Future[T], loop: asyncio.AbstractEventLoop) -> None:
+    def _run(
+        self, account: str, task: list[tuple[Callable[[], T], Future[T]]], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Carry out a task. It is taken out of its list: an error holds this frame and the one that called it."""
+        action, future = task.pop()
         try:
             result = action()
         except BaseException as error:  # it belongs to whoever waits for the future
@@ -95,6 +104,8 @@ class FairPool:
         else:
             self._give_back(account, loop)
             future.set_result(result)
+        finally:
+            del action, future  # an error that holds its own future stays, with all that was read before it
 
     def _give_back(self, account: str, loop: asyncio.AbstractEventLoop) -> None:
         if not loop.is_closed():

@@ -6,6 +6,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.server.wire.served import (
@@ -13,6 +14,7 @@ from tests.server.wire.served import (
     Bare,
     Served,
     bind,
+    describe,
     errors,
     execute,
     kinds,
@@ -25,8 +27,10 @@ from tests.server.wire.served import (
 from tests.server.wire.test_catalogue import QUESTIONS
 
 import sfumato
+from sfumato.server.wire import session
 from sfumato.server.wire.catalogue.catalogue import MAX_CACHED_PLAN_BYTES, Catalogue
 from sfumato.server.wire.memory import Holding, MemoryLimits, SessionMemory
+from sfumato.server.wire.outgoing import Outgoing
 from sfumato.server.wire.sqlstates import WireError
 
 ACCOUNT = 4 << 20
@@ -138,6 +142,43 @@ def _waiting(client: Bare, piece: bytes) -> str:
 
 def _readable(client: Bare) -> bool:
     return bool(select.select([client.socket], [], [], 0)[0])
+
+
+@pytest.mark.parametrize("protocol", ["extended", "simple"])
+def test_replies_leave_while_further_messages_are_answered_and_others_have_their_turns(
+    server: Served, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    """Hundreds of large replies to one packet are neither gathered in memory nor written in one turn of the loop."""
+    gathered, turns, turn = [0], [], [0]
+    send, described = Outgoing.send, session.row_description
+
+    def noted_send(outgoing: Outgoing, data: bytes) -> None:
+        send(outgoing, data)
+        gathered.append(len(outgoing._data))
+
+    def noted_description(*arguments: Any) -> bytes:
+        turns.append(turn[0])
+        return described(*arguments)
+
+    def next_turn() -> None:
+        turn[0] += 1
+        if turn[0] >= 0:
+            server.loop.call_soon(next_turn)
+
+    monkeypatch.setattr(Outgoing, "send", noted_send)
+    monkeypatch.setattr(session, "row_description", noted_description)
+    with server.client() as client:
+        client.query(f"PREPARE wide AS {WIDE} WHERE false")
+        server.loop.call_soon_threadsafe(next_turn)
+        many = [describe(b"S", "wide")] * 200 + [SYNC]
+        asked = many if protocol == "extended" else [message(b"Q", text("EXECUTE wide;" * 200))]
+        found = client.send(*asked).until(b"Z")
+        turn[0] = -1_000_000_000  # the next turn is the last one
+    large = max(len(body) for _, body in found)
+    assert kinds(found).count("T") == 200
+    assert large > 30_000
+    assert max(gathered) < (1 << 16) + large + 1000
+    assert len(set(turns)) == 200
 
 
 def test_an_account_and_a_server_have_limits_and_what_is_gone_is_given_back() -> None:

@@ -30,3 +30,4 @@ class Outgoing:
             self._data.clear()
             async with asyncio.timeout(SECONDS_TO_WRITE):
                 await self._writer.drain()
+            await asyncio.sleep(0)  # a client that reads fast would otherwise keep the event loop for itself

@@ -195,6 +195,8 @@ class WireSession:
                 await _EXTENDED[kind](self, Body(body))
             except (Refusal, WireError) as error:
                 self._fail(error)
+            await self._drain()
+            await asyncio.sleep(0)  # thousands of messages may have come at once, and others wait
 
     async def _synchronise(self) -> None:
         self._skipping = False
@@ -226,6 +228,7 @@ class WireSession:
                 self._send(frame(b"I"))
             for offset, sql in pieces:
                 await self._statement(offset, sql)
+                await self._drain()
         except (Refusal, WireError) as error:
             self._fail(error)
             if self._block.status == b"I":

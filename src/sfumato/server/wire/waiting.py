@@ -39,6 +39,7 @@ class StatementWait:
             if not task.done():
                 self.stop.set()
                 task.cancel()
+            del task, work  # an error holds this frame, and must not hold itself
         raise WireError(
             "57014",
             f"canceling statement due to {why}",
@@ -52,11 +53,14 @@ def _result(task: "asyncio.Future[T]") -> T:
     error = task.exception()
     if error is None:
         return task.result()
-    if isinstance(error, Refusal | WireError):
-        raise error
-    raise WireError(
-        "XX000",
-        "The server could not do this.",
-        "What went wrong is not repeated: it may hold a value.",
-        "Ask in another way, and tell the owner of the dataset.",
-    ) from None
+    try:
+        if isinstance(error, Refusal | WireError):
+            raise error
+        raise WireError(
+            "XX000",
+            "The server could not do this.",
+            "What went wrong is not repeated: it may hold a value.",
+            "Ask in another way, and tell the owner of the dataset.",
+        ) from None
+    finally:
+        del error, task  # an error holds this frame, and must not hold itself
