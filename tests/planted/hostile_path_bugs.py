@@ -1,4 +1,4 @@
-"""Bugs to plant again: what was told of one snapshot, said of another."""
+"""Bugs to plant again: what was told of one snapshot, said of another; and values of one row that make an engine fail."""
 
 from tests.planted.bug import Bug, planned
 
@@ -16,5 +16,10 @@ HOSTILE_PATH_BUGS: tuple[Bug, ...] = (
         "losses that were measured under another policy are read",
         "tests/paths/test_reopened_losses.py",
         ("database.py", " if receipt.policy == self._policy_hash else None\n", "\n"),
+    ),
+    planned(
+        "months lead an engine out of the years that it knows",
+        "tests/engines/test_totality_times.py",
+        ("language/lower_times.py", "        time = _stays_in_calendar(time, span.months)\n", "        pass\n"),
     ),
 )
