@@ -1,4 +1,4 @@
-"""Bugs to plant again: what was told of one snapshot, said of another; and values of one row that make an engine fail."""
+"""Bugs to plant again: losses of another snapshot told of an answer; times of one row that make an engine fail."""
 
 from tests.planted.bug import Bug, planned
 
