@@ -382,12 +382,21 @@ class Database:
     def _kept(self, asked: Prepared, kept: str) -> list[Release]:
         stored = json.loads(kept)
         noisy, receipt = noisy_from_json(stored["noisy"]), receipt_from_json(stored["receipt"])
-        losses = self._losses(asked, measure=False)
+        losses = self._losses_for(asked, receipt)
         return [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]
 
     def _losses(self, asked: Prepared, *, measure: bool) -> CutOff | None:
         """Return what was published of what caps and bounds cut off of the snapshot that answers."""
         return self._shared.losses(asked.engine, LossesPayer(self.policy, self._source), measure=measure)
+
+    def _losses_for(self, asked: Prepared, receipt: Receipt) -> CutOff | None:
+        """Return what was cut off of the snapshot that gave an answer: what another one lacks says nothing of it.
+
+        Under another policy the same noise may stand for other tables and columns.
+        """
+        if receipt.version == asked.engine.version:
+            return self._losses(asked, measure=False)
+        return self._shared.known_losses(receipt.version, self.policy) if receipt.policy == self._policy_hash else None
 
     def _free(self, asked: Prepared) -> Release:
         """Answer what touches no person: public tables, and the keys that a policy declares."""

@@ -88,21 +88,28 @@ class SharedDataset:
         the dataset is opened again, at no further cost, and a budget that is too small leaves it unknown: neither is a
         reason to refuse an answer.
         """
-        known = self._losses.get(engine.version)
+        known = self.known_losses(engine.version, payer.policy)
         plan = losses_plan(payer.policy) if known is None else None
+        untried = measure and engine.keeps_losses and engine.version not in self._tried
+        if plan is None or plan.event is None or not untried:
+            return known
+        try:
+            self._measured(engine, plan, _question(plan), payer)
+        except Refusal:
+            self._tried.add(engine.version)
+        return self.known_losses(engine.version, payer.policy)
+
+    def known_losses(self, version: str, policy: Policy) -> CutOff | None:
+        """Return what was published of a snapshot under this policy, whichever snapshot answers now; else None."""
+        known = self._losses.get(version)
+        plan = losses_plan(policy) if known is None else None
         if plan is None or plan.event is None:
             return known
-        question = json.dumps(["truncation", to_json(plan.event)])
-        stored = self.ledger.stored(DATASET, question, engine.version)
-        if stored is None and measure and engine.keeps_losses and engine.version not in self._tried:
-            try:
-                stored = self._measured(engine, plan, question, payer)
-            except Refusal:
-                self._tried.add(engine.version)
+        stored = self.ledger.stored(DATASET, _question(plan), version)
         if stored is None:
             return None
-        self._losses[engine.version] = losses_of(payer.policy, plan, noisy_from_json(json.loads(stored)["noisy"]))
-        return self._losses[engine.version]
+        self._losses[version] = losses_of(policy, plan, noisy_from_json(json.loads(stored)["noisy"]))
+        return self._losses[version]
 
     def _measured(self, engine: Engine, plan: Plan, question: str, payer: LossesPayer) -> str:
         """Charge the dataset's own account, read and publish; who asks at the same time gets the same."""
@@ -135,6 +142,10 @@ class SharedDataset:
         if last:
             self.engine.close()
             self.ledger.close()
+
+
+def _question(plan: Plan) -> str:
+    return json.dumps(["truncation", None if plan.event is None else to_json(plan.event)])
 
 
 _OPEN: WeakSet[SharedDataset] = WeakSet()

@@ -56,6 +56,13 @@ SPANS = [
     Interval(microseconds=-1),
     Interval(months=120_000),
     Interval(months=-120_000),
+    Interval(months=119_976),  # from the first year to the last
+    Interval(months=-119_976, days=1),
+    Interval(months=-60_000),  # to before the first year that PostgreSQL knows, from some days
+    Interval(months=-80_880, microseconds=1),
+    Interval(months=60_000, days=-4_000),
+    Interval(months=3_420_000),  # to after the last year that DuckDB knows, from some days
+    Interval(months=-3_420_000),
 ]
 
 

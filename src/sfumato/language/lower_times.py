@@ -187,7 +187,12 @@ def _shifted(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
 
 def _by_interval(time: Scalar, span: Interval) -> Scalar:
     """Return the timestamp after months, days and microseconds, in this order, as PostgreSQL adds them."""
-    if time.facts.type is Type.DATE:
+    dated = time.facts.type is Type.DATE
+    if span.months:
+        time = _stays_in_calendar(time, span.months)
+        if time.operator is Operator.CONSTANT and time.constant is None:
+            return constant(None, Type.TIMESTAMP)
+    if dated:
         day = time
         if span.months:
             law = _rising(lambda at: calendar.months_later(at, span.months))
@@ -200,6 +205,16 @@ def _by_interval(time: Scalar, span: Interval) -> Scalar:
         moment = time
     offset = span.days * DAY + span.microseconds
     return in_calendar(shifted(moment, -offset) if offset else moment)
+
+
+def _stays_in_calendar(time: Scalar, months: int) -> Scalar:
+    """Return a date or timestamp, or NULL where so many months lead out of the years 1 to 9999.
+
+    Engines know other years than these and fail beyond them, by the value of one row: none may be asked to go there.
+    """
+    low, after = (calendar.months_later(day, -months) for day in (FIRST_DAY, LAST_DAY + 1))  # first days of months
+    unit = 1 if time.facts.type is Type.DATE else DAY
+    return null_beyond(time, low * unit, after * unit - 1)
 
 
 def _moments_later(months: int) -> Law:

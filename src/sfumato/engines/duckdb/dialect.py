@@ -1,13 +1,14 @@
 """DuckDB's SQL: its entry for everything in which engines differ."""
 
 from sfumato.engines.duckdb import numbers, texts, times
-from sfumato.engines.duckdb.numbers import NARROW, TYPES, WIDE, given, nullif
+from sfumato.engines.duckdb.numbers import NARROW, TYPES, WIDE, given, named, nullif
 from sfumato.engines.sql.constant import constant_form, row_number
 from sfumato.engines.sql.dialect import Dialect, Parted
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import literal, quoted
+from sfumato.engines.sql.numbers import is_leaf
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.scalar import Operator
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.functions import Aggregation
 
 ID = "UHUGEINT"
@@ -34,6 +35,26 @@ def _scalar_text(value: str, kind: Kind) -> str:
     return _value_text(value, _TYPES.get(kind, NARROW))
 
 
+_LIST = " IN ("
+
+
+def _in(scalar: Scalar, texts: list[str]) -> str:
+    """Return whether a value is in a list.
+
+    The engine compares it with one item after another and writes it as often. A value that holds a list itself, however
+    short, is therefore computed once: else what is nested would burst.
+    """
+    wide = any(part.facts.kind is Kind.INTEGER and TYPES.of(part.facts) == WIDE for part in scalar.arguments)
+    first, *items = [
+        TYPES.typed(sql, part.facts, WIDE) if wide and part.facts.kind is Kind.INTEGER else sql
+        for sql, part in zip(texts, scalar.arguments, strict=True)
+    ]
+    once = named if any(_LIST in sql for sql in texts) else given
+    if all(is_leaf(item) for item in scalar.arguments[1:]):
+        return once([first], lambda value: f"({value}{_LIST}{', '.join(items)}))")
+    return once([first, *items], lambda value, *others: f"({value}{_LIST}{', '.join(others)}))")
+
+
 _CHOICES = ChoiceForms(TYPES, lambda first, second, leaf: nullif(first, second, leaf=leaf))
 
 DUCKDB = Dialect(
@@ -42,6 +63,7 @@ DUCKDB = Dialect(
         Operator.CONSTANT: constant_form(TYPES, _TYPES, texts.text_sql),
         **numbers.FORMS,
         **_CHOICES.forms(),
+        Operator.IN: _in,
         **times.FORMS,
         **texts.FORMS,
     },

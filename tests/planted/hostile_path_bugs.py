@@ -1,0 +1,25 @@
+"""Bugs to plant again: losses of another snapshot told of an answer; times of one row that make an engine fail."""
+
+from tests.planted.bug import Bug, planned
+
+HOSTILE_PATH_BUGS: tuple[Bug, ...] = (
+    planned(
+        "an answer is told what another snapshot lacks",
+        "tests/paths/test_reopened_losses.py",
+        (
+            "database.py",
+            "        if receipt.version == asked.engine.version:\n",
+            "        if True:\n",
+        ),
+    ),
+    planned(
+        "losses that were measured under another policy are read",
+        "tests/paths/test_reopened_losses.py",
+        ("database.py", " if receipt.policy == self._policy_hash else None\n", "\n"),
+    ),
+    planned(
+        "months lead an engine out of the years that it knows",
+        "tests/engines/test_totality_times.py",
+        ("language/lower_times.py", "        time = _stays_in_calendar(time, span.months)\n", "        pass\n"),
+    ),
+)
