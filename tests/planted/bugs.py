@@ -5,8 +5,8 @@ from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
-from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
+from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
