@@ -5,6 +5,7 @@ from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
+from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
@@ -459,6 +460,7 @@ BUGS: tuple[Bug, ...] = (
     *FINDINGS,
     *CHARGE_BUGS,
     *BARS_BUGS,
+    *LEFTOVER_BUGS,
     *WIRE_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,

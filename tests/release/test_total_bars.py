@@ -126,8 +126,8 @@ def test_numbers_beyond_all_floats_have_bars_without_a_warning(clinic: sfumato.D
 
 @pytest.mark.parametrize("exponent", [2, 3])
 def test_no_lower_end_is_infinitely_high(exponent: int) -> None:
-    number = Facts(Type.DOUBLE, Kind.REAL)
-    power = Scalar(Operator.POWER, number, (column("t", "x", number),), exponent)
+    number = Facts(Type.DECIMAL, Kind.REAL)
+    power = Scalar(Operator.POWER, (column("t", "x", number),), number, exponent)
     for sign in (1, -1):
         low, high = boxed(power, [Exact(np.array([sign * 1e200]))], 1).ends(Fraction(1, 20))  # type: ignore[union-attr]
         assert low[0] < np.inf
