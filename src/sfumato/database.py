@@ -13,7 +13,7 @@ from sfumato.analysis.catalog import Catalog
 from sfumato.dataset import LossesPayer, SharedDataset
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.engine import Engine, Progress, told
-from sfumato.engines.opening import has_changed, open_engine, was_paid_for, watch_engine
+from sfumato.engines.opening import has_changed, open_engine, warn_owner, was_paid_for, watch_engine
 from sfumato.errors import (
     BadParameter,
     BadPolicy,
@@ -461,6 +461,8 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
         )
     require_ledger(policy, was_paid_for)
     with open_engine(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
+        if not account:
+            warn_owner(taken.refused)
         ledger = open_ledger(policy, confirm, taken.ledger)
         try:
             engine = taken.keep(ledger.identity())

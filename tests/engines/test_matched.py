@@ -33,7 +33,7 @@ COLUMNS = {
 POLICY: dict[str, object] = {
     "name": "small",
     "budget": {"epsilon": 10, "delta": 0.001},
-    "tables": {"sales": {"unit": "who", "rows_per_unit": 40, "groups_per_unit": 3, "columns": COLUMNS}},
+    "tables": {"sales": {"unit": "who", "rows_per_unit": 400, "groups_per_unit": 3, "columns": COLUMNS}},
 }
 
 
@@ -112,7 +112,7 @@ def test_where_a_margin_is_asked_for_all_values_of_a_person_count(engine: Engine
     query = parse("SELECT COUNT(DISTINCT item) AS n FROM sales", engine.catalog)
     private = analyse(query, engine.catalog, engine.public)
     budget = read_policy({**POLICY, "source": "duckdb:nowhere.duckdb"}).budget
-    wish = read_wish(None, {"n": 25}, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
+    wish = read_wish(None, {"n": 250}, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
     (group,) = make_plan(private, wish).groups
     assert not group.chosen
-    assert group.measured[0].sensitivity.l1 == 40
+    assert group.measured[0].sensitivity.l1 == 400

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from tests.engines.builds import SALT, bounded, policy_of
 from tests.engines.reference import Row, bounded_reference, shares_a_key
 from tests.engines.test_one_pass import ONE_PASS, copied_by
+from tests.old_snapshot import told_of_the_old_snapshot
 
 import sfumato
 from sfumato.cli import main
@@ -153,7 +154,7 @@ def test_only_the_owner_sees_that_a_key_became_shared(
         again = database.ask(COUNT, epsilon=1)
         assert (again.rows(), again.receipt) == (first.rows(), first.receipt)
         assert str(database.explain(COUNT, epsilon=2)) == quote
-    with sfumato.open(shop.words(refresh)) as database:
+    with told_of_the_old_snapshot(refresh, r"orders\.number"), sfumato.open(shop.words(refresh)) as database:
         with pytest.raises(BadSource, match=r"orders\.number"):
             database.refresh()
         assert database.ask(COUNT, epsilon=3).receipt.version == first.receipt.version

@@ -105,3 +105,38 @@ def test_values_that_are_each_one_persons_own_lie_in_the_interval(tmp_path: Path
     missed = [not holds(release.intervals()[0]["n"], 20 * values) for release in found]
     assert binom.sf(sum(missed) - 1, 60, 0.05) > 1e-6
     assert all(release.intervals()[0]["n"][1] is not None for release in found)
+
+
+def test_few_values_of_a_person_are_counted_plainly_and_the_interval_is_short(tmp_path: Path) -> None:
+    """Twenty people with 9 own values each of 10 rows: by matching within a limit of 1, the interval is 487 long.
+
+    Of 60 releases with fixed bits; with others, bars of exactly 95 % fail with probability below 1e-6 (binomial).
+    """
+    rows = {"p": np.repeat(np.arange(20), 9), "bill": np.arange(180)}
+    table = {"rows_per_unit": 10, "columns": {"bill": {"type": "integer"}}}
+    sql = "SELECT COUNT(DISTINCT bill) AS n FROM v"
+    with opened(tmp_path, rows, table) as database:
+        assert "matching" not in database.explain(sql, epsilon="1").mechanisms["n"]
+        found = list(released(database, sql, 60, "1"))
+    ends = [release.intervals()[0]["n"] for release in found]
+    assert binom.sf(sum(not holds(end, 180) for end in ends) - 1, 60, 0.05) > 1e-6
+    assert all(high - low <= 60 for low, high in ends)
+
+
+@pytest.mark.parametrize("most", [3, 40])
+@pytest.mark.parametrize("keys", [{"values": ["a", "b", "c"]}, {}])
+def test_a_count_of_different_values_never_exceeds_the_public_keys(
+    tmp_path: Path, keys: dict[str, Any], most: int
+) -> None:
+    """Declared values, and integers within bounds: by matching and plainly, at a price that buys much noise."""
+    rows = {"p": np.arange(30), "town": np.array(["a", "b", "c", "z"])[np.arange(30) % 4], "x": np.arange(30) % 5}
+    columns = {"town": {"type": "text", **keys}, "x": {"type": "integer", "bounds": [0, 4]}}
+    parts = "COUNT(DISTINCT town) AS n, COUNT(DISTINCT x) AS m, AVG(DISTINCT x) AS a"
+    with opened(tmp_path, rows, {"rows_per_unit": most, "columns": columns}) as database:
+        for release in released(database, f"SELECT {parts} FROM v", 40, "0.1"):  # noqa: S608
+            for name, possible in (("n", 3 if keys else None), ("m", 5)):
+                value, (low, high) = release.rows()[0][name], release.intervals()[0][name]
+                if possible is not None:
+                    assert 0 <= low <= value <= high <= possible
+        (exact,) = released(database, f"SELECT {parts} FROM v", 1, "900")  # noqa: S608 - noise with probability < 1e-40
+    assert (exact.rows()[0]["n"], exact.rows()[0]["m"]) == (3 if keys else 4, 5)

@@ -5,16 +5,23 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
-from tests.paths.worlds import a_world, policy, write
+from tests.paths.worlds import MANY, a_world, policy, write
 
 import sfumato
+from sfumato.accounting.event import Neighbours
+from sfumato.analysis.analyse import analyse
 from sfumato.engines import clock
 from sfumato.engines.sql import job
 from sfumato.engines.sql.job import Statements
 from sfumato.errors import FreeLimit, QueryTooLarge
+from sfumato.lab.people.clinic import VISITS
+from sfumato.planning.levels import levelled, priced
+from sfumato.planning.measurements import needs_of
 from sfumato.preparing import Price
+from sfumato.query.parse import parse
 
 Shape = Callable[[int], str]
 
@@ -34,8 +41,9 @@ SHAPES: dict[str, Shape] = {
     "medians with conditions": _listed("MEDIAN(cost) FILTER (WHERE age > {i})"),
     "maxima": _listed("MAX(cost + {i})"),
     "modes": _listed("MODE(age + {i})"),
-    "different values": _listed("COUNT(DISTINCT age % {i} + 2)".replace("% {i} + 2", "% ({i} + 2)")),
+    "different values": _listed("COUNT(DISTINCT age % ({i} + 20))"),
     "sums": _listed("SUM(cost + {i})"),
+    "sums with conditions": _listed("SUM(cost) FILTER (WHERE age > {i})"),
     "averages": _listed("AVG(cost + {i})"),
     "variances": _listed("VAR_POP(cost + {i})"),
     "correlations": _listed("CORR(cost + {i}, age)"),
@@ -62,6 +70,22 @@ SHAPES: dict[str, Shape] = {
         f"{', '.join(f'MAX(cost) + {i} AS x{i}' for i in range(n))} FROM visits GROUP BY patient_id) t"
     ),
 }
+
+
+CHOSEN: dict[str, Any] = {
+    **MANY,
+    "columns": {**VISITS, "cost": {"type": "decimal", "bounds": {"within": [0, 10], "choose": "private"}, "step": 0.5}},
+}
+"""Bounds that every sum chooses: each has candidates and a histogram of its own."""
+WITH_CHOICES = ("different values", "sums", "averages", "variances", "correlations", "FILTER", "sums with conditions")
+
+
+@pytest.fixture(scope="module")
+def choosing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]:
+    folder: Path = tmp_path_factory.mktemp("choices")
+    write(folder, a_world(1))
+    with sfumato.open(policy(folder, visits=CHOSEN)) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +118,23 @@ def _characters(database: sfumato.Database, sql: str) -> int:
     assert isinstance(prepared, Statements)
     chosen = [statement for each in prepared.histograms for statement in each.values()]
     return sum(len(statement or "") for statement in (*prepared.statements, *chosen))
+
+
+def test_candidate_bounds_of_n_sums_are_found_in_linear_work(choosing: sfumato.Database) -> None:
+    engine, calls = choosing._engine, []
+    for n in (16, 32, 64, 128):  # the first fills caches
+        query = parse(SHAPES["sums"](n), engine.catalog)
+        with engine.public.one_question():
+            private = analyse(query, engine.catalog, engine.public)
+        needs = tuple(needs_of(group, private.neighbours) for group in private.groups)
+        calls.append(_calls(lambda needs=needs: priced(*reversed(levelled(needs, Neighbours.ADD_REMOVE)))))  # type: ignore[misc]
+    _, few, some, many = calls
+    assert many - some <= 2.2 * (some - few), calls
+
+
+@pytest.mark.parametrize("name", WITH_CHOICES)
+def test_work_grows_no_faster_than_the_text_where_bounds_are_chosen(choosing: sfumato.Database, name: str) -> None:
+    test_work_and_statements_grow_no_faster_than_the_text(choosing, name)
 
 
 @pytest.mark.parametrize("name", SHAPES)

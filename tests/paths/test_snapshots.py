@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.old_snapshot import told_of_the_old_snapshot
 from tests.paths.worlds import a_world, policy, write
 from tests.refusals import refusing
 
@@ -78,7 +79,7 @@ def test_whatever_happens_to_the_files_an_analyst_sees_no_difference(
         with pytest.raises(BadParameter, match="analyst"):
             database.source_changed()
     assert sorted(os.listdir(tmp_path)) == [name for name in files if name != "data" or (tmp_path / "data").exists()]
-    with sfumato.open(words) as database:
+    with told_of_the_old_snapshot(refresh), sfumato.open(words) as database:
         assert database.source_changed()
         with refusing():  # the owner sees why
             database.refresh()
@@ -96,6 +97,8 @@ def test_a_disk_that_fails_while_a_snapshot_is_taken_leaves_the_one_before(
     monkeypatch.setattr(registration, "_build", _full)
     with sfumato.open(words, analyst="research") as database:
         assert database.ask(COUNT, epsilon=1).receipt == first.receipt
+    with told_of_the_old_snapshot(refresh, "engine could not finish"), sfumato.open(words) as database:
+        assert database.ask(COUNT, epsilon=2).receipt.version == first.receipt.version
 
 
 def _full(*_: object) -> Path:

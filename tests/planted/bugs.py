@@ -7,6 +7,7 @@ from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
 from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
+from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
@@ -461,6 +462,7 @@ BUGS: tuple[Bug, ...] = (
     *FINDINGS,
     *CHARGE_BUGS,
     *BARS_BUGS,
+    *LEFTOVER_BUGS,
     *WIRE_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,

@@ -5,6 +5,7 @@ around those without it.
 """
 
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,13 @@ from tests.release.bars_clinic import Ends, is_around, losses_known, opened, rel
 
 import sfumato
 from sfumato.errors import EngineFailed, Refusal
+from sfumato.language.facts import Facts, Kind
+from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.planning.cut_off import CutOff
+from sfumato.query.types import Type
 from sfumato.release.bars import intervals
+from sfumato.release.bars.extension import boxed
+from sfumato.release.bars.forms import Exact
 from sfumato.release.bars.layers import Layers
 from sfumato.release.bars.unforeseen import OpenBar
 from sfumato.release.release import Release
@@ -99,6 +105,34 @@ def test_whatever_is_divided_by_whatever_has_a_value_and_a_bar(
     for release in released(clinic, sql, 1, "20", losses):
         assert len(release) == 15
         _check(release)
+
+
+BEYOND = (
+    *("COUNT(*) * EXP(709)", "SUM(y) * EXP(690) * 1e10", "SUM(y) * -EXP(709) - 2 * EXP(709)", "SUM(y) * EXP(460)"),
+    *("AVG(y) * EXP(709) + 2 * EXP(709)", "SUM(y) / EXP(-737)", "POWER(COUNT(*) * EXP(460), 2)", "AVG(y) * EXP(706)"),
+    *("POWER(COUNT(*) * EXP(460), 2) - POWER(COUNT(*) * EXP(460), 2)", "COUNT(*) * EXP(709) - SUM(y) * EXP(709)"),
+    *("SUM(COUNT(*) * EXP(709)) OVER ()", "SUM(COUNT(*) * EXP(460)) OVER ()", "STDDEV(COUNT(*) * EXP(460)) OVER ()"),
+    *("1 / (COUNT(*) * EXP(709))", "COUNT(*) * EXP(709) / (SUM(y) * EXP(709))", "SUM(y) * EXP(368) / (x * EXP(368))"),
+    *("SQRT(COUNT(*) * EXP(709))", "GREATEST(COUNT(*) * EXP(706), SUM(y) * EXP(709))", "COUNT(*) * EXP(705) + 1"),
+)
+"""Numbers near the largest float, 1.8e308, which is about EXP(709.8), and beyond."""
+
+
+def test_numbers_beyond_all_floats_have_bars_without_a_warning(clinic: sfumato.Database, losses: CutOff) -> None:
+    items = ", ".join(f"{one} AS c{at}" for at, one in enumerate(BEYOND))
+    for release in released(clinic, f"SELECT x, t, {items} FROM v GROUP BY x, t", 1, "20", losses):  # noqa: S608
+        _check(release)
+
+
+@pytest.mark.parametrize("exponent", [2, 3])
+def test_no_lower_end_is_infinitely_high(exponent: int) -> None:
+    number = Facts(Type.DECIMAL, Kind.REAL)
+    power = Scalar(Operator.POWER, (column("t", "x", number),), number, exponent)
+    for sign in (1, -1):
+        low, high = boxed(power, [Exact(np.array([sign * 1e200]))], 1).ends(Fraction(1, 20))  # type: ignore[union-attr]
+        assert low[0] < np.inf
+        assert high[0] > -np.inf
+        assert low[0] <= high[0]
 
 
 def test_intervals_with_what_bounds_removed_lie_around_the_others_for_every_shape(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def release_point(
     """Return the group whose cells get noise, and what the rest of the query may do with them."""
     cells = [cells_of(key.scalar, source.cells, source.origins, public) for key in keys]
     named = _keys(keys, cells, source, public)
-    asked = tuple(_asked(measure, source.scope) for measure in relation.measures)
+    asked = tuple(_with_values(_asked(measure, source.scope), source) for measure in relation.measures)
     together = cells_together(keys, source.origins, public) if all(key.cells is not None for key in named) else None
     # plain counts and sums of public cells move as far, however a person's rows are spread: cutting would gain nothing
     pays = any(key.cells is None for key in named) or any(one.aggregate.distinct for one in asked)
@@ -101,6 +101,18 @@ def _asked(measure: Measure, scope: Scope) -> Asked:
     if people and not aggregate.distinct and not people[0].facts.nullable:
         aggregate = replace(aggregate, arguments=())  # everybody has a name: this counts rows
     return Asked(measure.name, aggregate, measure.at)
+
+
+def _with_values(asked: Asked, source: Analysed) -> Asked:
+    """Return a DISTINCT aggregate with the number of public keys of its column: its rows hold no other values.
+
+    No engine is asked for them, and no noise depends on them. Proof: proofs/lineage.md §5
+    """
+    argument = asked.aggregate.argument
+    if not asked.aggregate.distinct or argument is None or argument.facts.kind is Kind.UNIT:
+        return asked
+    known = source.cells.get(computation(argument))
+    return asked if known is None else replace(asked, values=len(known))
 
 
 def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:

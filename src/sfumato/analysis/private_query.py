@@ -41,6 +41,8 @@ class Asked:
     name: str
     aggregate: Aggregate[Scalar]
     at: Position = field(default=NOWHERE, compare=False, repr=False)
+    values: int | None = None
+    """Of a DISTINCT aggregate: how many different values its argument can have, where they are public keys."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from sfumato.analysis.catalog import Catalog, Public
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.inspection import Inspected
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, Refusal, shown
 from sfumato.language.flow import Show
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
@@ -114,6 +114,10 @@ class Taken(Protocol):
     @property
     def ledger(self) -> str:
         """The ledger that paid for answers about the snapshot before it; empty where there was none."""
+
+    @property
+    def refused(self) -> Refusal | None:
+        """Why another snapshot, which the policy asks for, could not be taken: for the data owner alone."""
 
     def keep(self, ledger: str) -> Engine:
         """Make it the current one, whose answers this ledger pays for, and open it."""

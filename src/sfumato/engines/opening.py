@@ -1,12 +1,13 @@
 """Opening the source of a policy: its scheme decides which engine, whose driver is imported when it is needed."""
 
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
 
 from sfumato.engines.engine import Backend, Limits, Progress, SnapshotWatch, Taken
 from sfumato.engines.inspection import Inspected
-from sfumato.errors import BadSource
+from sfumato.errors import BadSource, Refusal
 from sfumato.policy.policy import Policy
 
 BACKENDS = {
@@ -45,6 +46,17 @@ def watch_engine(policy: Policy) -> SnapshotWatch:
 def has_changed(policy: Policy) -> bool:
     """Tell the owner whether the source has changed since its snapshot was taken; no row is read."""
     return backend_of(policy).has_changed(policy)
+
+
+class OldSnapshot(UserWarning):
+    """The source has changed, and no snapshot of it could be taken: answers come from the one before."""
+
+
+def warn_owner(refused: Refusal | None) -> None:
+    """Warn the data owner that answers come from an old snapshot, and say why; analysts must not see this."""
+    if refused is not None:
+        what = "The source has changed, but no new snapshot could be taken; answers come from the one before."
+        warnings.warn(f"{what} {refused}", OldSnapshot, stacklevel=4)
 
 
 def was_paid_for(policy: Policy) -> bool:

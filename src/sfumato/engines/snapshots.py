@@ -128,10 +128,17 @@ def identity_of(copy: Path) -> str:
 class Snapshot:
     """A snapshot that was found, or one that is complete and becomes the current one when it is kept."""
 
-    def __init__(self, ledger: str, keep: Callable[[str], Registered]) -> None:
+    def __init__(self, ledger: str, keep: Callable[[str], Registered], refused: Refusal | None = None) -> None:
         self.ledger = ledger
         """The ledger that paid for answers about the snapshot before it; empty where there was none."""
+        self.refused = refused
+        """Why another snapshot, which the policy asks for, could not be taken: for the data owner alone."""
         self._keep = keep
+
+    def instead_of(self, failure: Refusal | OSError) -> "Snapshot":
+        """Return this snapshot with the reason why another one could not take its place."""
+        refused = failure if isinstance(failure, Refusal) else EngineFailed()  # the system's words hold paths
+        return Snapshot(self.ledger, self._keep, refused)
 
     def keep(self, ledger: str) -> Registered:
         """Make it the current one; its answers are paid for by this ledger."""
@@ -311,10 +318,10 @@ class _Taken:
         """Return the snapshot when it is complete; the one before where there is one and this cannot be taken."""
         try:
             built = self._complete(progress)
-        except (Refusal, OSError):
+        except (Refusal, OSError) as failure:
             if before is None:
                 raise
-            return before
+            return before.instead_of(failure)
         ledger = "" if self._known is None else self._known.ledger
         return Snapshot(ledger, lambda ledger: self._kept(built, ledger))
 
@@ -420,6 +427,10 @@ class _Opening:
     @property
     def ledger(self) -> str:
         return self.snapshot.ledger
+
+    @property
+    def refused(self) -> Refusal | None:
+        return self.snapshot.refused
 
     def keep(self, ledger: str) -> Engine:
         return self.opened(self.snapshot.keep(ledger))

@@ -8,7 +8,7 @@ Proof: proofs/chosen_caps.md
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 
@@ -20,6 +20,7 @@ from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.chosen_bounds import chosen_rows, has_chosen_bounds, is_plain, rank_of
 from sfumato.planning.aggregates.counted import Counted
+from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.others import PAIR
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.summed import Summed
@@ -59,8 +60,8 @@ def levelled(needs: Sequence[Needs], neighbours: Neighbours) -> tuple[tuple[Need
     choices: dict[object, Needs] = {}
     found = []
     for need in needs:
-        weights = _weights(need)
-        measured = [_levelled(one, need, neighbours, choices, weights) for one in need.measurements]
+        made = _made(need)
+        measured = [_levelled(one, made, neighbours, choices) for one in need.measurements]
         found.append(replace(need, measurements=tuple(measured)))
     return tuple(found), tuple(choices.values())
 
@@ -70,10 +71,11 @@ def priced(choices: Sequence[Needs], needs: tuple[Needs, ...]) -> tuple[Needs, .
     if not choices:
         return ()
     roots = sum(float(weight) ** (1 / LAPLACE_ROOT) for weight in laplace_weights(needs))
+    tables = _chosen_for_tables(needs)
     priced = []
     for need in choices:
         (one,) = need.measurements
-        own = part_of(one, needs)
+        own = OF_MANY if need.group.label in tables else OF_ONE
         root = roots * float(own / (1 - min(len(choices) * own, Fraction(1, 2))))
         sides = Fraction(one.sensitivity.l1, one.sensitivity.linf)
         weight = Fraction(root**LAPLACE_ROOT).limit_denominator(10**6) / sides**2
@@ -81,10 +83,10 @@ def priced(choices: Sequence[Needs], needs: tuple[Needs, ...]) -> tuple[Needs, .
     return tuple(priced)
 
 
-def part_of(choice: Measurement, needs: Sequence[Needs]) -> Fraction:
-    """Return which part of the price a choice gets."""
-    served = [need for need in needs for one in need.measurements if _is_served(one, choice)]
-    return OF_ONE if all(need.group.public_keys and need.group.cells == 1 for need in served) else OF_MANY
+def _chosen_for_tables(needs: Sequence[Needs]) -> frozenset[str]:
+    """Return the labels of the choices by which a table is measured, and not single numbers alone."""
+    tables = (need for need in needs if not need.group.public_keys or need.group.cells != 1)
+    return frozenset(one.levels.choice for need in tables for one in need.measurements if one.levels is not None)
 
 
 def has_levels(need: Needs) -> bool:
@@ -92,21 +94,32 @@ def has_levels(need: Needs) -> bool:
     return any(one.levels is not None for one in need.measurements)
 
 
-def _is_served(one: Measurement, choice: Measurement) -> bool:
-    return one.levels is not None and choice.levels is not None and one.levels.choice == choice.levels.choice
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What is looked up for each measurement of a group: it is found once, so that work grows with their number."""
+
+    group: Group
+    weights: Mapping[_Rows, Quantity]
+    columns: Mapping[str, Sequence[Derived]]
+    """The columns that are made of each measurement, by its name."""
+    clipped: frozenset[str]
+    """The measurements of which what a person adds is clipped, rather than the number of rows."""
 
 
-def _levelled(
-    one: Measurement,
-    need: Needs,
-    neighbours: Neighbours,
-    choices: dict[object, Needs],
-    weights: Mapping[_Rows, Quantity],
-) -> Measurement:
-    group, quantity = need.group, one.quantity
+def _made(need: Needs) -> _Made:
+    columns: dict[str, list[Derived]] = {one.name: [] for one in need.measurements}
+    for made in need.derived:
+        for name in dict.fromkeys(made.measured):
+            columns.setdefault(name, []).append(made)
+    clipped = (one.name for one in need.measurements if _is_clipped(one, need.group, columns[one.name]))
+    return _Made(need.group, _weights(need), columns, frozenset(clipped))
+
+
+def _levelled(one: Measurement, made: _Made, neighbours: Neighbours, choices: dict[object, Needs]) -> Measurement:
+    group, quantity, weights = made.group, one.quantity, made.weights
     if not is_plain(group) or quantity.distinct or quantity.function not in {Aggregation.COUNT, Aggregation.SUM}:
         return one
-    by_rows = not _is_clipped(one, need)
+    by_rows = one.name not in made.clipped
     weight = weights[_rows(quantity)] if by_rows else quantity
     if by_rows and not chosen_rows(group):
         return one
@@ -121,32 +134,30 @@ def _levelled(
     label = choices[key].group.label
     cells = max(1, group.cells) if group.public_keys else None
     moved = tuple(at_level(quantity, group.contribution, cells, amount, by_rows, neighbours) for amount in amounts)
-    levels = Levels(label, amounts, by_rows, weight, rank_of(group), moved, _only_means(one, need))
+    levels = Levels(label, amounts, by_rows, weight, rank_of(group), moved, _only_means(one, made))
     return replace(one, levels=levels, side=None)  # its noise is its own
 
 
-def _is_clipped(one: Measurement, need: Needs) -> bool:
+def _is_clipped(one: Measurement, group: Group, made: Sequence[Derived]) -> bool:
     """Whether what a person adds is clipped, rather than the number of rows.
 
     An average is of rows: its sum and its count keep the same ones, unless nothing bounds the values.
     """
     if one.quantity.function is not Aggregation.SUM or one.quantity.arguments[0].facts.low < 0:
         return False
-    made = [made for made in need.derived if one.name in made.measured]
-    if has_chosen_bounds(one.quantity.arguments[0], need.group):
-        return all(isinstance(one, Summed | Averaged) for one in made)
-    return chosen_rows(need.group) and all(isinstance(one, Summed) for one in made)
+    if has_chosen_bounds(one.quantity.arguments[0], group):
+        return all(isinstance(column, Summed | Averaged) for column in made)
+    return chosen_rows(group) and all(isinstance(column, Summed) for column in made)
 
 
-def _only_means(one: Measurement, need: Needs) -> bool:
+def _only_means(one: Measurement, made: _Made) -> bool:
     """Whether only averages are made of it whose sum and count lose the same rows: what is cut hardly changes them.
 
     Where the sum is clipped, the count keeps other rows, or all: then each has to be right by itself.
     """
-    made = [made for made in need.derived if one.name in made.measured]
-    totals = {each.total for each in made if isinstance(each, Averaged)}
-    apart = any(other.name in totals and _is_clipped(other, need) for other in need.measurements)
-    return not apart and not any(isinstance(each, Counted | Summed) for each in made)
+    columns = made.columns[one.name]
+    apart = any(isinstance(column, Averaged) and column.total in made.clipped for column in columns)
+    return not apart and not any(isinstance(column, Counted | Summed) for column in columns)
 
 
 def _weights(need: Needs) -> dict[_Rows, Quantity]:

@@ -117,7 +117,7 @@ def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> Ne
     With `fixed` margins are known before the data is read, wherever that is possible.
     """
     others = Others(group.asked)
-    recipes = [recipe_of(asked, group, others, fixed=fixed) for asked in group.asked]
+    recipes = [recipe_of(asked, group, others, neighbours, fixed=fixed) for asked in group.asked]
     importance: dict[Quantity, Fraction] = {}
     for recipe in recipes:
         for quantity, amount in recipe.quantities:

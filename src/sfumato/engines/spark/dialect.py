@@ -7,7 +7,7 @@ from sfumato.engines.spark.numbers import DOUBLE, NARROW, TYPES, WIDE
 from sfumato.engines.sql.constant import constant_form, row_number
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.logic import ChoiceForms
-from sfumato.language.facts import Facts, Kind
+from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.intervals import reach
 from sfumato.language.scalar import Operator
 from sfumato.query.functions import Aggregation
@@ -15,6 +15,8 @@ from sfumato.query.functions import Aggregation
 ID = "BINARY"
 """Of 16 bytes, compared as unsigned bytes."""
 _TYPES = {Kind.REAL: DOUBLE, Kind.TEXT: "STRING", Kind.BOOLEAN: "BOOLEAN", Kind.UNIT: ID}
+_LONG_DIGITS = 19
+"""Digits that hold every integer of 64 bits."""
 _SMALL = 1 << 22
 """Values up to here can be added in 64 bits: no table has 2^40 rows."""
 
@@ -29,9 +31,14 @@ def quoted(name: str) -> str:
 
 
 def _aggregate(aggregation: Aggregation, value: str, facts: Facts, distinct: bool) -> str:
-    """Sums of 64-bit integers raise beyond 64 bits; those of decimals have ten digits more than what is added."""
+    """Sums of 64-bit integers raise beyond 64 bits; those of decimals have ten digits more than what is added.
+
+    Spark casts before it looks at FILTER, and facts hold only for the rows that count: the digits hold every integer of
+    64 bits, or ten more than the facts, so that no row that does not count makes a statement fail.
+    """
     if aggregation is Aggregation.SUM and facts.kind is Kind.INTEGER and reach(facts) > _SMALL:
-        value = f"CAST({value} AS DECIMAL({min(len(str(reach(facts))), 38)},0))"
+        digits = _LONG_DIGITS if reach(facts) < STORED else min(len(str(reach(facts))) + 10, 38)
+        value = f"CAST({value} AS DECIMAL({digits},0))"
     return f"{aggregation}({'DISTINCT ' * distinct}{value})"
 
 

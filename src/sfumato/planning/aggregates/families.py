@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.planning.aggregates.averaged import Averaged, averaged
 from sfumato.planning.aggregates.counted import Counted, counted
@@ -54,7 +55,7 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
 }
 
 
-def recipe_of(asked: Asked, group: Group, others: Others, *, fixed: bool) -> Recipe[Derived]:
+def recipe_of(asked: Asked, group: Group, others: Others, neighbours: Neighbours, *, fixed: bool) -> Recipe[Derived]:
     """Return how one column is made, or refuse; `fixed` where its margin has to be known before the data is read."""
-    by_matching = None if fixed else matched(asked, group)
+    by_matching = None if fixed else matched(asked, group, neighbours)
     return by_matching or FAMILIES[asked.aggregate.function](asked, group, others)

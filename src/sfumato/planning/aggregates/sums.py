@@ -58,7 +58,8 @@ def count_of(asked: Asked) -> Quantity:
     aggregate = asked.aggregate
     argument = aggregate.argument
     if argument is None or aggregate.distinct:
-        return replace(aggregate, function=Aggregation.COUNT)
+        known = () if asked.values is None else (Fraction(asked.values),)
+        return replace(aggregate, function=Aggregation.COUNT, parameters=known)
     if not argument.facts.nullable:
         return Aggregate(Aggregation.COUNT, where=aggregate.where)
     held = conjuncts_of(aggregate.where)

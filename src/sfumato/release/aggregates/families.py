@@ -1,7 +1,8 @@
 """The aggregates of a noisy group: their estimates, and what they are in terms of the noise.
 
 A count is its measurement and a sum its steps: both may lie outside what is possible (a count below 0), because only
-unclamped values are right on average. An average is NULL where the noisy count is not above 0 and is clamped to the
+unclamped values are right on average. A count of different values is clamped to what is possible: nobody adds up
+different values. An average is NULL where the noisy count is not above 0 and is clamped to the
 public range; a variance is NULL where the count (less one, for a sample) is not above 0, and is clamped to what values
 of that range can have. A slope, an intercept and a correlation are NULL where the noisy squares are not above 0; a
 correlation is clamped to [-1, 1]. Clamping is post-processing: it costs nothing.
@@ -14,7 +15,7 @@ import numpy as np
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
-from sfumato.planning.aggregates.matched import Matched
+from sfumato.planning.aggregates.matched import Matched, different_values
 from sfumato.planning.aggregates.met import Met
 from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
 from sfumato.planning.aggregates.ranked import Commonest, Ranked
@@ -41,6 +42,8 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
     A measurement is an array with a number per cell; of a histogram, a row per cell.
     """
     match made:
+        case Counted() if (most := _most_values(made, group)) is not None:
+            return np.array([min(max(0, int(number)), most) for number in measured[made.plain]], dtype=object)
         case Counted() | Summed():
             return measured[made.plain]
         case Matched():
@@ -57,6 +60,11 @@ def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> 
             return paired_point(made, measured)
         case Met():
             return met_point(made, measured)
+
+
+def _most_values(made: Counted, group: GroupPlan) -> int | None:
+    """Return how many different values a count of them can count, where that is public."""
+    return next((different_values(one.quantity) for one in group.measured if one.name == made.count), None)
 
 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:

@@ -17,8 +17,10 @@ _OF_THE_CHOICE = Fraction(1, 5)
 
 
 def matched_point(made: Matched, measured: Mapping[str, Integers]) -> Integers:
-    """Return the noisy number of each cell."""
-    return _pairs(made, measured)[:, 1]
+    """Return the noisy number of each cell, brought to what is possible: from 0 to the number of public keys."""
+    most = made.values
+    numbers = (max(0, int(number)) for number in _pairs(made, measured)[:, 1])
+    return np.array([number if most is None else min(number, most) for number in numbers], dtype=object)
 
 
 def chosen_limits(made: Matched, measured: Mapping[str, Integers]) -> list[int]:
@@ -35,13 +37,14 @@ def matched_form(group: GroupPlan, made: Matched, measured: Mapping[str, Integer
     places, numbers = pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.float64)
     mechanism = mechanism_of(group, made)
     rows, never = len(pairs), np.zeros(len(pairs), dtype=bool)
+    most = np.inf if made.values is None else float(made.values)
 
     def ends(tail: Fraction) -> Ends:
         if tail == NEVER:
-            return np.zeros(rows), np.full(rows, np.inf)
+            return np.zeros(rows), np.full(rows, most)
         below, above = _reaches(mechanism, tail)
         low, high = numbers - below[places], numbers + above[places]
-        return np.maximum(low, 0), np.maximum(high, 0)
+        return np.clip(low, 0, most), np.clip(high, 0, most)
 
     once: Events = {(group.group.label, made.name): np.ones(rows, dtype=np.int64)}
     return Boxed(once, {}, ends, lambda _tail: (never, never))

@@ -122,7 +122,7 @@ def _widths(form: Affine, cut: Cut) -> tuple[Floats, Floats]:
         excess, lack = (
             inf if amount is None else float(amount) for amount in cut[cells.labels[kind], cells.measured[kind].name]
         )
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             down += np.nan_to_num(positive * excess, nan=0.0, posinf=inf)
             down += np.nan_to_num(negative * lack, nan=0.0, posinf=inf)
             up += np.nan_to_num(positive * lack, nan=0.0, posinf=inf)

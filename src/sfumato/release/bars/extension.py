@@ -14,7 +14,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Operator, Scalar, Sides
 from sfumato.release.bars import curve_ends
 from sfumato.release.bars.form_algebra import product_ends, quotient_ends
-from sfumato.release.bars.forms import Boxed, Ends, Exact, Form, Nulls, Number, Opaque, States, Truth, merged
+from sfumato.release.bars.forms import Boxed, Ends, Exact, Form, Nulls, Number, Opaque, States, Truth, merged, outward
 from sfumato.release.bars.noise_law import Floats
 from sfumato.release.bars.ratio import Flags
 
@@ -40,7 +40,7 @@ def boxed(scalar: Scalar, arguments: Sequence[Form], rows: int) -> Form:
         return unknown(scalar.facts, rows)
 
     def ends(tail: Fraction) -> Ends:
-        return within(rule(scalar, [number.ends(tail) for number in numbers]), scalar.facts)
+        return within(outward(rule(scalar, [number.ends(tail) for number in numbers])), scalar.facts)
 
     def nulls(tail: Fraction) -> Nulls:
         maybe, surely = _either([number.nulls(tail) for number in numbers], rows)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import wraps
+from typing import ParamSpec
 
 import numpy as np
 
@@ -28,6 +30,29 @@ _MOST_ENTRIES = 1_000_000
 """A sum of more entries than this is only taken for what its ends are."""
 
 Linear = Exact | Affine | Ratio
+_Arguments = ParamSpec("_Arguments")
+
+
+def _none_beyond_floats(make: Callable[_Arguments, Linear | None]) -> Callable[_Arguments, Linear | None]:
+    """Return None for a sum or ratio that overflows: then its ends are those of the operator (`extension.boxed`)."""
+
+    @wraps(make)
+    def total(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> Linear | None:
+        with np.errstate(all="ignore"):
+            found = make(*arguments, **named)
+            return found if found is None or _is_finite(found) else None
+
+    return total
+
+
+def _is_finite(form: Linear) -> bool:
+    match form:
+        case Exact(values):
+            return not bool(np.isinf(values).any())
+        case Affine():
+            return bool(np.isfinite(form.constant).all() and np.isfinite(form.weights).all())
+        case Ratio():
+            return all(bool(_is_finite(part) and np.isfinite(part.centre).all()) for part in (form.over, form.under))
 
 
 def sum_of(cells: MeasuredCells, label: str, weights: dict[str, float], rows: int) -> Affine:
@@ -38,6 +63,7 @@ def sum_of(cells: MeasuredCells, label: str, weights: dict[str, float], rows: in
     return Affine(cells, np.zeros(rows), *coalesced(*listed, np.concatenate(each)))
 
 
+@_none_beyond_floats
 def added(one: Form, other: Form, sign: float = 1.0) -> Linear | None:
     """Return the sum, or with -1 the difference, as a sum or ratio; None where it is neither."""
     match one, other:
@@ -66,6 +92,7 @@ def added(one: Form, other: Form, sign: float = 1.0) -> Linear | None:
     return None
 
 
+@_none_beyond_floats
 def multiplied(one: Form, other: Form) -> Linear | None:
     """Return the product where one of the two is exact."""
     if isinstance(one, Exact) and not isinstance(other, Exact):
@@ -90,6 +117,7 @@ def multiplied(one: Form, other: Form) -> Linear | None:
             )
 
 
+@_none_beyond_floats
 def divided(one: Form, other: Form) -> Linear | None:
     """Return the quotient as a sum or ratio, with what it can be whatever the data; None where it is neither."""
     match one, other:

@@ -23,8 +23,22 @@ Nulls = tuple[Flags, Flags]
 """Where a value may be NULL, and where it surely is; of such rows the ends mean nothing."""
 NEVER = Fraction(0)
 """The tail at which ends are what the truth can be, whatever the data and the noise."""
+_LARGEST_FLOAT = float(np.finfo(np.float64).max)
 _DENSE = 8
 """So many noisy integers per row, at most, are written out beside each other."""
+
+
+def outward(ends: Ends) -> Ends:
+    """Return ends that hold what overflowed: it is beyond all floats, but not infinite; what is no number is open.
+
+    >>> [end.tolist() for end in outward((np.array([np.inf, np.nan]), np.array([np.inf, -np.inf])))]
+    [[1.7976931348623157e+308, -inf], [inf, -1.7976931348623157e+308]]
+    """
+    low, high = ends
+    return (
+        np.minimum(np.where(np.isnan(low), -np.inf, low), _LARGEST_FLOAT),
+        np.maximum(np.where(np.isnan(high), np.inf, high), -_LARGEST_FLOAT),
+    )
 
 
 class Number(Protocol):
@@ -64,8 +78,8 @@ class Exact:
     open: bool = False
 
     def ends(self, tail: Fraction) -> Ends:
-        known = np.nan_to_num(self.values, nan=0.0)
-        return known, known
+        known = np.nan_to_num(self.values, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        return outward((known, known))
 
     def nulls(self, tail: Fraction) -> Nulls:
         missing = np.isnan(self.values)
@@ -180,9 +194,9 @@ class Affine:
 
     def ends(self, tail: Fraction) -> Ends:
         if tail == NEVER:
-            return self.reach
+            return outward(self.reach)
         (low, high), (least, most) = self.bar(tail), self.reach
-        return np.clip(low, least, most), np.clip(high, least, most)
+        return outward((np.clip(low, least, most), np.clip(high, least, most)))
 
     def nulls(self, tail: Fraction) -> Nulls:
         missing = np.zeros(len(self.constant), dtype=bool) if self.absent is None else self.absent

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from math import ceil, floor, isinf
+from math import ceil, floor, isfinite
 
 import numpy as np
 
@@ -252,7 +252,7 @@ def _bars(form: Number, values: Sequence[EngineValue], tail: Fraction, whole: bo
 
 
 def _end(end: float, value: int | float, rounding: Rounding) -> EngineValue:
-    if isinf(end):
+    if not isfinite(end):
         return None
     return value if end == value else rounding(end)
 

@@ -12,6 +12,7 @@ from sfumato.language.scalar import Operator, Scalar
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.max_norm import MaxNormPart
+from sfumato.planning.aggregates.matched import different_values
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Measured, Plan
 from sfumato.query.functions import Aggregation
@@ -144,8 +145,14 @@ class MeasuredCells:
         return isinstance(mechanism, MaxNormPart) and mechanism.joint.law.rate > _FINE
 
     def reach(self, kind: int) -> tuple[float, float]:
-        """Return what the true integer can be, whatever the data: a count is not below 0, nor a sum of such values."""
-        least, most = _span(self.measured[kind].quantity)
+        """Return what the true integer can be, whatever the data: a count is not below 0, nor a sum of such values.
+
+        Of different values there are no more than public keys.
+        """
+        quantity = self.measured[kind].quantity
+        if (values := different_values(quantity)) is not None:
+            return 0.0, float(values)
+        least, most = _span(quantity)
         return (0.0 if least >= 0 else -inf), (0.0 if most <= 0 else inf)
 
     def share(self, part: int, whole: int) -> tuple[float, float] | None:
