@@ -8,7 +8,7 @@ HOSTILE_SERVER_BUGS: tuple[Bug, ...] = (
         "tests/server/wire/test_memory.py",
         (
             "server/wire/session.py",
-            "                self._fail(error)\n            await self._drain()\n",
+            "                self._fail(error)\n            await self._give_turn()\n",
             "                self._fail(error)\n",
         ),
     ),

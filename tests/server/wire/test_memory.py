@@ -27,7 +27,7 @@ from tests.server.wire.served import (
 from tests.server.wire.test_catalogue import QUESTIONS
 
 import sfumato
-from sfumato.server.wire import session
+from sfumato.server.wire import frames, session
 from sfumato.server.wire.catalogue.catalogue import MAX_CACHED_PLAN_BYTES, Catalogue
 from sfumato.server.wire.memory import Holding, MemoryLimits, SessionMemory
 from sfumato.server.wire.outgoing import Outgoing
@@ -150,7 +150,7 @@ def test_replies_leave_while_further_messages_are_answered_and_others_have_their
 ) -> None:
     """Hundreds of large replies to one packet are neither gathered in memory nor written in one turn of the loop."""
     gathered, turns, turn = [0], [], [0]
-    send, described = Outgoing.send, session.row_description
+    send, described = Outgoing.send, frames.row_description
 
     def noted_send(outgoing: Outgoing, data: bytes) -> None:
         send(outgoing, data)

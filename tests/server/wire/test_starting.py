@@ -1,5 +1,6 @@
 """Start-up: TLS that is not there, wrong names and passwords, and packets that are no start-up at all."""
 
+import json
 import ssl
 import struct
 import subprocess
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 from tests.server.wire.served import Bare, Said, Served, message, served, start_up, text
 
+from sfumato.server.audit import audit_path
 from sfumato.server.scram import make_verifier
 from sfumato.server.wire.authentication import PLAIN, begin
 from sfumato.server.wire.sqlstates import WireError
@@ -78,6 +80,8 @@ def test_neither_a_grant_nor_its_end_changes_a_salt(tmp_path: Path) -> None:
 
 def test_a_wrong_database_is_told_only_to_those_who_may_come_in(server: Served) -> None:
     assert refusal(server, database="other")["C"] == "3D000"
+    log = [json.loads(line) for line in audit_path(server.database.policy).read_text().splitlines()]
+    assert ("research", "connect", "unknown_name") in {(one["account"], one["verb"], one["outcome"]) for one in log}
     assert refusal(server, database="other", password=WRONG)["C"] == "28P01"
 
 

@@ -23,6 +23,11 @@ class Outgoing:
         if len(self._data) > _BUFFER_BYTES:
             await self.flush()
 
+    async def give_turn(self) -> None:
+        """Write if much has gathered, and let others go on: thousands of messages may have come at once."""
+        await self.drain()
+        await asyncio.sleep(0)
+
     async def flush(self) -> None:
         """Write all of it, and wait until the client has room for more."""
         if self._data:

@@ -223,6 +223,7 @@ class _Connection:
         self._writer.write(frame(b"R", struct.pack(">i", 12) + proof) + frame(b"R", struct.pack(">i", 0)))
         if packet.database != wire.policy.name:
             name = shown_name(packet.database)
+            wire.gate.audit.write(_CHANNEL, address, grant.account, "connect", "unknown_name")
             raise WireError("3D000", f'database "{name}" does not exist', "", f"Use {wire.policy.name}.", fatal=True)
         wire.gate.audit.write(_CHANNEL, address, grant.account, "connect", "ok")
         return Caller(grant, _CHANNEL, address)

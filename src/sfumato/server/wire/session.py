@@ -85,18 +85,17 @@ class WireSession:
         self._gate = gate
         self._caller = caller
         self._settings = settings
-        self._told = settings.reported()
-        self._wait_for = StatementWait()
+        self._told, self._wait_for = settings.reported(), StatementWait()
         self._answering = Answering(gate, caller, catalogue, settings, facts, memory, self._wait_for)
         outgoing = Outgoing(writer)
-        self._send, self._drain, self._flush = outgoing.send, outgoing.drain, outgoing.flush
+        self._send, self._drain = outgoing.send, outgoing.drain
+        self._flush, self._give_turn = outgoing.flush, outgoing.give_turn
         self._memory = memory
         self._block = TransactionBlock(settings)
         self._statements = PreparedStatements(memory, caller.account)
         self._portals: dict[str, Portal] = {}
         self._pending: list[tuple[bytes, bytes]] = []
-        self._since_sync = 0
-        self._pending_bytes = 0
+        self._since_sync = self._pending_bytes = 0
         self._skipping = False
         self._reading, self._waiting = self._holding(), self._holding()
 
@@ -195,12 +194,10 @@ class WireSession:
                 await _EXTENDED[kind](self, Body(body))
             except (Refusal, WireError) as error:
                 self._fail(error)
-            await self._drain()
-            await asyncio.sleep(0)  # thousands of messages may have come at once, and others wait
+            await self._give_turn()
 
     async def _synchronise(self) -> None:
-        self._skipping = False
-        self._since_sync = self._pending_bytes = 0
+        self._skipping, self._since_sync, self._pending_bytes = False, 0, 0
         if self._block.status == b"I":
             self._end_portals()
         await self._ready()
