@@ -19,6 +19,7 @@ NESTED = {
     "integer divisors": ("age + 1", "7 / ({})"),
     "absences": ("age", "NULLIF({}, 3)"),
     "absent texts": ("city", "NULLIF({}, 'x')"),
+    "spelled truth values": ("urgent", "CAST(CAST({} AS text) AS boolean)"),
     "lists": ("age", "CASE WHEN {} IN (1, 2) THEN 1 ELSE 0 END"),
     "longer lists": ("age", "CASE WHEN {} IN (1, 2, 3, 5, 7, 8, 9) THEN 7 ELSE age END"),
     "lists of columns": ("age", "CASE WHEN {} IN (score, 2, age + 1) THEN 7 ELSE age END"),

@@ -22,4 +22,13 @@ HOSTILE_PATH_BUGS: tuple[Bug, ...] = (
         "tests/engines/test_totality_times.py",
         ("language/lower_times.py", "        time = _stays_in_calendar(time, span.months)\n", "        pass\n"),
     ),
+    planned(
+        "sets of keys are written out before they are counted",
+        "tests/query/test_many_sets_of_keys.py::test_too_many_sets_are_refused_and_not_written_out",
+        (
+            "query/parsing/grouping.py",
+            "    number = prod(_number(part) for part in group.expressions)\n",
+            "    number = prod(len(_sets(part)) for part in group.expressions)\n",
+        ),
+    ),
 )

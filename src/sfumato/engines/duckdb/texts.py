@@ -7,6 +7,7 @@ are cast, so that DuckDB's further spellings (0x10, 1_000, infinity, BC) are not
 
 from collections.abc import Sequence
 
+from sfumato.engines.duckdb.numbers import named
 from sfumato.engines.duckdb.times import day_sql
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.names import literal
@@ -40,7 +41,8 @@ def _read_decimal(_: Scalar, arguments: list[str]) -> str:
 
 
 def _read_boolean(_: Scalar, arguments: list[str]) -> str:
-    return truth_of(f"lower(trim({arguments[0]}, {literal(SPACE)}))", literal)
+    """The engine writes what a CASE compares once for each word: it is computed before, and named."""
+    return named([f"lower(trim({arguments[0]}, {literal(SPACE)}))"], lambda words: truth_of(words, literal))
 
 
 def _read_day(_: Scalar, arguments: list[str]) -> str:

@@ -5,6 +5,7 @@ what is measured of one is used for all (planning/one_table.py).
 """
 
 from itertools import chain, combinations, product
+from math import prod
 
 from sqlglot import exp
 
@@ -14,6 +15,8 @@ from sfumato.query.parsing.reading import Reading
 _SETS = (exp.GroupingSets, exp.Cube, exp.Rollup)
 MOST_SETS = 16
 """So many sets of keys one GROUP BY may have."""
+_MOST_TOLD = 1_000_000
+"""A refusal tells numbers up to this one."""
 
 Keys = tuple[exp.Expr, ...]
 Meanings = dict[str, str]
@@ -25,13 +28,14 @@ def spread(node: exp.Select, reading: Reading) -> exp.Expr | None:
     group = node.args.get("group")
     if group is None or not any(isinstance(part, _SETS) for part in group.expressions):
         return None
-    sets = [tuple(chain.from_iterable(some)) for some in product(*(_sets(part) for part in group.expressions))]
-    if len(sets) > MOST_SETS:
+    number = prod(_number(part) for part in group.expressions)
+    if number > MOST_SETS:  # counted before they are written out: a short text can stand for any number of them
         raise reading.place(group).too_large(
-            f"these are {len(sets)} sets of keys.",
+            f"these are {number if number <= _MOST_TOLD else f'more than {_MOST_TOLD:,}'} sets of keys.",
             f"At most {MOST_SETS} are answered at once, because each is measured.",
             "Name the sets that are needed with GROUPING SETS.",
         )
+    sets = [tuple(chain.from_iterable(some)) for some in product(*(_sets(part) for part in group.expressions))]
     meanings = _meanings(node)
     every = {_meant(key, meanings) for key in chain.from_iterable(sets)}
     sides = [_one(node, keys, every, meanings) for keys in sets]
@@ -65,6 +69,18 @@ def _meant(key: exp.Expr, meanings: Meanings) -> str:
     if plain or (isinstance(key, exp.Literal) and not key.is_string):
         return meanings.get(key.name.lower(), _text(key))
     return _text(key)
+
+
+def _number(part: exp.Expr) -> int:
+    """Return how many sets `_sets` returns, without writing them out."""
+    match part:
+        case exp.GroupingSets():
+            return sum(_number(one) for one in part.expressions)
+        case exp.Rollup():
+            return len(part.expressions) + 1
+        case exp.Cube():
+            return 1 << len(part.expressions)
+    return 1
 
 
 def _sets(part: exp.Expr) -> list[Keys]:
