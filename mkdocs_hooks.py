@@ -1,4 +1,4 @@
-"""Hooks of `mkdocs`: pages that live outside `docs/` join the site, and links between files become links between pages."""
+"""Hooks of `mkdocs`: add pages that live outside `docs/` and turn links between files into links between pages."""
 
 import posixpath
 import re
